@@ -1,0 +1,60 @@
+"""The specification's server side: an environment is reset, stepped, asked for its state, and closed."""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Generic, Literal
+
+from typing_extensions import TypeVar
+
+from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+
+ActT = TypeVar("ActT", bound=Action, default=Action)
+ObsT = TypeVar("ObsT", bound=Observation, default=Observation)
+StateT = TypeVar("StateT", bound=State, default=State)
+
+
+class Environment(ABC, Generic[ActT, ObsT, StateT]):
+    """One episode at a time of one world. The server makes one instance for each session.
+
+    Write `reset`, `step` and `state`, or their asynchronous twins `reset_async` and `step_async`. Raise any
+    exception to refuse an action: its message reaches the client and the session goes on.
+    """
+
+    SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
+    """False when two instances in one process disturb each other: the server then holds one session."""
+
+    ALLOWS_STEP_AFTER_DONE: ClassVar[bool] = False
+    """True when an episode may be stepped on after `done`; otherwise the server answers EPISODE_OVER."""
+
+    execution: Literal["inline", "thread"] = "thread"
+    """Where the server runs the verbs: `inline` in its event loop (for steps well under a millisecond), or in a
+    thread that belongs to the session."""
+
+    @abstractmethod
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> ObsT:
+        """The first observation of a new episode. Equal seeds give equal episodes under equal actions."""
+
+    @abstractmethod
+    def step(self, action: ActT, timeout_s: float | None = None, **kwargs: Any) -> ObsT:
+        """The observation after `action`, with its reward and whether the episode is done."""
+
+    @property
+    @abstractmethod
+    def state(self) -> StateT:
+        """Identity and progress of the current episode."""
+
+    async def reset_async(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> ObsT:
+        """Asynchronous twin of `reset`; the server prefers it where a subclass overrides it."""
+        return self.reset(seed=seed, episode_id=episode_id, **kwargs)
+
+    async def step_async(self, action: ActT, timeout_s: float | None = None, **kwargs: Any) -> ObsT:
+        """Asynchronous twin of `step`; the server prefers it where a subclass overrides it."""
+        return self.step(action, timeout_s=timeout_s, **kwargs)
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """What `/metadata` says: by default the class's name and the first line of its docstring."""
+        name = type(self).__name__
+        first_line = (type(self).__doc__ or f"{name} environment").strip().splitlines()[0]
+        return EnvironmentMetadata(name=name, description=first_line, version="1.0.0")
+
+    def close(self) -> None:  # noqa: B027  an environment without resources has nothing to release
+        """Release what the environment holds. Called once, when its session ends."""

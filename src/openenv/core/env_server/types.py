@@ -1,0 +1,137 @@
+"""The messages of the specification: what an agent sends, what it sees, and what an episode is."""
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from openenv.core.env_server.dataclass_idiom import DataclassIdiom
+
+Reward = bool | int | float | None
+
+
+class Action(DataclassIdiom):
+    """What the agent does. Subclass it with the fields of your environment; an unknown field is refused."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, arbitrary_types_allowed=True)
+
+    metadata: dict[str, Any] = Field(default_factory=dict, description="Anything the agent wants to add")
+
+
+class Observation(DataclassIdiom):
+    """What the agent sees after a reset or a step. Subclass it with the fields of your environment."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, arbitrary_types_allowed=True)
+
+    done: bool = Field(default=False, description="Whether the episode has ended")
+    reward: bool | int | float | None = Field(default=None, description="Reward of the last action")
+    metadata: dict[str, Any] = Field(default_factory=dict, description="Anything the environment wants to add")
+
+
+class State(DataclassIdiom):
+    """What an episode is: who it is and how far it has come. More fields may be added freely."""
+
+    model_config = ConfigDict(extra="allow", validate_assignment=True, arbitrary_types_allowed=True)
+
+    episode_id: str | None = Field(default=None, description="Identity of the current episode")
+    step_count: int = Field(default=0, ge=0, description="Steps taken since the reset")
+
+
+class OpenAction(Action):
+    """An action whose class nobody declared: it takes any field."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class EnvironmentMetadata(BaseModel):
+    """What an environment says about itself at `/metadata`."""
+
+    name: str
+    description: str
+    readme_content: str | None = None
+    version: str | None = None
+    author: str | None = None
+    documentation_url: str | None = None
+
+
+class ConcurrencyConfig(BaseModel):
+    """How many sessions a server holds and for how long an idle one lives (the published package's name for it)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_concurrent_envs: int = Field(default=1, ge=1, description="Sessions at one time")
+    session_timeout: float | None = Field(default=None, gt=0, description="Seconds without a request; None: no limit")
+
+
+class HealthStatus(StrEnum):
+    """The states that `/health` can report."""
+
+    HEALTHY = "healthy"
+    UNHEALTHY = "unhealthy"
+    DEGRADED = "degraded"
+
+
+class ServerMode(StrEnum):
+    """Simulation serves reset, step and state over HTTP; production does not let an agent reset."""
+
+    SIMULATION = "simulation"
+    PRODUCTION = "production"
+
+
+class WSErrorCode(StrEnum):
+    """Codes of an error frame. All but the last of them are the published ones."""
+
+    INVALID_JSON = "INVALID_JSON"
+    UNKNOWN_TYPE = "UNKNOWN_TYPE"
+    VALIDATION_ERROR = "VALIDATION_ERROR"
+    EXECUTION_ERROR = "EXECUTION_ERROR"
+    CAPACITY_REACHED = "CAPACITY_REACHED"
+    FACTORY_ERROR = "FACTORY_ERROR"
+    SESSION_ERROR = "SESSION_ERROR"
+    EPISODE_OVER = "EPISODE_OVER"
+
+
+class ResetRequest(BaseModel):
+    """Body of `POST /reset` and data of a reset frame; further keys reach `Environment.reset` as keywords."""
+
+    model_config = ConfigDict(extra="allow")
+
+    seed: int | None = Field(default=None, ge=0, description="Equal seeds give equal episodes")
+    episode_id: str | None = Field(default=None, max_length=255)
+
+
+class StepRequest(BaseModel):
+    """Body of `POST /step`; further keys reach `Environment.step` as keywords."""
+
+    model_config = ConfigDict(extra="allow")
+
+    action: dict[str, Any]
+    timeout_s: float | None = Field(default=None, gt=0, description="Seconds the step may take")
+    request_id: str | None = Field(default=None, max_length=255)
+
+
+class StepResponse(BaseModel):
+    """Answer to a reset or a step over HTTP."""
+
+    observation: dict[str, Any]
+    reward: float | None = None
+    done: bool = False
+    metadata: dict[str, Any] | None = None
+    session_id: str | None = None
+
+
+ResetResponse = StepResponse
+
+
+class SchemaResponse(BaseModel):
+    """JSON Schemas of the environment's messages, at `/schema`."""
+
+    action: dict[str, Any]
+    observation: dict[str, Any]
+    state: dict[str, Any]
+
+
+class HealthResponse(BaseModel):
+    """Body of `/health`."""
+
+    status: Literal["healthy", "unhealthy", "degraded"] = "healthy"
