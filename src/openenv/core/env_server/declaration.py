@@ -1,0 +1,118 @@
+"""What the author declared: how an environment is made, and the classes of its messages."""
+
+import inspect
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin, get_type_hints
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, Observation, OpenAction, State
+
+log = logging.getLogger(__name__)
+
+EnvironmentSource = type[Environment] | Callable[[], Environment] | Environment
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """An environment as the server needs to know it."""
+
+    make: Callable[[], Environment]
+    """Returns the environment of a new session."""
+    environment_cls: type[Environment]
+    action_cls: type[Action]
+    observation_cls: type[Observation]
+    state_cls: type[State]
+    name: str
+    is_one_instance: bool
+    """Whether `make` always returns the same ready instance, which then serves one session at a time."""
+
+    @property
+    def max_sessions(self) -> int | None:
+        """The most sessions that the environment itself allows, or None."""
+        return 1 if self.is_one_instance or not self.environment_cls.SUPPORTS_CONCURRENT_SESSIONS else None
+
+
+def declare(
+    env: EnvironmentSource,
+    action_cls: type[Action] | None = None,
+    observation_cls: type[Observation] | None = None,
+    state_cls: type[State] | None = None,
+    name: str | None = None,
+) -> Declaration:
+    """Read an environment's declaration from a class, a factory, or one ready instance.
+
+    Message classes that are not given are taken from `Environment[YourAction, YourObservation, YourState]`, then from
+    the annotations of `reset`, `step` and `state`, then from the one subclass that the environment's module knows.
+    Raises TypeError when `env` is none of the three.
+    """
+    make, environment_cls = _maker(env)
+    hints = _annotated(environment_cls)
+    action = action_cls or _find(environment_cls, Action, hints.get("action"))
+    if action is None:
+        log.warning("%s declares no action class: any field is accepted. Write Environment[YourAction, ...] or pass "
+                    "action_cls.", environment_cls.__name__)  # fmt: skip
+    return Declaration(
+        make=make,
+        environment_cls=environment_cls,
+        action_cls=action or OpenAction,
+        observation_cls=observation_cls or _find(environment_cls, Observation, hints.get("observation")) or Observation,
+        state_cls=state_cls or _find(environment_cls, State, hints.get("state")) or State,
+        name=name or environment_cls.__name__,
+        is_one_instance=isinstance(env, Environment),
+    )
+
+
+def _maker(env: EnvironmentSource) -> tuple[Callable[[], Environment], type[Environment]]:
+    if isinstance(env, Environment):
+        return (lambda: env), type(env)
+    if isinstance(env, type) and issubclass(env, Environment):
+        return env, env
+    if not callable(env):
+        raise TypeError(f"env={env!r}: pass an Environment class, a function that returns one, or a ready instance")
+    returns = get_type_hints(env).get("return") if inspect.isroutine(env) else None
+    if isinstance(returns, type) and issubclass(returns, Environment) and not inspect.isabstract(returns):
+        return env, returns
+    probe = env()
+    if not isinstance(probe, Environment):
+        raise TypeError(f"the factory {env!r} returned {type(probe).__name__}: it must return an Environment")
+    probe.close()
+    return env, type(probe)
+
+
+def _annotated(cls: type[Environment]) -> Mapping[str, Any]:
+    """The classes that the verbs' own annotations name."""
+    hints: dict[str, Any] = {}
+    for verb, parameter, role in (("step", "action", "action"), ("reset", "return", "observation")):
+        hints[role] = _hints(getattr(cls, verb)).get(parameter)
+    state = inspect.getattr_static(cls, "state")
+    hints["state"] = _hints(state.fget).get("return") if isinstance(state, property) else None
+    return hints
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(function)
+    except NameError:  # an annotation that exists for type checkers only
+        return {}
+
+
+def _find(cls: type[Environment], base: type, annotated: Any) -> Any:
+    candidates = [*_type_arguments(cls), annotated]
+    for candidate in candidates:
+        if isinstance(candidate, type) and issubclass(candidate, base) and candidate not in (base, OpenAction):
+            return candidate
+    module = vars(sys.modules[cls.__module__])
+    known = {v for v in module.values() if isinstance(v, type) and issubclass(v, base) and v not in (base, OpenAction)}
+    return known.pop() if len(known) == 1 else None
+
+
+def _type_arguments(cls: type) -> tuple[Any, ...]:
+    for ancestor in cls.__mro__:
+        for generic in getattr(ancestor, "__orig_bases__", ()):
+            origin = get_origin(generic)
+            if isinstance(origin, type) and issubclass(origin, Environment):
+                return get_args(generic)
+    return ()

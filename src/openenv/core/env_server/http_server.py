@@ -1,0 +1,107 @@
+"""Makes the application that serves an environment, and runs it."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from openenv.core.env_server.declaration import EnvironmentSource, declare
+from openenv.core.env_server.types import Action, ConcurrencyConfig, Observation, ServerMode, State
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerConfig:
+    """Limits of one server."""
+
+    max_sessions: int = 4096
+    """Sessions at one time; fewer when the environment itself allows fewer."""
+    idle_timeout_s: float = 3600.0
+    """A session without a request for this long is ended."""
+    mode: ServerMode = ServerMode.SIMULATION
+    """Production serves no reset, step and state over plain HTTP."""
+
+    def __post_init__(self) -> None:
+        if self.max_sessions < 1:
+            raise ValueError(f"max_sessions={self.max_sessions}: a server holds at least 1 session")
+        if self.idle_timeout_s <= 0:
+            raise ValueError(f"idle_timeout_s={self.idle_timeout_s}: give a time above 0 seconds")
+
+
+def create_app(
+    env: EnvironmentSource,
+    action_cls: type[Action] | None = None,
+    observation_cls: type[Observation] | None = None,
+    env_name: str | None = None,
+    max_concurrent_envs: int | None = None,
+    concurrency_config: ConcurrencyConfig | None = None,
+    state_cls: type[State] | None = None,
+    *,
+    mode: ServerMode | str | None = None,
+    config: ServerConfig | None = None,
+) -> "FastAPI":
+    """The application that serves `env` over HTTP and WebSocket.
+
+    env: an Environment class or a factory (one environment for each session), or one ready instance (one session at a
+    time). Message classes that are not given are read from the environment's declaration. `max_concurrent_envs`,
+    `concurrency_config` and `mode` are the published package's words for `config`.
+
+    Raises TypeError when `env` is no environment, ValueError when `config` comes with one of the published words.
+    """
+    # FastAPI takes half a second to import: whoever only needs the messages of an environment does not pay for it.
+    from openenv.core.env_server.routes import environment_app
+
+    limits = _limits(config, max_concurrent_envs, concurrency_config, mode)
+    return environment_app(declare(env, action_cls, observation_cls, state_cls, env_name), limits)
+
+
+def create_fastapi_app(
+    env: EnvironmentSource,
+    action_cls: type[Action] | None = None,
+    observation_cls: type[Observation] | None = None,
+    max_concurrent_envs: int | None = None,
+    concurrency_config: ConcurrencyConfig | None = None,
+    env_name: str | None = None,
+    state_cls: type[State] | None = None,
+    *,
+    mode: ServerMode | str | None = None,
+) -> "FastAPI":
+    """`create_app` with the parameters in the order of the published function of this name."""
+    return create_app(
+        env, action_cls, observation_cls, env_name, max_concurrent_envs, concurrency_config, state_cls, mode=mode
+    )
+
+
+def _limits(
+    config: ServerConfig | None,
+    max_concurrent_envs: int | None,
+    concurrency: ConcurrencyConfig | None,
+    mode: ServerMode | str | None,
+) -> ServerConfig:
+    published: dict[str, Any] = {}
+    if max_concurrent_envs is not None and concurrency is not None:
+        raise ValueError("max_concurrent_envs and concurrency_config say the same thing: give one of them")
+    if max_concurrent_envs is not None:
+        published["max_sessions"] = max_concurrent_envs
+    if concurrency is not None:
+        published["max_sessions"] = concurrency.max_concurrent_envs
+        if concurrency.session_timeout is not None:
+            published["idle_timeout_s"] = concurrency.session_timeout
+    if mode is not None:
+        published["mode"] = ServerMode(mode)
+    if config is not None and published:
+        raise ValueError(f"config and {', '.join(published)} say the same thing: give config alone")
+    return config or ServerConfig(**published)
+
+
+def serve(app: "FastAPI", host: str = "127.0.0.1", port: int = 8000, *, log_level: str = "warning") -> None:
+    """Run `app` until it is interrupted."""
+    # uvicorn belongs to a running server, as FastAPI does.
+    import uvicorn
+
+    # No WebSocket pings: a client that computes between two steps, blocking its thread, must not lose its session.
+    uvicorn.run(
+        app, host=host, port=port, log_level=log_level, loop="uvloop", http="httptools", ws="websockets-sansio",
+        ws_ping_interval=None, ws_ping_timeout=None, ws_per_message_deflate=False, ws_max_size=100 * 2**20,
+        timeout_graceful_shutdown=3,
+    )  # fmt: skip

@@ -1,0 +1,107 @@
+"""Everything that can go wrong between a client and an environment, as one tree of exceptions.
+
+The server names a failure by its code; the client raises the class of that code, so both ends speak of the same thing.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class OpenEnvError(RuntimeError):
+    """Base of all errors of this library."""
+
+
+class RequestRefused(OpenEnvError):
+    """The server answered a request with an error; the session lives on unless a subclass says otherwise.
+
+    `details` holds what the server added, such as pydantic's error rows under `errors`.
+    """
+
+    code: ClassVar[str] = "SESSION_ERROR"
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+    def __str__(self) -> str:
+        rows = self.details.get("errors")
+        return self.message if not rows else f"{self.message}: {'; '.join(map(_row_text, rows))}"
+
+
+class InvalidJSON(RequestRefused):
+    """The message is no JSON object."""
+
+    code = "INVALID_JSON"
+
+
+class UnknownMessageType(RequestRefused):
+    """The message's `type` is none of reset, step, state, close."""
+
+    code = "UNKNOWN_TYPE"
+
+
+class InvalidMessage(RequestRefused):
+    """A field is missing, unknown, or of the wrong type; `details["errors"]` names each."""
+
+    code = "VALIDATION_ERROR"
+
+
+class EnvironmentFault(RequestRefused):
+    """The environment raised an exception, as it does for an illegal action; the session goes on."""
+
+    code = "EXECUTION_ERROR"
+
+
+class EpisodeOver(RequestRefused):
+    """A step came after the episode's end: reset first."""
+
+    code = "EPISODE_OVER"
+
+
+class CapacityReached(RequestRefused):
+    """The server holds as many sessions as it may."""
+
+    code = "CAPACITY_REACHED"
+
+
+class FactoryFault(RequestRefused):
+    """The environment could not be made."""
+
+    code = "FACTORY_ERROR"
+
+
+class SessionFault(RequestRefused):
+    """The session is unknown, ended, or broken."""
+
+    code = "SESSION_ERROR"
+
+
+class ServerUnreachable(OpenEnvError, ConnectionError):
+    """No connection to the server could be made."""
+
+
+class SessionLost(OpenEnvError, ConnectionError):
+    """The connection broke and the episode with it. `reset()` connects again and starts a new episode."""
+
+
+class AnswerTimeout(OpenEnvError, TimeoutError):
+    """The server did not answer in time. The session lives; its late answer is dropped when it comes."""
+
+
+_BY_CODE: Mapping[str, type[RequestRefused]] = {cls.code: cls for cls in RequestRefused.__subclasses__()}
+
+
+def error_from_wire(data: Mapping[str, Any]) -> RequestRefused:
+    """The exception that an error frame's data stands for."""
+    details = {key: value for key, value in data.items() if key not in ("message", "code")}
+    cls = _BY_CODE.get(data.get("code", ""), SessionFault)
+    return cls(str(data.get("message", "The server gave no reason")), **details)
+
+
+def _row_text(row: Any) -> str:
+    """One pydantic error row as a person reads it: field, rule, and what came."""
+    if not isinstance(row, Mapping):
+        return str(row)
+    field = ".".join(map(str, row.get("loc", ()))) or "message"
+    return f"{field}: {row.get('msg')} (got {row.get('input')!r})"

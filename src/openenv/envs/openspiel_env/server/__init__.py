@@ -1,0 +1,1 @@
+"""The server's half: it alone needs OpenSpiel installed."""

@@ -1,0 +1,92 @@
+"""What one seat may see of a game's state, as numbers and as words, chosen by what the game says it provides."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyspiel
+
+MAX_TENSOR_VALUES = 100_000
+"""A larger view is left out (`info_state_kind` is then `string`): a step would carry half a megabyte of zeros."""
+
+READS_BETTER_AS_OBSERVATION = frozenset({"blackjack", "chat_game"})
+"""Games whose information state says no more than the observation, in numbers or with every message twice."""
+
+HIDES_THE_WORD = "python_hangman"
+"""Calls itself a game of perfect information although its player does not know the word."""
+
+MOVES_ARE_PUBLIC = frozenset(
+    {"kuhn_poker", "python_kuhn_poker", "leduc_poker", "repeated_leduc_poker", "universal_poker", "repeated_poker"}
+    | {"liars_dice", "liars_dice_ir", "python_liars_poker"}
+)
+"""Games with hidden cards or dice in which each move is announced to the whole table."""
+
+TensorKind = Literal["information_state_tensor", "observation_tensor", "string"]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How to look at the states of one game from a seat."""
+
+    kind: TensorKind
+    """What `numbers` gives."""
+    numbers: Callable[[Any, int], list[float]]
+    """From a state and a seat to the seat's view as numbers; empty for `string`."""
+    words: Callable[[Any, int], str]
+    """From a state and a seat to the seat's view in OpenSpiel's words."""
+    shows_moves: bool
+    """Whether the rules let every seat see every other seat's actions."""
+    shows_history: bool
+    """Whether the whole history, chance included, is known to every seat."""
+
+
+def view_of(game: Any) -> View:
+    """The fullest view that `game` provides: information state before observation, numbers and words chosen apart."""
+    game_type = game.get_type()
+    kind = _tensor_kind(game)
+    known = not _hides_anything(game_type)
+    return View(
+        kind=kind,
+        numbers=_NUMBERS[kind],
+        words=_words(game_type),
+        shows_moves=known or game_type.short_name in MOVES_ARE_PUBLIC,
+        shows_history=known
+        and game_type.dynamics == pyspiel.GameType.Dynamics.SEQUENTIAL
+        and game_type.chance_mode != pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC,
+    )
+
+
+_NUMBERS: dict[TensorKind, Callable[[Any, int], list[float]]] = {
+    "information_state_tensor": lambda state, seat: state.information_state_tensor(seat),
+    "observation_tensor": lambda state, seat: state.observation_tensor(seat),
+    "string": lambda _state, _seat: [],
+}
+
+
+def _tensor_kind(game: Any) -> TensorKind:
+    game_type = game.get_type()
+    if game_type.provides_information_state_tensor and 0 < game.information_state_tensor_size() <= MAX_TENSOR_VALUES:
+        return "information_state_tensor"
+    if game_type.provides_observation_tensor and 0 < game.observation_tensor_size() <= MAX_TENSOR_VALUES:
+        return "observation_tensor"
+    return "string"
+
+
+def _hides_anything(game_type: Any) -> bool:
+    if game_type.short_name == HIDES_THE_WORD:
+        return True
+    return game_type.information == pyspiel.GameType.Information.IMPERFECT_INFORMATION
+
+
+def _words(game_type: Any) -> Callable[[Any, int], str]:
+    """Hidden information: the information state, which forgets nothing. Open information: the board, which repeats nothing."""
+    if game_type.information == pyspiel.GameType.Information.ONE_SHOT:
+        return lambda state, _seat: str(state)  # names the payoffs, which the views leave out
+    prefers_observation = not _hides_anything(game_type) or game_type.short_name in READS_BETTER_AS_OBSERVATION
+    if game_type.provides_observation_string and (prefers_observation or not game_type.provides_information_state_string):
+        return lambda state, seat: state.observation_string(seat)
+    if game_type.provides_information_state_string:
+        return lambda state, seat: state.information_state_string(seat)
+    if not _hides_anything(game_type):
+        return lambda state, _seat: str(state)
+    return lambda _state, _seat: ""
