@@ -1,4 +1,4 @@
-"""Every game of OpenSpiel as an environment: board games, card games, grids, matrices; any seat against any opponents."""
+"""Every game of OpenSpiel as an environment: board games, card games, grids, matrices; any seat."""
 
 from openenv.envs.openspiel_env.client import OpenSpielEnv
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState

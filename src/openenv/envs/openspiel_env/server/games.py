@@ -32,14 +32,14 @@ def unknown(field: str, got: object, allowed: Iterable[str]) -> ValueError:
 def load(game_name: str, game_params: Mapping[str, Any]) -> Any:
     """The loaded `pyspiel.Game`, shared by all who ask for the same name and parameters.
 
-    Raises ValueError for an unknown name or parameter, a value that OpenSpiel refuses, and a game that cannot be played seat
-    by seat (mean-field games, games without numbered actions).
+    Raises ValueError for an unknown name or parameter, a value that OpenSpiel refuses, and a game that cannot be
+    played seat by seat (mean-field games, games without numbered actions).
     """
     return _load(game_name, json.dumps(dict(game_params), sort_keys=True))
 
 
 def load_for_episode(game_name: str, game_params: Mapping[str, Any], rng: Random) -> Any:
-    """`load`, but a game that draws its chances from a generator inside itself is loaded afresh and seeded from `rng`."""
+    """`load`, but a game that draws its chances from a generator of its own is loaded afresh and seeded from `rng`."""
     game = load(game_name, game_params)
     if game.get_type().chance_mode != pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC:
         return game
@@ -57,7 +57,8 @@ def _load_unshared(game_name: str, game_params: dict[str, Any]) -> Any:
     if not game_type.default_loadable and not params:
         raise ValueError(
             f"game_name={game_name!r} cannot be played without game_params: it takes "
-            f"{_described(game_type.parameter_specification)}. A game inside it is an object with its name, as in {{'game': {{'name': 'kuhn_poker'}}}}."
+            f"{_described(game_type.parameter_specification)}. A game inside it is an object with its name, as in "
+            "{'game': {'name': 'kuhn_poker'}}."
         )
     try:
         game = pyspiel.load_game(game_name, params)
@@ -86,7 +87,9 @@ def checked_params(game_name: str, game_params: Mapping[str, Any], field: str = 
 def _checked_value(field: str, value: Any, default: Any) -> Any:
     if isinstance(default, dict):
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-            raise ValueError(f"{field}={value!r}: a game is wanted, written as {{'name': 'kuhn_poker', ...its parameters}}.")
+            raise ValueError(
+                f"{field}={value!r}: a game is wanted, written as {{'name': 'kuhn_poker', ...its parameters}}."
+            )
         inner = {key: item for key, item in value.items() if key != "name"}
         return {"name": value["name"], **checked_params(value["name"], inner, field)}
     if isinstance(default, float) and type(value) is int:
@@ -108,8 +111,8 @@ def _described(specification: Mapping[str, Any]) -> str:
 def _refuse_unplayable(game_name: str, game: Any) -> None:
     if game.get_type().dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
         raise ValueError(
-            f"game_name={game_name!r} is a mean-field game: its player is a whole population, whose distribution must be "
-            "given at each step; no single seat can play an episode of it. Choose another game."
+            f"game_name={game_name!r} is a mean-field game: its player is a whole population, whose distribution must "
+            "be given at each step; no single seat can play an episode of it. Choose another game."
         )
     if game.num_distinct_actions() == 0:
         raise ValueError(

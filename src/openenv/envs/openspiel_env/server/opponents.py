@@ -24,7 +24,9 @@ def check_opponent_policy(opponent_policy: object, num_players: int) -> list[str
     """
     names = [opponent_policy] * (num_players - 1) if isinstance(opponent_policy, str) else opponent_policy
     if not isinstance(names, list | tuple):
-        raise ValueError(f"opponent_policy={opponent_policy!r}: one of {', '.join(POLICY_NAMES)}, or a list of them, is wanted.")
+        raise ValueError(
+            f"opponent_policy={opponent_policy!r}: one of {', '.join(POLICY_NAMES)}, or a list of them, is wanted."
+        )
     for name in [opponent_policy] if isinstance(opponent_policy, str) else names:
         if name not in POLICY_NAMES:
             raise unknown("opponent_policy", name, POLICY_NAMES)
@@ -64,8 +66,8 @@ def refuse_mcts_where_it_would_cheat(game: Any) -> None:
         or game_type.chance_mode == kinds.ChanceMode.SAMPLED_STOCHASTIC
     ):
         raise ValueError(
-            f"opponent_policy='mcts' cannot play {game_type.short_name!r}: tree search needs a turn-based game whose whole state "
-            "every seat may see. Use random, first or last."
+            f"opponent_policy='mcts' cannot play {game_type.short_name!r}: tree search needs a turn-based game whose "
+            "whole state every seat may see. Use random, first or last."
         )
 
 

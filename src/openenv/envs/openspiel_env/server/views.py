@@ -9,11 +9,11 @@ import pyspiel
 MAX_TENSOR_VALUES = 100_000
 """A larger view is left out (`info_state_kind` is then `string`): a step would carry half a megabyte of zeros."""
 
-READS_BETTER_AS_OBSERVATION = frozenset({"blackjack", "chat_game"})
-"""Games whose information state says no more than the observation, in numbers or with every message twice."""
-
 HIDES_THE_WORD = "python_hangman"
-"""Calls itself a game of perfect information although its player does not know the word."""
+"""Calls itself a game of perfect information, and its information state tells which word is to be guessed."""
+
+READS_BETTER_AS_OBSERVATION = frozenset({"blackjack", HIDES_THE_WORD})
+"""Games whose information state says no more than the observation but in card numbers, or says too much."""
 
 MOVES_ARE_PUBLIC = frozenset(
     {"kuhn_poker", "python_kuhn_poker", "leduc_poker", "repeated_leduc_poker", "universal_poker", "repeated_poker"}
@@ -44,7 +44,7 @@ def view_of(game: Any) -> View:
     """The fullest view that `game` provides: information state before observation, numbers and words chosen apart."""
     game_type = game.get_type()
     kind = _tensor_kind(game)
-    known = not _hides_anything(game_type)
+    known = not _hides_anything(game_type) and HIDES_THE_WORD not in str(game)
     return View(
         kind=kind,
         numbers=_NUMBERS[kind],
@@ -75,15 +75,17 @@ def _tensor_kind(game: Any) -> TensorKind:
 def _hides_anything(game_type: Any) -> bool:
     if game_type.short_name == HIDES_THE_WORD:
         return True
-    return game_type.information == pyspiel.GameType.Information.IMPERFECT_INFORMATION
+    return bool(game_type.information == pyspiel.GameType.Information.IMPERFECT_INFORMATION)
 
 
 def _words(game_type: Any) -> Callable[[Any, int], str]:
-    """Hidden information: the information state, which forgets nothing. Open information: the board, which repeats nothing."""
+    """The information state, which forgets nothing, where something is hidden; else the board, the shorter."""
     if game_type.information == pyspiel.GameType.Information.ONE_SHOT:
         return lambda state, _seat: str(state)  # names the payoffs, which the views leave out
     prefers_observation = not _hides_anything(game_type) or game_type.short_name in READS_BETTER_AS_OBSERVATION
-    if game_type.provides_observation_string and (prefers_observation or not game_type.provides_information_state_string):
+    if game_type.provides_observation_string and (
+        prefers_observation or not game_type.provides_information_state_string
+    ):
         return lambda state, seat: state.observation_string(seat)
     if game_type.provides_information_state_string:
         return lambda state, seat: state.information_state_string(seat)

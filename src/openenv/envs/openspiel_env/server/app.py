@@ -1,0 +1,95 @@
+"""The OpenSpiel server: `python -m openenv.envs.openspiel_env.server.app --game blackjack --port 8004`.
+
+`app` is configured by the environment variables OPENSPIEL_GAME (default catch), OPENSPIEL_AGENT_PLAYER (default 0),
+OPENSPIEL_OPPONENT_POLICY (default random; with commas, one for each other seat), OPENSPIEL_GAME_PARAMS (JSON).
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from fastapi import FastAPI
+
+from openenv.core.env_server.http_server import create_app, serve
+from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
+from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
+
+
+def build_app(game: str, agent_player: str | int, opponent: str, game_params: str) -> FastAPI:
+    """The app that serves `game`. Raises ValueError at once where it cannot be played so."""
+    factory: Callable[[], Any] = partial(
+        OpenSpielEnvironment,
+        game_name=game,
+        agent_player=_whole_number(agent_player),
+        opponent_policy=opponent.split(",") if "," in opponent else opponent,
+        game_params=_json_object(game_params),
+    )
+    factory()
+    return create_app(
+        factory, OpenSpielAction, OpenSpielObservation, state_cls=OpenSpielState, env_name="openspiel_env"
+    )
+
+
+def _whole_number(text: str | int) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"agent_player={text!r}: a seat's number is wanted, from 0.") from None
+
+
+def _json_object(text: str) -> dict[str, Any]:
+    try:
+        params = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"game_params={text!r} is not JSON: {error}. Write it as '{{\"players\": 3}}'.") from None
+    if not isinstance(params, dict):
+        raise ValueError(f"game_params={text!r}: a JSON object is wanted, as '{{\"players\": 3}}'.")
+    return params
+
+
+def settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """The arguments of `build_app` that the environment variables ask for."""
+    return {
+        "game": environ.get("OPENSPIEL_GAME", "catch"),
+        "agent_player": environ.get("OPENSPIEL_AGENT_PLAYER", "0"),
+        "opponent": environ.get("OPENSPIEL_OPPONENT_POLICY", "random"),
+        "game_params": environ.get("OPENSPIEL_GAME_PARAMS", "{}"),
+    }
+
+
+app = build_app(**settings(os.environ))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Serves until interrupted."""
+    default = settings(os.environ)
+    parser = argparse.ArgumentParser(
+        prog="python -m openenv.envs.openspiel_env.server.app", description="Serve OpenSpiel."
+    )
+    parser.add_argument(
+        "--game", default=default["game"], help="OpenSpiel's short name of the game (default %(default)s)."
+    )
+    parser.add_argument(
+        "--agent-player", default=default["agent_player"], help="The agent's seat (default %(default)s)."
+    )
+    parser.add_argument(
+        "--opponent",
+        default=default["opponent"],
+        help="random, first, last or mcts, or one each (default %(default)s).",
+    )
+    parser.add_argument("--game-params", default=default["game_params"], help="A JSON object (default %(default)s).")
+    parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default %(default)s).")
+    parser.add_argument("--port", type=int, default=8000, help="Port to listen on (default %(default)s).")
+    args = parser.parse_args(argv)
+    try:
+        served = build_app(args.game, args.agent_player, args.opponent, args.game_params)
+    except ValueError as error:
+        parser.error(str(error))
+    serve(served, host=args.host, port=args.port)
+
+
+if __name__ == "__main__":
+    main()

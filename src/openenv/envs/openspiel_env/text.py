@@ -1,0 +1,161 @@
+"""How an OpenSpiel game reads to a language model: briefly for three games, in OpenSpiel's own words for all others."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import ClassVar, NamedTuple
+
+from openenv.core.text import History, TextInterface
+from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
+
+BLACKJACK_GOAL = 21
+ACE_EXTRA = 10
+
+
+class GameText(NamedTuple):
+    """The words of one game."""
+
+    rules: str
+    """What the player wants, in a sentence or two."""
+    describe: Callable[[OpenSpielObservation], str]
+    """What the player sees, in a few words with spaces between."""
+    reply: Callable[[str], str]
+    """From OpenSpiel's name of an action to the word that the player says."""
+    situation: Callable[[OpenSpielObservation], str | None]
+    """The kind of decision, or None."""
+
+
+class OpenSpielText(TextInterface[OpenSpielAction, OpenSpielObservation]):
+    """Describes any OpenSpiel game from the observation alone."""
+
+    history: ClassVar[History] = "latest"
+
+    def instructions(self, observation: OpenSpielObservation) -> str:
+        """The rules in a sentence or two, and that a reply is one of the legal actions."""
+        return f"{_game_text(observation).rules} Reply with one of these: {' , '.join(self.replies(observation))}"
+
+    def describe(self, observation: OpenSpielObservation) -> str:
+        """What the agent's seat sees now."""
+        return _game_text(observation).describe(observation)
+
+    def replies(self, observation: OpenSpielObservation) -> Mapping[str, OpenSpielAction]:
+        """One wording for each legal action; a wording that two actions share has the action's number added."""
+        game_text = _game_text(observation)
+        names = [game_text.reply(name) for name in observation.metadata["legal_action_names"]]
+        shared = {name for name, count in Counter(names).items() if count > 1}
+        return {
+            f"{name} #{action_id}" if name in shared else name: OpenSpielAction(action_id=action_id)
+            for name, action_id in zip(names, observation.legal_actions, strict=True)
+        }
+
+    def parse(self, reply: str, observation: OpenSpielObservation) -> OpenSpielAction | None:
+        """The action that `reply` names, or None; capitals count where actions differ by them (chess: Bxc3, bxc3)."""
+        exact = self.replies(observation).get(" ".join(reply.split()))
+        return exact if exact is not None else super().parse(reply, observation)
+
+    def situation(self, observation: OpenSpielObservation) -> str | None:
+        """`hard 16` or `soft 18` in blackjack, where the ball is in catch, None elsewhere."""
+        return _game_text(observation).situation(observation)
+
+
+def _game_text(observation: OpenSpielObservation) -> GameText:
+    return GAME_TEXTS.get(observation.metadata["game_name"], ANY_GAME)
+
+
+def blackjack_hand(observation: OpenSpielObservation) -> tuple[list[str], list[str]]:
+    """The ranks of the player's cards and of the dealer's open cards, as A 2 ... 10 J Q K."""
+    lines = observation.metadata["text"].splitlines()
+    hands = {line.split(":")[0]: line.split("Cards:")[1].split() for line in lines if "Cards:" in line}
+    return _ranks(hands["Player 0"]), _ranks(hands["Dealer"])
+
+
+def _ranks(cards: list[str]) -> list[str]:
+    """OpenSpiel prints the suit first and a ten as T; a card face down as ??."""
+    return [card[1:].replace("T", "10") for card in cards if card != "??"]
+
+
+def blackjack_total(ranks: list[str]) -> tuple[int, bool]:
+    """The hand's total, and whether an ace in it counts as 11."""
+    hard = sum(1 if rank == "A" else 10 if rank in "JQK" else int(rank) for rank in ranks)
+    soft = "A" in ranks and hard + ACE_EXTRA <= BLACKJACK_GOAL
+    return hard + ACE_EXTRA * soft, soft
+
+
+def _describe_blackjack(observation: OpenSpielObservation) -> str:
+    own, dealer = blackjack_hand(observation)
+    return f"cards {' '.join(own)} dealer {' '.join(dealer)}"
+
+
+def _situation_blackjack(observation: OpenSpielObservation) -> str:
+    total, soft = blackjack_total(blackjack_hand(observation)[0])
+    return f"{'soft' if soft else 'hard'} {total}"
+
+
+def catch_positions(observation: OpenSpielObservation) -> tuple[int, int, int]:
+    """Row and column of the ball and column of the paddle, from 0; the ball is under the paddle when caught."""
+    rows = observation.metadata["text"].split()
+    paddle = rows[-1].index("x")
+    for row, cells in enumerate(rows):
+        if "o" in cells:
+            return row, cells.index("o"), paddle
+    return len(rows) - 1, paddle, paddle
+
+
+def _describe_catch(observation: OpenSpielObservation) -> str:
+    row, column, paddle = catch_positions(observation)
+    return f"ball row {row} column {column} paddle column {paddle}"
+
+
+def _situation_catch(observation: OpenSpielObservation) -> str:
+    _, column, paddle = catch_positions(observation)
+    return "ball left" if column < paddle else "ball right" if column > paddle else "ball above"
+
+
+def _describe_board(observation: OpenSpielObservation) -> str:
+    return " ".join("".join(observation.metadata["text"].split()))
+
+
+def _cell(name: str) -> str:
+    """`x(1,2)`, row and column from the top left, is cell c2."""
+    row, column = name[2:-1].split(",")
+    return f"{'abc'[int(column)]}{int(row) + 1}"
+
+
+def _describe_any(observation: OpenSpielObservation) -> str:
+    """OpenSpiel's words, then the legal actions in its words."""
+    names = observation.metadata["legal_action_names"]
+    return f"{observation.metadata['text'].strip()}\nlegal: {' , '.join(_one_line(name) for name in names)}"
+
+
+def _one_line(name: str) -> str:
+    return " ".join(name.split())
+
+
+def _no_situation(_observation: OpenSpielObservation) -> None:
+    return None
+
+
+ANY_GAME = GameText(rules="Play to win the game.", describe=_describe_any, reply=_one_line, situation=_no_situation)
+
+TIC_TAC_TOE = GameText(
+    rules="Tic tac toe : x moves first ; three in a row win . Cells in reading order : a1 b1 c1 a2 b2 c2 a3 b3 c3 .",
+    describe=_describe_board,
+    reply=_cell,
+    situation=_no_situation,
+)
+
+GAME_TEXTS: dict[str, GameText] = {
+    "blackjack": GameText(
+        rules="Blackjack : come closer to 21 than the dealer without going over .",
+        describe=_describe_blackjack,
+        reply=str.lower,
+        situation=_situation_blackjack,
+    ),
+    "catch": GameText(
+        rules="Catch : the ball falls one row each turn ; be under it when it lands .",
+        describe=_describe_catch,
+        reply=str.lower,
+        situation=_situation_catch,
+    ),
+    "tic_tac_toe": TIC_TAC_TOE,
+    "python_tic_tac_toe": TIC_TAC_TOE,
+}
