@@ -1,14 +1,13 @@
 """The messages of the specification: what an agent sends, what it sees, and what an episode is."""
 
+from collections.abc import Generator
 from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+from typing_extensions import Self
 
 from openenv.core.env_server.dataclass_idiom import DataclassIdiom
-
-Reward = bool | int | float | None
-
 
 class Action(DataclassIdiom):
     """What the agent does. Subclass it with the fields of your environment; an unknown field is refused."""
@@ -35,6 +34,11 @@ class State(DataclassIdiom):
 
     episode_id: str | None = Field(default=None, description="Identity of the current episode")
     step_count: int = Field(default=0, ge=0, description="Steps taken since the reset")
+
+    def __await__(self) -> Generator[None, None, Self]:
+        """Awaiting a state yields it, so that code written for an asynchronous client works with a plain one."""
+        return self
+        yield  # makes this function a generator, as `await` wants
 
 
 class OpenAction(Action):

@@ -1,0 +1,197 @@
+"""The specification's client side: `reset`, `step`, `state`, `close` on an environment that runs elsewhere.
+
+A client is synchronous, also in a notebook, until it is entered with `async with` or awaited; from then on its verbs are
+coroutines.
+"""
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Any, ClassVar, Generic, TypeVar as PlainTypeVar, get_args, get_origin
+
+from pydantic import BaseModel
+from typing_extensions import Self, TypeVar
+
+from openenv.core.client_types import StepResult
+from openenv.core.connection import AsyncConnection, AsyncRequests, BlockingConnection, BlockingRequests
+from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.websocket_protocol import websocket_uri
+
+ActT = TypeVar("ActT", default=Action)
+ObsT = TypeVar("ObsT", default=Observation)
+StateT = TypeVar("StateT", default=State)
+
+_MEGABYTE = 1 << 20
+
+
+class Completed:
+    """The result of a verb that returns nothing; it may be awaited."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield  # makes this function a generator, as `await` wants
+
+
+class EnvClient(Generic[ActT, ObsT, StateT]):
+    """A session with one environment.
+
+    Example:
+        class EchoEnv(EnvClient[EchoAction, EchoObservation, State]): ...
+
+        with EchoEnv(base_url="http://localhost:8000") as env:
+            result = env.reset(seed=7)
+            result = env.step(EchoAction(message="hello"))
+
+    The wire mapping follows from the type parameters; `_step_payload`, `_parse_result` and `_parse_state` may be
+    overridden. Verbs raise the classes of `openenv.core.errors`: EnvironmentFault when the environment refuses an
+    action, SessionLost when the episode is gone, AnswerTimeout when the answer is late.
+    """
+
+    _message_classes: ClassVar[tuple[Any, Any, Any]] = (Action, Observation, State)
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        connect_timeout_s: float = 10.0,
+        message_timeout_s: float = 60.0,
+        max_message_size_mb: float = 100.0,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """base_url: where the server listens, such as http://localhost:8000. Connects at the first verb."""
+        self.base_url = base_url
+        self._uri = websocket_uri(base_url)
+        self._connect_timeout_s = connect_timeout_s
+        self._message_timeout_s = message_timeout_s
+        self._max_size = int(max_message_size_mb * _MEGABYTE)
+        self._headers = headers or {}
+        self._is_async = False
+        self._blocking: BlockingRequests | None = None
+        self._async: AsyncRequests | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for base in getattr(cls, "__orig_bases__", ()):
+            if isinstance(get_origin(base), type) and issubclass(get_origin(base), EnvClient):  # type: ignore[arg-type]
+                given = get_args(base)
+                classes = (*given, *cls._message_classes[len(given) :])
+                if not any(isinstance(c, (TypeVar, PlainTypeVar)) for c in classes):
+                    cls._message_classes = classes  # type: ignore[assignment]
+
+    # The verbs. Each returns its result, or in asynchronous mode a coroutine of it.
+
+    def reset(self, *, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> StepResult[ObsT]:
+        """Start a new episode and return its first observation. Equal seeds give equal episodes."""
+        general = {"seed": seed, "episode_id": episode_id}
+        data = {**{key: value for key, value in general.items() if value is not None}, **kwargs}
+        self._forget_lost_session()
+        return self._verb("reset", data, self._parse_result)
+
+    def step(self, action: ActT) -> StepResult[ObsT]:
+        """Take one action and return what follows. Raises EnvironmentFault when the environment refuses it."""
+        return self._verb("step", self._step_payload(action), self._parse_result)
+
+    def state(self) -> StateT:
+        """Identity and progress of the current episode."""
+        return self._verb("state", None, self._parse_state)
+
+    def close(self) -> Completed:
+        """End the session. The client may be used again: the next verb opens a new session."""
+        if self._is_async:
+            return self._close_async()  # type: ignore[return-value]
+        connection, self._blocking = self._blocking, None
+        if connection is not None:
+            connection.close()
+        return Completed()
+
+    # The wire mapping.
+
+    def _step_payload(self, action: ActT) -> dict[str, Any]:
+        """The JSON object of an action. Raises TypeError for an object of another class than the client's own."""
+        action_cls = self._message_classes[0]
+        if not isinstance(action, BaseModel) or not isinstance(action, action_cls):
+            raise TypeError(f"{type(self).__name__}.step takes {action_cls.__name__}, not {type(action).__name__}")
+        return action.model_dump(mode="json")
+
+    def _parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
+        """The result in an answer's data. Raises pydantic's ValidationError when the observation has other fields."""
+        observation_cls = self._message_classes[1]
+        reward, done = payload.get("reward"), payload.get("done", False)
+        observation = observation_cls.model_validate({**payload["observation"], "reward": reward, "done": done})
+        return StepResult(observation, reward, done, payload.get("metadata"))
+
+    def _parse_state(self, payload: dict[str, Any]) -> StateT:
+        """The state in an answer's data."""
+        state: StateT = self._message_classes[2].model_validate(payload)
+        return state
+
+    # Connecting, in either mode.
+
+    def _verb(self, kind: str, data: Any, read: Callable[[dict[str, Any]], Any]) -> Any:
+        if self._is_async:
+            return self._verb_async(kind, data, read)
+        return read(self._connected().ask(kind, data, self._message_timeout_s))
+
+    async def _verb_async(self, kind: str, data: Any, read: Callable[[dict[str, Any]], Any]) -> Any:
+        connection = await self._connected_async()
+        return read(await connection.ask(kind, data, self._message_timeout_s))
+
+    def _connected(self) -> BlockingRequests:
+        if self._blocking is None:
+            self._blocking = BlockingConnection(self._uri, self._connect_timeout_s, self._max_size, self._headers)
+        return self._blocking
+
+    async def _connected_async(self) -> AsyncRequests:
+        if self._async is None:
+            self._async = await AsyncConnection.open(self._uri, self._connect_timeout_s, self._max_size, self._headers)
+        return self._async
+
+    def _forget_lost_session(self) -> None:
+        """A reset may open a new session when the old one is gone; a step may not, it would go on in another episode."""
+        if self._blocking is not None and not self._blocking.is_open:
+            self._blocking.close()
+            self._blocking = None
+        if self._async is not None and not self._async.is_open:
+            self._async = None
+
+    def connect(self) -> Self:
+        """Connect now instead of at the first verb; `await client.connect()` makes the client asynchronous."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            self._connected()
+        return self
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self.__aenter__().__await__()
+
+    def __enter__(self) -> Self:
+        self._connected()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        self._is_async = True
+        await self._connected_async()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._close_async()
+
+    async def _close_async(self) -> None:
+        connection, self._async = self._async, None
+        if connection is not None:
+            await connection.close()
+
+    def sync(self) -> Self:
+        """The synchronous client: this one, or, when this one is asynchronous, another with a session of its own."""
+        if not self._is_async:
+            return self
+        return type(self)(
+            self.base_url,
+            connect_timeout_s=self._connect_timeout_s,
+            message_timeout_s=self._message_timeout_s,
+            max_message_size_mb=self._max_size / _MEGABYTE,
+            headers=self._headers,
+        )

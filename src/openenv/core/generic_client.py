@@ -1,0 +1,44 @@
+"""A client for any environment: actions, observations and states are plain dictionaries."""
+
+from collections.abc import Generator
+from typing import Any
+
+from typing_extensions import Self
+
+from openenv.core.client_types import StepResult
+from openenv.core.env_client import EnvClient
+
+
+class PlainState(dict[str, Any]):
+    """A state as a dictionary; it may be awaited, which yields itself."""
+
+    def __await__(self) -> Generator[None, None, Self]:
+        return self
+        yield  # makes this function a generator, as `await` wants
+
+
+class GenericAction(dict[str, Any]):
+    """An action written with keywords: `GenericAction(message="hello")`."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(kwargs)
+
+
+class GenericEnvClient(EnvClient[dict[str, Any], dict[str, Any], PlainState]):
+    """A session with an environment whose message classes the caller does not have."""
+
+    def _step_payload(self, action: dict[str, Any]) -> dict[str, Any]:
+        """The action itself. Raises TypeError when it is no dictionary."""
+        if not isinstance(action, dict):
+            raise TypeError(f"GenericEnvClient.step takes a dictionary of fields, not {type(action).__name__}")
+        return action
+
+    def _parse_result(self, payload: dict[str, Any]) -> StepResult[dict[str, Any]]:
+        """The observation as the dictionary that came."""
+        return StepResult(
+            payload["observation"], payload.get("reward"), payload.get("done", False), payload.get("metadata")
+        )
+
+    def _parse_state(self, payload: dict[str, Any]) -> PlainState:
+        """The state as the dictionary that came."""
+        return PlainState(payload)

@@ -1,0 +1,131 @@
+"""The plain-HTTP client of the same verbs, for where a WebSocket cannot pass."""
+
+from typing import Any
+
+import httpx
+from typing_extensions import TypeVar
+
+from openenv.core.connection import AsyncRequests, BlockingRequests
+from openenv.core.env_client import EnvClient
+from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.errors import AnswerTimeout, ServerUnreachable, SessionFault, error_from_wire
+from openenv.core.requests import encode_body
+
+ActT = TypeVar("ActT", default=Action)
+ObsT = TypeVar("ObsT", default=Observation)
+StateT = TypeVar("StateT", default=State)
+
+_SESSION_HEADER = "X-Session-Id"
+_NEW_SESSION = "new"
+
+
+class _HttpSession:
+    """The session of one client: its id, and how verbs become requests."""
+
+    is_open = True
+
+    def __init__(self) -> None:
+        self._id: str | None = None
+
+    def request(self, kind: str, data: Any) -> dict[str, Any]:
+        """Keywords of httpx for a verb. A reset opens a session when there is none yet."""
+        if self._id is None and kind != "reset":
+            raise SessionFault(f"no session yet: reset() before {kind}()")
+        headers = {_SESSION_HEADER: self._id or _NEW_SESSION, "Content-Type": "application/json"}
+        if kind == "state":
+            return {"method": "GET", "url": "/state", "headers": headers}
+        body = {"action": data} if kind == "step" else data
+        return {"method": "POST", "url": f"/{kind}", "content": encode_body(body), "headers": headers}
+
+    def answer(self, response: httpx.Response) -> dict[str, Any]:
+        """The data in a response. Raises the exception that an error response stands for."""
+        if response.is_error:
+            raise _error(response)
+        self._id = response.headers.get(_SESSION_HEADER, self._id)
+        data: dict[str, Any] = response.json()
+        return data
+
+    def end_url(self) -> str | None:
+        """Where the session is deleted, or None when none was opened."""
+        return f"/sessions/{self._id}" if self._id else None
+
+
+def _error(response: httpx.Response) -> Exception:
+    """A server of another make answers without a code, perhaps without JSON: its text is all there is to tell."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = {"message": response.text[:500]}
+    if "detail" in body and "message" not in body:
+        body = {"message": f"HTTP {response.status_code}: {body['detail']}"}
+    body.pop("detail", None)
+    return error_from_wire(body)
+
+
+class _BlockingHttp(_HttpSession):
+    def __init__(self, client: httpx.Client) -> None:
+        super().__init__()
+        self._client = client
+
+    def ask(self, kind: str, data: Any, timeout_s: float) -> dict[str, Any]:
+        try:
+            return self.answer(self._client.request(**self.request(kind, data), timeout=timeout_s))
+        except httpx.TimeoutException as error:
+            raise AnswerTimeout(f"no answer from {self._client.base_url} in {timeout_s} s") from error
+        except httpx.TransportError as error:
+            raise _unreachable(self._client.base_url, error) from error
+
+    def close(self) -> None:
+        url = self.end_url()
+        try:
+            if url:
+                self._client.delete(url)
+        except httpx.TransportError:
+            pass  # the server is gone, and the session with it
+        finally:
+            self._client.close()
+
+
+class _AsyncHttp(_HttpSession):
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        super().__init__()
+        self._client = client
+
+    async def ask(self, kind: str, data: Any, timeout_s: float) -> dict[str, Any]:
+        try:
+            return self.answer(await self._client.request(**self.request(kind, data), timeout=timeout_s))
+        except httpx.TimeoutException as error:
+            raise AnswerTimeout(f"no answer from {self._client.base_url} in {timeout_s} s") from error
+        except httpx.TransportError as error:
+            raise _unreachable(self._client.base_url, error) from error
+
+    async def close(self) -> None:
+        url = self.end_url()
+        try:
+            if url:
+                await self._client.delete(url)
+        except httpx.TransportError:
+            pass  # the server is gone, and the session with it
+        finally:
+            await self._client.aclose()
+
+
+def _unreachable(base_url: httpx.URL, error: httpx.TransportError) -> ServerUnreachable:
+    return ServerUnreachable(f"no environment answers at {base_url} ({error}): is the server running?")
+
+
+class HTTPEnvClient(EnvClient[ActT, ObsT, StateT]):
+    """An `EnvClient` that sends each verb as one HTTP request to a session of its own on the server.
+
+    The server must keep sessions over HTTP, as ours does.
+    """
+
+    def _connected(self) -> BlockingRequests:
+        if self._blocking is None:
+            self._blocking = _BlockingHttp(httpx.Client(base_url=self.base_url, headers=self._headers))
+        return self._blocking
+
+    async def _connected_async(self) -> AsyncRequests:
+        if self._async is None:
+            self._async = _AsyncHttp(httpx.AsyncClient(base_url=self.base_url, headers=self._headers))
+        return self._async

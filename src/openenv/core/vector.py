@@ -1,0 +1,64 @@
+"""Many sessions of one server, played at the same time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic
+
+from typing_extensions import Self, TypeVar
+
+from openenv.core.client_types import StepResult
+from openenv.core.env_client import EnvClient
+from openenv.core.errors import OpenEnvError
+
+ActT = TypeVar("ActT", default=Any)
+ObsT = TypeVar("ObsT", default=Any)
+
+Results = dict[int, StepResult[ObsT] | OpenEnvError]
+
+
+class SessionPool(Generic[ActT, ObsT]):
+    """`num_sessions` sessions, numbered from 0. What fails in one session is that session's result; the others go on.
+
+    Example:
+        async with SessionPool(OpenSpielEnv, url, 2) as pool:
+            results = await pool.reset({0: {"seed": 7}, 1: {"seed": 7}})
+            results = await pool.step({0: hit, 1: stand})
+    """
+
+    def __init__(self, client_class: Callable[..., EnvClient[ActT, ObsT, Any]], base_url: str, num_sessions: int) -> None:
+        if num_sessions < 1:
+            raise ValueError(f"num_sessions={num_sessions}: a pool has at least 1 session")
+        self._clients = [client_class(base_url=base_url) for _ in range(num_sessions)]
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    async def __aenter__(self) -> Self:
+        """Connect all sessions. Raises ServerUnreachable or CapacityReached, with none left open."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for client in self._clients:
+                    group.create_task(client.__aenter__())
+        except ExceptionGroup as errors:
+            await self.__aexit__()
+            raise errors.exceptions[0] from None
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.gather(*(client.__aexit__() for client in self._clients))
+
+    async def reset(self, requests: Mapping[int, Mapping[str, Any]]) -> Results[ObsT]:
+        """Reset the sessions that are named, each with its own keywords (`seed` among them)."""
+        return await _each({index: self._clients[index].reset(**keywords) for index, keywords in requests.items()})
+
+    async def step(self, actions: Mapping[int, ActT]) -> Results[ObsT]:
+        """Step the sessions that are named, each with its own action."""
+        return await _each({index: self._clients[index].step(action) for index, action in actions.items()})
+
+
+async def _each(verbs: Mapping[int, Awaitable[StepResult[ObsT]]]) -> Results[ObsT]:
+    results = await asyncio.gather(*verbs.values(), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, OpenEnvError):
+            raise result
+    return dict(zip(verbs, results, strict=True))

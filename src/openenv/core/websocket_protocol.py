@@ -1,0 +1,96 @@
+"""One WebSocket connection as a state machine without a socket: bytes in, whole messages out.
+
+Both transports, blocking and asyncio, drive it; `websockets` does the framing.
+"""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit, urlunsplit
+
+from websockets.client import ClientProtocol
+from websockets.exceptions import InvalidHandshake, PayloadTooBig
+from websockets.frames import Frame, Opcode
+from websockets.http11 import Response
+from websockets.protocol import State
+from websockets.uri import WebSocketURI, parse_uri
+
+from openenv.core.errors import ServerUnreachable, SessionLost
+
+_SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+
+
+def websocket_uri(base_url: str, path: str = "/ws") -> WebSocketURI:
+    """The WebSocket address of an environment's base URL. Raises ValueError when it is no http(s) or ws(s) URL."""
+    parts = urlsplit(base_url)
+    scheme = _SCHEMES.get(parts.scheme)
+    if scheme is None or not parts.hostname:
+        raise ValueError(f"base_url={base_url!r}: give a URL such as http://localhost:8000")
+    return parse_uri(urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + path, parts.query, "")))
+
+
+class WebSocketProtocol:
+    """The client's end of one connection. `outgoing()` must be written to the socket after each call."""
+
+    def __init__(self, uri: WebSocketURI, max_size: int, headers: dict[str, str]) -> None:
+        self._protocol = ClientProtocol(uri, max_size=max_size)
+        self._address = f"{uri.host}:{uri.port}"
+        self._parts: list[bytes] = []
+        request = self._protocol.connect()
+        request.headers.update(headers)
+        self._protocol.send_request(request)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the handshake is done and nobody has closed."""
+        return self._protocol.state is State.OPEN
+
+    def outgoing(self) -> bytes:
+        """Bytes to write to the socket now."""
+        return b"".join(self._protocol.data_to_send())
+
+    def send(self, message: bytes) -> None:
+        """Send a text message. Raises SessionLost when the connection is not open."""
+        if not self.is_open:
+            raise SessionLost(self.reason())
+        self._protocol.send_text(message)
+
+    def close(self) -> None:
+        """Start the closing handshake, once."""
+        if self.is_open:
+            self._protocol.send_close(1000)
+
+    def receive(self, data: bytes) -> Iterator[bytes]:
+        """Take bytes from the socket (empty: it was closed) and yield each whole message in them.
+
+        Raises ServerUnreachable when the server refuses the handshake.
+        """
+        if data:
+            self._protocol.receive_data(data)
+        else:
+            self._protocol.receive_eof()
+        for event in self._protocol.events_received():
+            if isinstance(event, Response):
+                self._check_handshake(event)
+            elif isinstance(event, Frame):
+                yield from self._message(event)
+        if self._protocol.handshake_exc is not None and self._protocol.state is State.CONNECTING:
+            raise ServerUnreachable(f"{self._address} refused the WebSocket: {self._protocol.handshake_exc}")
+
+    def _check_handshake(self, response: Response) -> None:
+        error = self._protocol.handshake_exc
+        if isinstance(error, InvalidHandshake):
+            said = (response.body or b"")[:200].decode(errors="replace")
+            raise ServerUnreachable(f"{self._address} refused the WebSocket: {error} {said}".rstrip())
+
+    def _message(self, frame: Frame) -> Iterator[bytes]:
+        if frame.opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
+            self._parts.append(bytes(frame.data))
+            if frame.fin:
+                yield self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+                self._parts.clear()
+
+    def reason(self) -> str:
+        """Why the connection is closed, as far as is known, for SessionLost."""
+        too_big = self._protocol.parser_exc if isinstance(self._protocol.parser_exc, PayloadTooBig) else None
+        if too_big is not None:
+            return f"{self._address} sent a message above the limit of this client ({too_big}): raise max_message_size_mb"
+        return f"the connection to {self._address} is closed ({self._protocol.close_code}): reset() starts a new episode"
