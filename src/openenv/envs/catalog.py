@@ -1,0 +1,79 @@
+"""What environments there are, read from the manifest `openenv.yaml` of each folder beside this file."""
+
+import difflib
+import importlib
+import importlib.util
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from openenv.core.env_client import EnvClient
+from openenv.core.text import TextInterface
+
+_FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogEntry:
+    """One bundled environment. Its classes are imported when they are asked for."""
+
+    name: str
+    description: str
+    client: str
+    server: str
+    """Module that serves it: `python -m <server> --port 8000`."""
+    text: str | None = None
+    extra: str | None = None
+    """The extra to install: `pip install 'openenv-rl[<extra>]'`; None when none is needed."""
+    requires: tuple[str, ...] = ()
+    """Modules that the server imports from the extra."""
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether everything that the server imports is there."""
+        return all(importlib.util.find_spec(module) is not None for module in self.requires)
+
+    @cached_property
+    def client_class(self) -> type[EnvClient[Any, Any, Any]]:
+        """The typed client."""
+        client: type[EnvClient[Any, Any, Any]] = _named(self.client)
+        return client
+
+    @cached_property
+    def text_class(self) -> type[TextInterface[Any, Any]]:
+        """The text interface. Raises LookupError when the environment has none."""
+        if self.text is None:
+            raise LookupError(f"environment {self.name!r} has no text interface: a language model cannot play it yet")
+        text: type[TextInterface[Any, Any]] = _named(self.text)
+        return text
+
+
+def entries() -> list[CatalogEntry]:
+    """Every bundled environment, by name."""
+    manifests = sorted(_FOLDER.glob("*/openenv.yaml"))
+    return [_read(path) for path in manifests]
+
+
+def load(name: str) -> CatalogEntry:
+    """The environment of that name (`openspiel` or `openspiel_env`). Raises LookupError that names what there is."""
+    known = {entry.name: entry for entry in entries()}
+    entry = known.get(name.removesuffix("_env").removesuffix("-env"))
+    if entry is None:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise LookupError(f"environment {name!r} is not among {', '.join(known)}.{hint}")
+    return entry
+
+
+def _read(path: Path) -> CatalogEntry:
+    manifest = yaml.safe_load(path.read_text())
+    manifest["requires"] = tuple(manifest.get("requires", ()))
+    return CatalogEntry(**manifest)
+
+
+def _named(target: str) -> Any:
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)

@@ -1,0 +1,14 @@
+"""Client of the echo environment."""
+
+from openenv.core.env_client import EnvClient
+from openenv.envs.echo_env.models import EchoAction, EchoObservation, EchoState
+
+
+class EchoEnv(EnvClient[EchoAction, EchoObservation, EchoState]):
+    """A session with an echo.
+
+    Example:
+        with EchoEnv(base_url="http://localhost:8000") as env:
+            env.reset()
+            print(env.step(EchoAction(message="hello")).observation.echoed_message)
+    """

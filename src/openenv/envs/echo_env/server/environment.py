@@ -1,0 +1,44 @@
+"""The echo environment."""
+
+import uuid
+from typing import Any
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import EnvironmentMetadata
+from openenv.envs.echo_env.models import EchoAction, EchoObservation, EchoState
+
+REWARD_PER_CHARACTER = 0.1
+
+
+class EchoEnvironment(Environment[EchoAction, EchoObservation, EchoState]):
+    """Says back what it hears; a message earns a tenth of a point for each of its characters."""
+
+    execution = "inline"
+
+    def __init__(self) -> None:
+        self._state = EchoState()
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> EchoObservation:
+        """Greet. There is nothing random here, so that every seed gives the same episode."""
+        if kwargs:
+            raise ValueError(f"reset takes seed and episode_id, not {', '.join(sorted(kwargs))}")
+        self._state = EchoState(episode_id=episode_id or str(uuid.uuid4()))
+        return EchoObservation(echoed_message="Echo environment ready!", reward=0.0)
+
+    def step(self, action: EchoAction, timeout_s: float | None = None, **kwargs: Any) -> EchoObservation:
+        """Say the message back."""
+        message = action.message
+        self._state.step_count += 1
+        self._state.last_message = message
+        return EchoObservation(
+            echoed_message=message, message_length=len(message), reward=REWARD_PER_CHARACTER * len(message)
+        )
+
+    @property
+    def state(self) -> EchoState:
+        """The episode's identity, its steps, and the last message."""
+        return self._state
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """What `/metadata` says."""
+        return EnvironmentMetadata(name="echo_env", description=type(self).__doc__ or "", version="1.0.0")
