@@ -2,9 +2,9 @@
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Any, Generic, Self
 
-from typing_extensions import Self, TypeVar
+from typing_extensions import TypeVar
 
 ObsT = TypeVar("ObsT", default=Any)
 

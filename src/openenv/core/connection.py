@@ -49,11 +49,13 @@ class BlockingConnection:
         self._protocol = WebSocketProtocol(uri, max_size, headers)
         try:
             self._flush()
-            while not self._protocol.is_open:
+            while self._protocol.is_connecting:
                 self._receive(time.monotonic() + connect_timeout_s)
         except (OSError, AnswerTimeout) as error:
             self._socket.close()
-            raise ServerUnreachable(f"{uri.host}:{uri.port} did not complete the WebSocket handshake: {error}") from error
+            raise ServerUnreachable(
+                f"{uri.host}:{uri.port} did not complete the WebSocket handshake: {error}"
+            ) from error
         _ANSWERING_PINGS.add(self)
 
     @property
@@ -65,6 +67,8 @@ class BlockingConnection:
         """Send a request, return its answer. Raises AnswerTimeout or SessionLost."""
         with self._lock:
             deadline = time.monotonic() + timeout_s
+            if not self.is_open and self._inbox:
+                return self._inbox.popleft()  # the server said why before it closed
             self._protocol.send(message)
             try:
                 self._flush()
@@ -79,6 +83,7 @@ class BlockingConnection:
             except OSError as error:
                 if isinstance(error, AnswerTimeout | SessionLost):
                     raise
+                self._protocol.connection_lost()
                 raise SessionLost(f"{error}: {self._protocol.reason()}") from error
 
     def ask(self, kind: str, data: Any, timeout_s: float) -> dict[str, Any]:
@@ -133,7 +138,9 @@ def _open_socket(uri: WebSocketURI, timeout_s: float) -> socket.socket:
         if uri.secure:
             connection = ssl.create_default_context().wrap_socket(connection, server_hostname=uri.host)
     except OSError as error:
-        raise ServerUnreachable(f"no environment answers at {uri.host}:{uri.port} ({error}): is the server running?") from error
+        raise ServerUnreachable(
+            f"no environment answers at {uri.host}:{uri.port} ({error}): is the server running?"
+        ) from error
     return connection
 
 
@@ -177,6 +184,7 @@ class AsyncConnection(asyncio.Protocol):
     def __init__(self, uri: WebSocketURI, max_size: int, headers: dict[str, str]) -> None:
         self._protocol = WebSocketProtocol(uri, max_size, headers)
         self._waiting: deque[asyncio.Future[bytes]] = deque()
+        self._unasked: deque[bytes] = deque(maxlen=1)
         self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
@@ -197,7 +205,9 @@ class AsyncConnection(asyncio.Protocol):
         except OSError as error:
             if isinstance(error, ServerUnreachable):
                 raise
-            raise ServerUnreachable(f"no environment answers at {uri.host}:{uri.port} ({error}): is the server running?") from error
+            raise ServerUnreachable(
+                f"no environment answers at {uri.host}:{uri.port} ({error}): is the server running?"
+            ) from error
         return connection
 
     @property
@@ -207,6 +217,8 @@ class AsyncConnection(asyncio.Protocol):
 
     async def exchange(self, message: bytes, timeout_s: float) -> bytes:
         """Send a request, return its answer. Raises AnswerTimeout or SessionLost."""
+        if not self.is_open and self._unasked:
+            return self._unasked.popleft()  # the server said why before it closed
         self._protocol.send(message)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting.append(answer)
@@ -247,9 +259,11 @@ class AsyncConnection(asyncio.Protocol):
                     waiter = self._waiting.popleft()
                     if not waiter.done():  # else its request timed out or was cancelled: the answer is dropped
                         waiter.set_result(message)
+                else:
+                    self._unasked.append(message)
         except ServerUnreachable as error:
             self._opened.set_exception(error)
-        if self._protocol.is_open and not self._opened.done():
+        if not self._protocol.is_connecting and not self._opened.done():
             self._opened.set_result(None)
         self._flush()
 
@@ -259,6 +273,7 @@ class AsyncConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Called by the event loop: the socket is closed. Whoever waits for an answer is told."""
+        self._protocol.connection_lost()
         reason = self._protocol.reason()
         for waiter in self._waiting:
             if not waiter.done():

@@ -1,15 +1,16 @@
 """The specification's client side: `reset`, `step`, `state`, `close` on an environment that runs elsewhere.
 
-A client is synchronous, also in a notebook, until it is entered with `async with` or awaited; from then on its verbs are
-coroutines.
+A client is synchronous, also in a notebook, until it is entered with `async with` or awaited; from then on its verbs
+are coroutines.
 """
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import Any, ClassVar, Generic, TypeVar as PlainTypeVar, get_args, get_origin
+from typing import Any, ClassVar, Generic, Self, get_args, get_origin
+from typing import TypeVar as PlainTypeVar
 
 from pydantic import BaseModel
-from typing_extensions import Self, TypeVar
+from typing_extensions import TypeVar
 
 from openenv.core.client_types import StepResult
 from openenv.core.connection import AsyncConnection, AsyncRequests, BlockingConnection, BlockingRequests
@@ -19,6 +20,7 @@ from openenv.core.websocket_protocol import websocket_uri
 ActT = TypeVar("ActT", default=Action)
 ObsT = TypeVar("ObsT", default=Observation)
 StateT = TypeVar("StateT", default=State)
+ResultT = PlainTypeVar("ResultT")
 
 _MEGABYTE = 1 << 20
 
@@ -71,11 +73,11 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for base in getattr(cls, "__orig_bases__", ()):
-            if isinstance(get_origin(base), type) and issubclass(get_origin(base), EnvClient):  # type: ignore[arg-type]
+            if isinstance(get_origin(base), type) and issubclass(get_origin(base), EnvClient):
                 given = get_args(base)
                 classes = (*given, *cls._message_classes[len(given) :])
                 if not any(isinstance(c, (TypeVar, PlainTypeVar)) for c in classes):
-                    cls._message_classes = classes  # type: ignore[assignment]
+                    cls._message_classes = classes
 
     # The verbs. Each returns its result, or in asynchronous mode a coroutine of it.
 
@@ -126,12 +128,12 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
 
     # Connecting, in either mode.
 
-    def _verb(self, kind: str, data: Any, read: Callable[[dict[str, Any]], Any]) -> Any:
+    def _verb(self, kind: str, data: Any, read: Callable[[dict[str, Any]], ResultT]) -> ResultT:
         if self._is_async:
-            return self._verb_async(kind, data, read)
+            return self._verb_async(kind, data, read)  # type: ignore[return-value]
         return read(self._connected().ask(kind, data, self._message_timeout_s))
 
-    async def _verb_async(self, kind: str, data: Any, read: Callable[[dict[str, Any]], Any]) -> Any:
+    async def _verb_async(self, kind: str, data: Any, read: Callable[[dict[str, Any]], ResultT]) -> ResultT:
         connection = await self._connected_async()
         return read(await connection.ask(kind, data, self._message_timeout_s))
 
@@ -146,7 +148,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         return self._async
 
     def _forget_lost_session(self) -> None:
-        """A reset may open a new session when the old one is gone; a step may not, it would go on in another episode."""
+        """A reset may open a new session when the old one is gone; a step may not: it would act in another episode."""
         if self._blocking is not None and not self._blocking.is_open:
             self._blocking.close()
             self._blocking = None

@@ -1,9 +1,7 @@
 """A client for any environment: actions, observations and states are plain dictionaries."""
 
 from collections.abc import Generator
-from typing import Any
-
-from typing_extensions import Self
+from typing import Any, Self
 
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Generic
+from typing import Any, Generic, Self
 
-from typing_extensions import Self, TypeVar
+from typing_extensions import TypeVar
 
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
@@ -25,7 +25,9 @@ class SessionPool(Generic[ActT, ObsT]):
             results = await pool.step({0: hit, 1: stand})
     """
 
-    def __init__(self, client_class: Callable[..., EnvClient[ActT, ObsT, Any]], base_url: str, num_sessions: int) -> None:
+    def __init__(
+        self, client_class: Callable[..., EnvClient[ActT, ObsT, Any]], base_url: str, num_sessions: int
+    ) -> None:
         if num_sessions < 1:
             raise ValueError(f"num_sessions={num_sessions}: a pool has at least 1 session")
         self._clients = [client_class(base_url=base_url) for _ in range(num_sessions)]
@@ -34,7 +36,7 @@ class SessionPool(Generic[ActT, ObsT]):
         return len(self._clients)
 
     async def __aenter__(self) -> Self:
-        """Connect all sessions. Raises ServerUnreachable or CapacityReached, with none left open."""
+        """Connect all sessions. Raises ServerUnreachable, with none left open."""
         try:
             async with asyncio.TaskGroup() as group:
                 for client in self._clients:
@@ -57,8 +59,11 @@ class SessionPool(Generic[ActT, ObsT]):
 
 
 async def _each(verbs: Mapping[int, Awaitable[StepResult[ObsT]]]) -> Results[ObsT]:
-    results = await asyncio.gather(*verbs.values(), return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException) and not isinstance(result, OpenEnvError):
-            raise result
-    return dict(zip(verbs, results, strict=True))
+    return dict(zip(verbs, await asyncio.gather(*map(_result_or_error, verbs.values())), strict=True))
+
+
+async def _result_or_error(verb: Awaitable[StepResult[ObsT]]) -> StepResult[ObsT] | OpenEnvError:
+    try:
+        return await verb
+    except OpenEnvError as error:
+        return error

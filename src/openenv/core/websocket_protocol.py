@@ -34,14 +34,24 @@ class WebSocketProtocol:
         self._protocol = ClientProtocol(uri, max_size=max_size)
         self._address = f"{uri.host}:{uri.port}"
         self._parts: list[bytes] = []
+        self._is_lost = False
         request = self._protocol.connect()
         request.headers.update(headers)
         self._protocol.send_request(request)
 
     @property
     def is_open(self) -> bool:
-        """Whether the handshake is done and nobody has closed."""
-        return self._protocol.state is State.OPEN
+        """Whether the handshake is done, nobody has closed, and the socket is there."""
+        return self._protocol.state is State.OPEN and not self._is_lost
+
+    @property
+    def is_connecting(self) -> bool:
+        """Whether the handshake is still under way."""
+        return self._protocol.state is State.CONNECTING
+
+    def connection_lost(self) -> None:
+        """The socket broke: nothing can be sent any more."""
+        self._is_lost = True
 
     def outgoing(self) -> bytes:
         """Bytes to write to the socket now."""
@@ -92,5 +102,9 @@ class WebSocketProtocol:
         """Why the connection is closed, as far as is known, for SessionLost."""
         too_big = self._protocol.parser_exc if isinstance(self._protocol.parser_exc, PayloadTooBig) else None
         if too_big is not None:
-            return f"{self._address} sent a message above the limit of this client ({too_big}): raise max_message_size_mb"
-        return f"the connection to {self._address} is closed ({self._protocol.close_code}): reset() starts a new episode"
+            return (
+                f"{self._address} sent a message above the limit of this client ({too_big}): raise max_message_size_mb"
+            )
+        return (
+            f"the connection to {self._address} is closed ({self._protocol.close_code}): reset() starts a new episode"
+        )

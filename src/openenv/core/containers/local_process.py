@@ -11,8 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-
-from typing_extensions import Self
+from typing import Self
 
 from openenv.core.errors import ServerUnreachable
 
@@ -81,11 +80,18 @@ class LocalServer:
         while time.monotonic() < deadline:
             assert self._process is not None
             if self._process.poll() is not None:
-                raise ServerUnreachable(f"{' '.join(self._command[1:])} ended with code {self._process.returncode}:\n{self._output()}")
-            with contextlib.suppress(urllib.error.URLError, OSError), urllib.request.urlopen(f"{self.base_url}/health", timeout=1):
+                raise ServerUnreachable(
+                    f"{' '.join(self._command[1:])} ended with code {self._process.returncode}:\n{self._output()}"
+                )
+            with (
+                contextlib.suppress(urllib.error.URLError, OSError),
+                urllib.request.urlopen(f"{self.base_url}/health", timeout=1),
+            ):
                 return
             time.sleep(0.05)
-        raise ServerUnreachable(f"{' '.join(self._command[1:])} was not healthy in {self._start_timeout_s} s:\n{self._output()}")
+        raise ServerUnreachable(
+            f"{' '.join(self._command[1:])} was not healthy in {self._start_timeout_s} s:\n{self._output()}"
+        )
 
     def _output(self) -> str:
         self._log.seek(0)

@@ -25,7 +25,7 @@ def _message_init() -> Callable[..., None]:
 
 def _named(cls: type[BaseModel], args: tuple[Any, ...]) -> dict[str, Any]:
     """Names for the positional arguments that the dataclass decorator allows."""
-    names = [field.name for field in dataclasses.fields(cls) if not field.kw_only]  # type: ignore[arg-type]
+    names = [field.name for field in dataclasses.fields(cls) if not field.kw_only]
     if len(args) > len(names):
         takes = f"at most {len(names)} positional arguments ({', '.join(names)})" if names else "keyword arguments only"
         raise TypeError(f"{cls.__name__} takes {takes}, {len(args)} were given")
@@ -39,7 +39,7 @@ def _dataclass_field(name: str, info: FieldInfo) -> "dataclasses.Field[Any]":
     if info.default_factory is not None:
         field.default_factory = info.default_factory  # type: ignore[assignment]
     field.name = name
-    field.type = info.annotation  # type: ignore[assignment]
+    field.type = info.annotation
     field._field_type = dataclasses._FIELD  # type: ignore[attr-defined]
     return field
 
@@ -61,5 +61,5 @@ class DataclassIdiom(BaseModel):
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
         fields = {name: _dataclass_field(name, info) for name, info in cls.model_fields.items()}
-        cls.__dataclass_fields__ = fields  # type: ignore[attr-defined]
+        cls.__dataclass_fields__ = fields
         cls.__dataclass_params__ = _Plain.__dataclass_params__  # type: ignore[attr-defined]

@@ -68,14 +68,16 @@ def declare(
 def _maker(env: EnvironmentSource) -> tuple[Callable[[], Environment], type[Environment]]:
     if isinstance(env, Environment):
         return (lambda: env), type(env)
-    if isinstance(env, type) and issubclass(env, Environment):
+    if isinstance(env, type):
+        if not issubclass(env, Environment):
+            raise TypeError(f"env={env.__name__}: the class is no subclass of Environment")
         return env, env
     if not callable(env):
         raise TypeError(f"env={env!r}: pass an Environment class, a function that returns one, or a ready instance")
     returns = get_type_hints(env).get("return") if inspect.isroutine(env) else None
     if isinstance(returns, type) and issubclass(returns, Environment) and not inspect.isabstract(returns):
         return env, returns
-    probe = env()
+    probe: object = env()
     if not isinstance(probe, Environment):
         raise TypeError(f"the factory {env!r} returned {type(probe).__name__}: it must return an Environment")
     probe.close()
@@ -104,7 +106,7 @@ def _find(cls: type[Environment], base: type, annotated: Any) -> Any:
     for candidate in candidates:
         if isinstance(candidate, type) and issubclass(candidate, base) and candidate not in (base, OpenAction):
             return candidate
-    module = vars(sys.modules[cls.__module__])
+    module = getattr(sys.modules.get(cls.__module__), "__dict__", {})
     known = {v for v in module.values() if isinstance(v, type) and issubclass(v, base) and v not in (base, OpenAction)}
     return known.pop() if len(known) == 1 else None
 

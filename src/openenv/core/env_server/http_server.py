@@ -7,6 +7,7 @@ from openenv.core.env_server.declaration import EnvironmentSource, declare
 from openenv.core.env_server.types import Action, ConcurrencyConfig, Observation, ServerMode, State
 
 if TYPE_CHECKING:
+    import uvicorn
     from fastapi import FastAPI
 
 
@@ -96,12 +97,18 @@ def _limits(
 
 def serve(app: "FastAPI", host: str = "127.0.0.1", port: int = 8000, *, log_level: str = "warning") -> None:
     """Run `app` until it is interrupted."""
+    server(app, host, port, log_level=log_level).run()
+
+
+def server(app: "FastAPI", host: str, port: int, *, log_level: str = "warning") -> "uvicorn.Server":
+    """A server for `app`, not yet running. Port 0 takes a free one."""
     # uvicorn belongs to a running server, as FastAPI does.
     import uvicorn
 
     # No WebSocket pings: a client that computes between two steps, blocking its thread, must not lose its session.
-    uvicorn.run(
+    config = uvicorn.Config(
         app, host=host, port=port, log_level=log_level, loop="uvloop", http="httptools", ws="websockets-sansio",
         ws_ping_interval=None, ws_ping_timeout=None, ws_per_message_deflate=False, ws_max_size=100 * 2**20,
         timeout_graceful_shutdown=3,
     )  # fmt: skip
+    return uvicorn.Server(config)

@@ -56,5 +56,5 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         first_line = (type(self).__doc__ or f"{name} environment").strip().splitlines()[0]
         return EnvironmentMetadata(name=name, description=first_line, version="1.0.0")
 
-    def close(self) -> None:  # noqa: B027  an environment without resources has nothing to release
+    def close(self) -> None:
         """Release what the environment holds. Called once, when its session ends."""

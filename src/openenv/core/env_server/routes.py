@@ -9,6 +9,7 @@ import orjson
 from fastapi import FastAPI, Header, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic_core import PydanticSerializationError
+from starlette.routing import WebSocketRoute
 
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.http_server import ServerConfig
@@ -32,7 +33,9 @@ from openenv.core.errors import EnvironmentFault, RequestRefused, SessionFault
 SESSION_HEADER = "X-Session-Id"
 NEW_SESSION = "new"
 
-SessionId = Annotated[str | None, Header(description="The session to act on; `new` opens one; left out: the caller's own default session")]
+SessionId = Annotated[
+    str | None, Header(description="The session to act on; `new` opens one; left out: the caller's own default session")
+]
 
 _STATUS = {
     "VALIDATION_ERROR": 422,
@@ -60,7 +63,7 @@ def environment_app(declaration: Declaration, config: ServerConfig) -> FastAPI:
     _add_descriptions(app, declaration)
     if config.mode is ServerMode.SIMULATION:
         _add_verbs(app, _HttpSessions(sessions))
-    app.router.add_websocket_route("/ws", WebSocketEndpoint(sessions))
+    app.router.routes.append(WebSocketRoute("/ws", WebSocketEndpoint(sessions)))
     return app
 
 

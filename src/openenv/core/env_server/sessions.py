@@ -105,7 +105,8 @@ class Session:
     async def state(self) -> State:
         """The environment's state."""
         async with self._turn:
-            return await self._guarded("state", lambda: self.env.state)
+            state: State = await self._guarded("state", lambda: self.env.state)
+        return state
 
     async def close(self) -> None:
         """Close the environment and its thread. Errors of the environment's own `close` are logged."""

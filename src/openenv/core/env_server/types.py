@@ -2,12 +2,12 @@
 
 from collections.abc import Generator
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
-from typing_extensions import Self
 
 from openenv.core.env_server.dataclass_idiom import DataclassIdiom
+
 
 class Action(DataclassIdiom):
     """What the agent does. Subclass it with the fields of your environment; an unknown field is refused."""

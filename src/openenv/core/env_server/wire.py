@@ -85,7 +85,10 @@ def _row(kind: str, name: str, value: Any) -> dict[str, Any]:
 
 def refuse_unknown(given: set[str], allowed: str, verb: str) -> InvalidMessage:
     """The error for keywords that an environment's verb does not take."""
-    rows = [{"type": "extra_forbidden", "loc": [key], "msg": f"{verb}() takes {allowed}", "input": key} for key in sorted(given)]
+    rows = [
+        {"type": "extra_forbidden", "loc": [key], "msg": f"{verb}() takes {allowed}", "input": key}
+        for key in sorted(given)
+    ]
     return InvalidMessage("Invalid message", errors=rows)
 
 

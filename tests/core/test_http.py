@@ -1,0 +1,161 @@
+"""Plain HTTP: what curl and the HTTP client can do."""
+
+import asyncio
+
+import httpx
+import pytest
+
+from openenv.core.env_server import create_app, create_fastapi_app
+from openenv.core.env_server.types import ConcurrencyConfig
+from openenv.core.errors import EnvironmentFault, EpisodeOver, InvalidMessage, ServerUnreachable, SessionFault
+from openenv.core.http_env_client import HTTPEnvClient
+from tests.core.counting_env import CountAction, CountingEnvironment, CountObservation, CountState
+
+
+class CountHttp(HTTPEnvClient[CountAction, CountObservation, CountState]):
+    pass
+
+
+@pytest.fixture
+def url(serving):
+    return serving(create_app(CountingEnvironment, env_name="counting"))
+
+
+def test_curl_plays_an_episode_without_naming_a_session(url):
+    with httpx.Client(base_url=url) as curl:
+        first = curl.post("/reset", json={"seed": 1})
+        step = curl.post("/step", json={"action": {"amount": 4}})
+        state = curl.get("/state")
+
+    assert first.headers["x-session-id"] == first.json()["session_id"] == step.json()["session_id"]
+    assert step.json()["observation"]["total"] == state.json()["total"] == 4
+    assert step.json()["metadata"] is None
+
+
+def test_new_opens_a_session_beside_the_default_one(url):
+    with httpx.Client(base_url=url) as curl:
+        curl.post("/reset", json={"start": 5})
+        other = curl.post("/reset", headers={"X-Session-Id": "new"}).headers["x-session-id"]
+        curl.post("/step", json={"action": {"amount": 1}}, headers={"X-Session-Id": other})
+
+        assert curl.get("/state").json()["total"] == 5
+        assert curl.get("/state", headers={"X-Session-Id": other}).json()["total"] == 1
+
+
+def test_an_unknown_session_is_404_with_the_reason(url):
+    response = httpx.get(f"{url}/state", headers={"X-Session-Id": "nobody"})
+    assert response.status_code == 404
+    assert "Unknown session_id: nobody" in response.json()["message"]
+
+
+def test_a_step_before_any_reset_is_404_with_the_remedy(url):
+    response = httpx.post(f"{url}/step", json={"action": {"amount": 1}})
+    assert response.status_code == 404
+    assert "POST /reset" in response.json()["message"]
+
+
+def test_an_ended_session_is_gone(url):
+    with httpx.Client(base_url=url) as curl:
+        session = curl.post("/reset").headers["x-session-id"]
+        assert curl.delete(f"/sessions/{session}").status_code == 204
+        assert curl.get("/state", headers={"X-Session-Id": session}).status_code == 404
+
+
+def test_options_of_a_step_reach_the_environment(url):
+    with httpx.Client(base_url=url) as curl:
+        curl.post("/reset")
+        body = {"action": {"amount": 1}, "timeout_s": 3, "request_id": "r1", "render": True}
+        payload = curl.post("/step", json=body).json()["observation"]["payload"]
+
+    assert payload == {"timeout_s": 3.0, "request_id": "r1", "render": True}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "field"),
+    [
+        ("/reset", {"seed": -1}, 422, ["body", "seed"]),
+        ("/step", {"amount": 1}, 422, ["body", "action"]),
+        ("/step", {"action": {}}, 422, ["amount"]),
+        ("/step", {"action": {"amount": 13}}, 422, ["amount"]),
+    ],
+)
+def test_a_wrong_body_is_422_and_names_the_field(url, path, body, status, field):
+    with httpx.Client(base_url=url) as curl:
+        curl.post("/reset")
+        response = curl.post(path, json=body)
+
+    assert response.status_code == status
+    assert response.json()["detail"][0]["loc"] == field
+
+
+def test_an_exception_of_the_environment_is_json_with_a_code(url):
+    with httpx.Client(base_url=url) as curl:
+        curl.post("/reset")
+        response = curl.post("/step", json={"action": {"amount": 1, "mischief": "raise"}})
+
+    assert response.status_code == 500
+    assert response.json()["code"] == "EXECUTION_ERROR"
+    assert "Traceback" not in response.text
+
+
+def test_the_client_plays_over_http(url):
+    with CountHttp(url) as env:
+        env.reset(start=8)
+        with pytest.raises(InvalidMessage, match="amount: Value error, thirteen is unlucky"):
+            env.step(CountAction.model_construct(amount=13, metadata={}))
+        with pytest.raises(EnvironmentFault, match="not to my taste"):
+            env.step(CountAction(amount=1, mischief="raise"))
+        assert env.step(CountAction(amount=2)).done
+        with pytest.raises(EpisodeOver):
+            env.step(CountAction(amount=2))
+        assert env.state().total == 10
+
+
+def test_each_http_client_has_a_session_of_its_own_and_ends_it(serving):
+    app = create_app(CountingEnvironment)
+    url = serving(app)
+    with CountHttp(url) as one, CountHttp(url) as other:
+        one.reset(start=1)
+        other.reset(start=2)
+        assert (one.state().total, other.state().total) == (1, 2)
+        assert len(app.state.sessions) == 2
+    assert len(app.state.sessions) == 0
+
+
+def test_a_verb_before_reset_names_the_remedy(url):
+    with CountHttp(url) as env, pytest.raises(SessionFault, match=r"reset\(\) before step\(\)"):
+        env.step(CountAction(amount=1))
+
+
+def test_nobody_at_the_address_is_said_plainly():
+    with pytest.raises(ServerUnreachable, match="is the server running"):
+        CountHttp("http://127.0.0.1:9").reset()
+
+
+async def test_the_http_client_is_asynchronous_too(url):
+    async with CountHttp(url) as env, CountHttp(url) as other:
+        first, second = await asyncio.gather(env.reset(start=1), other.reset(start=2))
+        assert (first.observation.total, second.observation.total) == (1, 2)
+
+
+def test_schema_metadata_health_and_docs_are_served(url):
+    with httpx.Client(base_url=url) as curl:
+        assert curl.get("/health").json() == {"status": "healthy"}
+        assert set(curl.get("/schema").json()) == {"action", "observation", "state"}
+        assert curl.get("/schema").json()["action"]["required"] == ["amount"]
+        assert curl.get("/metadata").json()["description"] == "Adds amounts; ends at ten."
+        assert curl.get("/docs").status_code == 200
+        assert "/step" in curl.get("/openapi.json").json()["paths"]
+
+
+def test_production_serves_no_verbs_over_http(serving):
+    url = serving(create_fastapi_app(CountingEnvironment, mode="production"))
+    assert [httpx.post(f"{url}/reset").status_code, httpx.get(f"{url}/state").status_code] == [404, 404]
+    assert httpx.get(f"{url}/health").status_code == 200
+
+
+def test_the_published_words_for_limits_work():
+    app = create_fastapi_app(CountingEnvironment, concurrency_config=ConcurrencyConfig(max_concurrent_envs=3))
+    assert app.state.sessions.max_sessions == 3
+    with pytest.raises(ValueError, match="say the same thing"):
+        create_fastapi_app(CountingEnvironment, max_concurrent_envs=2, concurrency_config=ConcurrencyConfig())

@@ -1,0 +1,279 @@
+"""A session over WebSocket: typed, isolated, and alive after every error."""
+
+import threading
+import time
+
+import pytest
+
+from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.errors import (
+    AnswerTimeout,
+    CapacityReached,
+    EnvironmentFault,
+    EpisodeOver,
+    FactoryFault,
+    InvalidMessage,
+    ServerUnreachable,
+    SessionLost,
+)
+from openenv.core.generic_client import GenericEnvClient
+from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
+
+
+@pytest.fixture
+def url(serving):
+    return serving(create_app(CountingEnvironment))
+
+
+def test_an_episode_is_played_with_typed_messages(url):
+    with CountEnv(url) as env:
+        first = env.reset(seed=1, episode_id="e1")
+        result = env.step(CountAction(amount=4, metadata={"why": "because"}))
+
+        assert (first.observation.total, first.reward, first.done) == (0, None, False)
+        assert (result.observation.total, result.reward, result.done) == (4, 4.0, False)
+        assert result.metadata == {"why": "because"}
+        assert (env.state().episode_id, env.state().step_count, env.state().total) == ("e1", 1, 4)
+
+
+def test_each_session_has_an_environment_of_its_own(url):
+    with CountEnv(url) as one, CountEnv(url) as other:
+        one.reset()
+        other.reset()
+        one.step(CountAction(amount=4))
+
+        assert other.step(CountAction(amount=1)).observation.total == 1
+
+
+def test_equal_seeds_give_equal_episodes(url):
+    def draws(seed):
+        with CountEnv(url) as env:
+            return [env.reset(seed=seed).observation.draw, env.step(CountAction(amount=1)).observation.draw]
+
+    assert draws(5) == draws(5) != draws(6)
+
+
+def test_reset_passes_further_keywords(url):
+    with CountEnv(url) as env:
+        assert env.reset(start=7).observation.total == 7
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"amount": "many"}, "amount: Input should be a valid integer"),
+        ({}, "amount: Field required"),
+        ({"amount": 1, "ammount": 2}, "ammount: Extra inputs are not permitted (got 2)"),
+        ({"amount": 13}, "amount: Value error, thirteen is unlucky (got 13)"),
+    ],
+)
+def test_a_wrong_field_is_named_and_the_session_lives(url, fields, words):
+    with GenericEnvClient(url) as env:
+        env.reset(start=2)
+        with pytest.raises(InvalidMessage) as caught:
+            env.step(fields)
+
+        assert words in str(caught.value)
+        assert env.step({"amount": 1}).observation["total"] == 3
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"strat": 1}, "strat: reset() takes episode_id, seed, start"),
+        ({"seed": "x"}, "seed: Input should be a valid integer"),
+        ({"seed": -1}, "seed: Input should be greater than or equal to 0"),
+    ],
+)
+def test_a_wrong_keyword_of_reset_is_named(url, keywords, words):
+    with CountEnv(url) as env:
+        with pytest.raises(InvalidMessage) as caught:
+            env.reset(**keywords)
+
+        assert words in str(caught.value)
+        assert env.reset().observation.total == 0
+
+
+def test_what_the_environment_raises_reaches_the_client_and_the_session_lives(url):
+    with CountEnv(url) as env:
+        env.reset()
+        with pytest.raises(EnvironmentFault, match="amount=3 is not to my taste"):
+            env.step(CountAction(amount=3, mischief="raise"))
+
+        assert env.step(CountAction(amount=1)).observation.total == 1
+
+
+@pytest.mark.parametrize(
+    ("mischief", "words"), [("unserialisable", "cannot be sent as JSON"), ("wrong type", "must return an Observation")]
+)
+def test_a_broken_answer_is_an_error_and_the_session_lives(url, mischief, words):
+    with CountEnv(url) as env:
+        env.reset()
+        with pytest.raises(EnvironmentFault, match=words):
+            env.step(CountAction(amount=1, mischief=mischief))
+        assert env.state().episode_id is None
+
+
+def test_numpy_travels_as_lists_and_numbers(url):
+    with CountEnv(url) as env:
+        env.reset()
+        payload = env.step(CountAction(amount=1, mischief="numpy")).observation.payload
+
+        assert payload == {"array": [[0.0, 1.0], [2.0, 3.0]], "scalar": 3}
+
+
+def test_a_nan_reward_is_none(url):
+    with CountEnv(url) as env:
+        env.reset()
+        assert env.step(CountAction(amount=1, mischief="nan")).reward is None
+
+
+def test_a_step_after_the_end_is_refused_until_reset(url):
+    with CountEnv(url) as env:
+        env.reset()
+        assert env.step(CountAction(amount=10)).done
+        with pytest.raises(EpisodeOver, match="reset before the next step"):
+            env.step(CountAction(amount=1))
+
+        env.reset()
+        assert env.step(CountAction(amount=1)).observation.total == 1
+
+
+def test_an_environment_may_allow_steps_after_the_end(serving):
+    class Endless(CountingEnvironment):
+        ALLOWS_STEP_AFTER_DONE = True
+
+    with CountEnv(serving(create_app(Endless))) as env:
+        env.reset()
+        env.step(CountAction(amount=10))
+        assert env.step(CountAction(amount=1)).observation.total == 11
+
+
+def test_a_session_runs_in_one_thread_of_its_own(url):
+    with CountEnv(url) as env:
+        env.reset()
+        names = {env.step(CountAction(amount=0, mischief="thread")).observation.payload for _ in range(5)}
+
+        assert len(names) == 1
+        assert names != {threading.current_thread().name}
+
+
+def test_an_inline_environment_runs_in_the_event_loop(serving):
+    class Inline(CountingEnvironment):
+        execution = "inline"
+
+    with CountEnv(serving(create_app(Inline))) as one, CountEnv(one.base_url) as other:
+        threads = set()
+        for env in (one, other):
+            env.reset()
+            threads.add(env.step(CountAction(amount=0, mischief="thread")).observation.payload)
+
+        assert len(threads) == 1
+
+
+def test_a_sleeping_session_does_not_hold_up_another(url):
+    with CountEnv(url) as sleeper, CountEnv(url) as other:
+        sleeper.reset()
+        other.reset()
+        asleep = threading.Thread(target=lambda: sleeper.step(CountAction(amount=1, mischief="sleep")))
+        asleep.start()
+        for _ in range(5):
+            other.step(CountAction(amount=1))
+
+        assert asleep.is_alive()
+        asleep.join()
+
+
+def test_a_full_server_says_so(serving):
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(max_sessions=1)))
+    with CountEnv(url) as env:
+        env.reset()
+        with pytest.raises(CapacityReached, match="1/1 sessions active") as caught, CountEnv(url) as second:
+            second.reset()
+
+        assert caught.value.details == {"active_sessions": 1, "max_sessions": 1}
+        assert env.step(CountAction(amount=1)).observation.total == 1
+
+
+def test_a_closed_session_makes_room(serving):
+    app = create_app(CountingEnvironment, config=ServerConfig(max_sessions=1))
+    url = serving(app)
+    for _ in range(3):
+        with CountEnv(url) as env:
+            env.reset()
+        wait_until(lambda: len(app.state.sessions) == 0)
+
+
+def test_an_environment_that_cannot_be_made_is_an_error_with_its_reason(serving):
+    class Broken(CountingEnvironment):
+        def __init__(self):
+            raise OSError("no board")
+
+    with (
+        pytest.raises(FactoryFault, match="Broken could not be made: no board"),
+        CountEnv(serving(create_app(Broken))) as env,
+    ):
+        env.reset()
+
+
+def test_environments_are_closed_with_their_sessions(serving):
+    closed = []
+
+    class Closing(CountingEnvironment):
+        def close(self):
+            closed.append(threading.current_thread().name)
+
+    with CountEnv(serving(create_app(Closing))) as env:
+        env.reset()
+        own_thread = env.step(CountAction(amount=0, mischief="thread")).observation.payload
+    wait_until(lambda: closed)
+    assert closed == [own_thread]
+
+
+def test_an_idle_session_ends(serving):
+    app = create_app(CountingEnvironment, config=ServerConfig(idle_timeout_s=0.2))
+    with CountEnv(serving(app)) as env:
+        env.reset()
+        wait_until(lambda: len(app.state.sessions) == 0)
+        with pytest.raises((SessionLost, Exception), match="has ended"):
+            env.step(CountAction(amount=1))
+
+
+def test_a_lost_connection_is_never_a_silent_new_episode(url):
+    with CountEnv(url) as env:
+        env.reset()
+        env._blocking._socket.shutdown(2)
+        with pytest.raises(SessionLost, match="reset"):
+            env.step(CountAction(amount=1))
+        with pytest.raises(SessionLost):
+            env.step(CountAction(amount=1))
+
+        assert env.reset().observation.total == 0
+
+
+def test_a_late_answer_is_dropped_and_the_episode_lives(url):
+    with CountEnv(url, message_timeout_s=0.2) as env:
+        env.reset()
+        with pytest.raises(AnswerTimeout):
+            env.step(CountAction(amount=4, mischief="sleep"))
+        time.sleep(0.5)
+
+        assert env.step(CountAction(amount=1)).observation.total == 5
+
+
+def test_nobody_at_the_address_is_said_plainly():
+    with pytest.raises(ServerUnreachable, match="is the server running"), CountEnv("http://127.0.0.1:9") as env:
+        env.reset()
+
+
+@pytest.mark.parametrize("wrong", ["localhost:8000", "ftp://x", ""])
+def test_a_wrong_base_url_is_named(wrong):
+    with pytest.raises(ValueError, match="base_url"):
+        CountEnv(wrong)
+
+
+def wait_until(condition, timeout_s=5.0):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)

@@ -1,0 +1,55 @@
+"""Frames as the published server says them, byte for byte where it matters."""
+
+import json
+
+import pytest
+
+from openenv.core.env_server.wire import observation_frame, read_request
+from openenv.core.errors import InvalidJSON, InvalidMessage, UnknownMessageType
+from tests.core.counting_env import CountObservation
+
+
+def data_of(**fields):
+    return json.loads(observation_frame(CountObservation(**fields)))["data"]
+
+
+def test_reward_and_done_stand_beside_the_observation():
+    data = data_of(total=3, reward=1.0, done=True)
+    assert (data["reward"], data["done"]) == (1.0, True)
+    assert data["observation"] == {"metadata": {}, "total": 3, "draw": 0.0, "payload": None}
+
+
+def test_metadata_is_repeated_beside_the_observation_only_when_there_is_some():
+    assert "metadata" not in data_of(total=1)
+    assert data_of(total=1, metadata={"a": 1})["metadata"] == {"a": 1}
+
+
+def test_nan_and_infinity_become_null():
+    data = data_of(total=1, reward=float("nan"), draw=float("inf"), metadata={"x": float("nan")})
+    assert (data["reward"], data["observation"]["draw"], data["metadata"]) == (None, None, {"x": None})
+
+
+@pytest.mark.parametrize(
+    ("frame", "error", "words"),
+    [
+        ("not json", InvalidJSON, "Invalid JSON: Expecting value: line 1 column 1"),
+        ("[1, 2]", InvalidJSON, "a message is an object, this is list"),
+        (b"\xff\xfe", InvalidJSON, "Invalid JSON"),
+        ("[" * 100_000, InvalidJSON, "Invalid JSON"),
+        ('{"type": "nope"}', UnknownMessageType, "Unknown message type: nope"),
+        ("{}", UnknownMessageType, "Unknown message type: "),
+        ('{"type": ["step"]}', UnknownMessageType, "Unknown message type"),
+        ('{"type": "step"}', InvalidMessage, "data: Field required"),
+        ('{"type": "step", "data": 3}', InvalidMessage, "data: Input should be a valid dictionary"),
+        ('{"type": "step", "data": {}, "id": 7}', InvalidMessage, "id: Extra inputs are not permitted"),
+        ('{"type": "state", "data": {}}', InvalidMessage, "data: Extra inputs are not permitted"),
+    ],
+)
+def test_a_wrong_frame_is_refused_with_its_reason(frame, error, words):
+    with pytest.raises(error) as caught:
+        read_request(frame)
+    assert words in str(caught.value)
+
+
+def test_a_binary_frame_of_json_is_read_like_text():
+    assert read_request(b'{"type": "reset"}').type == "reset"
