@@ -11,7 +11,7 @@ import open_spiel.python.games  # noqa: F401  registers the games written in Pyt
 import pyspiel
 
 MAX_CACHED_GAMES = 64
-FILE_PARAMETERS = frozenset({"filename", "puzzles_root", "word_list_file"})
+FILE_PARAMETERS = frozenset({"boards_file", "filename", "instances_file", "puzzles_root", "word_list_file"})
 """Parameters naming a file on the server: whoever starts the server may set them, a client may not."""
 
 

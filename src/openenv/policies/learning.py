@@ -1,0 +1,78 @@
+"""A learner: a table of action values, learnt from nothing but the rewards it receives."""
+
+from collections.abc import Callable, Hashable
+from random import Random
+from typing import Any, ClassVar
+
+from openenv.policies.base import Policy
+
+
+def seen_numbers(observation: Any) -> Hashable:
+    """The observation's numbers, or its text where it has none: every state of the world is a row of its own."""
+    return tuple(observation.info_state) or observation.metadata.get("text", "")
+
+
+class LearningPolicy(Policy):
+    """Epsilon-greedy control over a table with one row for each state seen.
+
+    At an episode's end the value of each action taken moves toward the return that followed it (every-visit Monte
+    Carlo, Sutton and Barto 2018, section 5.4, with a step of 1 / visits, at least `min_step_size`). Exploration
+    falls from 1 to `min_epsilon` along 1 / (1 + episodes / half_life). For games with few states.
+    """
+
+    name = "learning"
+    learns: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        seed: int | None = None,
+        *,
+        half_life: float = 5.0,
+        min_epsilon: float = 0.02,
+        min_step_size: float = 0.1,
+        state_key: Callable[[Any], Hashable] = seen_numbers,
+    ) -> None:
+        """half_life: episodes until exploration has halved. state_key: what makes two observations the same state."""
+        self._rng = Random(seed)
+        self._half_life = half_life
+        self._min_epsilon = min_epsilon
+        self._min_step_size = min_step_size
+        self._state_key = state_key
+        self._values: dict[tuple[Hashable, int], float] = {}
+        self._visits: dict[tuple[Hashable, int], int] = {}
+        self._path: list[tuple[tuple[Hashable, int], float]] = []
+        self.episodes = 0
+
+    @property
+    def epsilon(self) -> float:
+        """The share of actions that are chosen at random now."""
+        return max(self._min_epsilon, 1.0 / (1.0 + self.episodes / self._half_life))
+
+    def select_action(self, observation: Any) -> int:
+        """A random legal action with probability `epsilon`, otherwise one of the highest value (unknown: 0)."""
+        legal: list[int] = observation.legal_actions
+        if self._rng.random() < self.epsilon:
+            return self._rng.choice(legal)
+        state = self._state_key(observation)
+        values = [self._values.get((state, action), 0.0) for action in legal]
+        best = max(values)
+        return self._rng.choice([action for action, value in zip(legal, values, strict=True) if value == best])
+
+    def learn(self, observation: Any, action: Any, reward: float, next_observation: Any, done: bool) -> None:
+        """Remember the step; at the end of the episode, move the values of its actions toward what followed them."""
+        self._path.append(((self._state_key(observation), action), reward))
+        if not done:
+            return
+        self.episodes += 1
+        following = 0.0
+        for row, step_reward in reversed(self._path):
+            following += step_reward
+            self._visits[row] = self._visits.get(row, 0) + 1
+            step_size = max(self._min_step_size, 1.0 / self._visits[row])
+            value = self._values.get(row, 0.0)
+            self._values[row] = value + step_size * (following - value)
+        self._path.clear()
+
+    def forget_episode(self) -> None:
+        """Drop an episode that broke off: nothing can be learnt from it."""
+        self._path.clear()
