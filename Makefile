@@ -1,0 +1,46 @@
+# Everything sets itself up: a machine with Python 3.11 or newer and make is enough.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+GAME ?= blackjack
+# pip's folder of extra wheels, if one is set, is uv's too.
+export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+
+.PHONY: demo test test-slow lint interop bench clean
+
+demo: $(VENV)/.installed  ## A language model learns GAME (blackjack, catch, tic_tac_toe) and shows it
+	$(BIN)/openenv train examples/grpo_blackjack/blackjack.yaml --game $(GAME)
+
+test: $(VENV)/.installed lint  ## All tests that take minutes
+	$(BIN)/pytest -n 2
+
+test-slow: $(VENV)/.installed  ## The tests that take longer
+	$(BIN)/pytest -m slow
+
+lint: $(VENV)/.installed  ## Style, types, and who may import whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+interop: $(VENV)/.installed .venv-published/.installed  ## The published package and ours play together
+	$(BIN)/pytest -m interop tests/interop -v
+
+bench: $(VENV)/.installed .venv-published/.installed  ## Ours beside the published package
+	$(BIN)/python -m benchmarks.steps
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "openenv needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[all,dev]'
+	touch $@
+
+.venv-published/.installed:
+	$(PYTHON) -m venv .venv-published
+	.venv-published/bin/pip install --quiet uv
+	.venv-published/bin/uv pip install --quiet --python .venv-published/bin/python openenv==0.10.0 open_spiel==2.0.2
+	touch $@
+
+clean:  ## Remove what the commands above made, runs/ excepted
+	rm -rf $(VENV) .venv-published build dist .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,40 @@
+"""The `openenv` command."""
+
+import logging
+import sys
+
+import typer
+
+from openenv.cli import envs, evaluate, serve, train
+
+app = typer.Typer(
+    name="openenv",
+    help="Serve environments, compare policies in them, and train language models to play them.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+app.command("envs", epilog=envs.EXAMPLE)(envs.envs)
+app.command("serve", epilog=serve.EXAMPLE, context_settings=serve.PASSES_OPTIONS_ON)(serve.serve)
+app.command("eval", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
+app.command("train", epilog=train.EXAMPLE)(train.train)
+
+
+@app.callback()
+def _options(verbose: bool = typer.Option(False, "--verbose", "-v", help="Log what happens (default: warnings).")) -> None:
+    logging.basicConfig(
+        level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except (ValueError, LookupError, OSError, RuntimeError, ImportError) as error:
+        # border: what a user can mend is said in a line; --verbose shows where it came from
+        logging.getLogger(__name__).info("failed", exc_info=True)
+        typer.echo(f"openenv: {error}", err=True)
+        sys.exit(1)

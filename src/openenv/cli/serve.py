@@ -1,0 +1,49 @@
+"""`openenv serve`: run an environment's server."""
+
+import importlib
+import os
+import sys
+
+import typer
+
+from openenv.core.env_server import serve as serve_app
+from openenv.envs.catalog import CatalogEntry, load
+
+EXAMPLE = "Examples: `openenv serve openspiel --game blackjack --port 8004`, `openenv serve my_env.server.app:app`"
+PASSES_OPTIONS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def serve(
+    context: typer.Context,
+    environment: str = typer.Argument(help="A name of `openenv envs`, or MODULE:APP of your own."),
+    host: str = typer.Option("127.0.0.1", help="Address to listen on (default 127.0.0.1: this machine only)."),
+    port: int = typer.Option(8000, help="Port to listen on (default 8000)."),
+) -> None:
+    """Serve an environment until interrupted. Further options go to the environment's own server (`--game chess`)."""
+    typer.echo(f"serving {environment} at http://{host}:{port} (documentation at /docs); Ctrl-C ends it", err=True)
+    if ":" in environment:
+        if context.args:
+            raise typer.BadParameter(f"{environment} takes no further options, got {' '.join(context.args)}")
+        serve_app(_app_of(environment), host, port)
+    else:
+        entry = installed(load(environment))
+        server = importlib.import_module(entry.server)
+        server.main([*context.args, "--host", host, "--port", str(port)])
+
+
+def installed(entry: CatalogEntry) -> CatalogEntry:
+    """`entry` itself. Raises RuntimeError that names the extra to install when something is missing."""
+    if not entry.is_installed:
+        raise RuntimeError(
+            f"environment {entry.name!r} needs {', '.join(entry.requires)}: pip install 'openenv-rl[{entry.extra}]'"
+        )
+    return entry
+
+
+def _app_of(target: str) -> object:
+    module_name, _, attribute = target.partition(":")
+    sys.path.insert(0, os.getcwd())  # an author serves what lies in the current folder, as with any server command
+    module = importlib.import_module(module_name)
+    if not hasattr(module, attribute):
+        raise LookupError(f"module {module_name} has no {attribute!r}: write MODULE:APP, such as my_env.server.app:app")
+    return getattr(module, attribute)

@@ -1,0 +1,97 @@
+"""The published package and ours play together, in both directions. Run by `make interop`."""
+
+import json
+import os
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from openenv.core.containers.local_process import LocalServer
+from openenv.envs.echo_env import EchoAction, EchoEnv
+from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
+from openenv.policies import make_policy
+
+pytestmark = pytest.mark.interop
+
+PEER = Path(__file__).with_name("published_peer.py")
+PYTHON = os.environ.get("PUBLISHED_PYTHON", ".venv-published/bin/python")
+
+
+def published_client(url: str, name: str) -> dict:
+    done = subprocess.run([PYTHON, PEER, "play", url, name], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@contextmanager
+def published_server(name: str) -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen([PYTHON, PEER, "serve", str(port), name], stderr=subprocess.PIPE)
+    try:
+        wait_until_healthy(process, f"http://127.0.0.1:{port}")
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.communicate(timeout=10)
+
+
+def wait_until_healthy(process: subprocess.Popen, url: str) -> None:
+    for _ in range(600):
+        assert process.poll() is None, process.stderr.read().decode()[-2000:]
+        try:
+            urllib.request.urlopen(f"{url}/health", timeout=1).close()
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError(f"no published server at {url}")
+
+
+def test_its_client_plays_echo_on_our_server():
+    with LocalServer("openenv.envs.echo_env.server.app") as server:
+        played = published_client(server.base_url, "echo")
+
+    assert played == {"rewards": [0.1, 0.2, pytest.approx(0.3)], "steps": 3, "last": "xxx"}
+
+
+def test_its_clients_play_catch_on_our_server():
+    with LocalServer("openenv.envs.openspiel_env.server.app", ["--game", "catch"]) as server:
+        played = published_client(server.base_url, "catch")
+
+    assert played == {"returns": [1.0] * 20, "game": "catch", "steps": 9, "sync": 1.0}
+
+
+def test_our_client_plays_echo_on_its_server():
+    with published_server("echo") as url, EchoEnv(base_url=url) as env:
+        env.reset(episode_id="e1")
+        results = [env.step(EchoAction(message="x" * n)) for n in range(1, 4)]
+        state = env.state()
+
+    assert [round(result.reward, 3) for result in results] == [0.1, 0.2, 0.3]
+    assert (results[-1].observation.echoed_message, state.step_count, state.episode_id) == ("xxx", 3, "e1")
+
+
+async def test_our_clients_play_catch_on_its_server():
+    policy = make_policy("smart")
+    with published_server("catch") as url:
+        async with OpenSpielEnv(base_url=url) as env:
+            returns = []
+            for seed in range(20):
+                result = await env.reset(seed=seed)
+                while not result.done:
+                    action = OpenSpielAction(action_id=policy.select_action(result.observation))
+                    result = await env.step(action)
+                returns.append(result.reward)
+            state = await env.state()
+
+    assert returns == [1.0] * 20
+    assert (state.game_name, state.step_count) == ("catch", 9)
