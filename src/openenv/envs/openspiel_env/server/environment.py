@@ -87,7 +87,8 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         choice = self._choose(kwargs)
         if seed is None:
             seed = SystemRandom().getrandbits(31)
-        self._episode = _begin(choice, Random(seed), reveal_history)
+        rng = Random(f"openspiel {seed}")  # not Random(seed): a player drawing from that would foresee the game
+        self._episode = _begin(choice, rng, reveal_history)
         self._state = _state_of(self._episode, episode_id or str(uuid.uuid4()))
         self.execution = _execution(choice)
         _play_until_agent(self._episode)

@@ -1,0 +1,103 @@
+"""Rates and means over episodes, each with its 95 % interval."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from openenv.evaluation.episode import Episode
+
+Z_95 = 1.959963984540054
+"""The standard normal's 97.5 % point."""
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """How one policy did. Invalid episodes are counted and left out of all else; unparseable ones are not won."""
+
+    name: str
+    """The policy's."""
+    num_episodes: int
+    """Valid ones, over which the rates are taken."""
+    num_won: int
+    num_push: int
+    num_lost: int
+    num_unparseable: int
+    num_invalid: int
+    mean_return: float
+    """Mean total reward; not a number without valid episodes."""
+    return_interval: Interval
+    """95 % interval of the mean by the normal approximation; infinite for fewer than two episodes."""
+    mean_steps: float
+    """Actions for each episode."""
+    decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often in which situation which reply was given, over all valid episodes."""
+
+    @property
+    def win_rate(self) -> float:
+        """Share of valid episodes that were won, 0 to 1; not a number without any."""
+        return _ratio(self.num_won, self.num_episodes)
+
+    @property
+    def push_rate(self) -> float:
+        """Share of valid episodes that ended even."""
+        return _ratio(self.num_push, self.num_episodes)
+
+    @property
+    def loss_rate(self) -> float:
+        """Share of valid episodes that were lost, those given up not among them."""
+        return _ratio(self.num_lost, self.num_episodes)
+
+    @property
+    def win_interval(self) -> Interval:
+        """95 % interval of the win rate (Wilson 1927)."""
+        return wilson_interval(self.num_won, self.num_episodes)
+
+
+def summarize(name: str, episodes: Sequence[Episode]) -> Summary:
+    """The summary of a policy's episodes."""
+    valid = [episode for episode in episodes if episode.outcome != "invalid"]
+    outcomes = Counter(episode.outcome for episode in episodes)
+    mean, interval = mean_and_interval([episode.total_reward for episode in valid])
+    return Summary(
+        name=name,
+        num_episodes=len(valid),
+        num_won=outcomes["won"],
+        num_push=outcomes["push"],
+        num_lost=outcomes["lost"],
+        num_unparseable=outcomes["unparseable"],
+        num_invalid=outcomes["invalid"],
+        mean_return=mean,
+        return_interval=interval,
+        mean_steps=_ratio(sum(episode.num_steps for episode in valid), len(valid)),
+        decisions=sum((episode.decisions for episode in valid), Counter()),
+    )
+
+
+def wilson_interval(successes: int, trials: int, z: float = Z_95) -> Interval:
+    """Wilson's score interval of a rate, within 0 and 1. z: 1.96 for 95 %. Without trials: (0, 1)."""
+    if trials == 0:
+        return 0.0, 1.0
+    rate = successes / trials
+    scale = 1.0 / (1.0 + z * z / trials)
+    centre = scale * (rate + z * z / (2 * trials))
+    half = scale * z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def mean_and_interval(values: Sequence[float], z: float = Z_95) -> tuple[float, Interval]:
+    """The mean and its interval by the normal approximation, z standard errors to each side."""
+    if not values:
+        return math.nan, (-math.inf, math.inf)
+    mean = math.fsum(values) / len(values)
+    if len(values) < 2:
+        return mean, (-math.inf, math.inf)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    half = z * math.sqrt(variance / len(values))
+    return mean, (mean - half, mean + half)
+
+
+def _ratio(part: float, whole: int) -> float:
+    return part / whole if whole else math.nan
