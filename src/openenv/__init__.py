@@ -1,0 +1,24 @@
+"""Train a language model in any environment: an independent implementation of the OpenEnv specification."""
+
+from openenv.core.client_types import StepResult
+from openenv.core.env_client import EnvClient
+from openenv.core.env_server import Action, Environment, Observation, ServerConfig, State, create_app, serve
+from openenv.core.errors import OpenEnvError
+from openenv.core.generic_client import GenericAction, GenericEnvClient
+from openenv.core.text import TextInterface
+
+__all__ = [
+    "Action",
+    "EnvClient",
+    "Environment",
+    "GenericAction",
+    "GenericEnvClient",
+    "Observation",
+    "OpenEnvError",
+    "ServerConfig",
+    "State",
+    "StepResult",
+    "TextInterface",
+    "create_app",
+    "serve",
+]

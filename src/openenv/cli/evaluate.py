@@ -1,0 +1,125 @@
+"""`openenv eval`: policies against one another in one environment."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+
+from openenv.cli.serve import installed
+from openenv.core.containers.local_process import LocalServer
+from openenv.core.text import TextInterface
+from openenv.envs.catalog import CatalogEntry, load
+from openenv.evaluation import Summary, evaluate as run_evaluation, medal_table
+from openenv.policies import ChatEndpoint, LanguageModelPolicy, make_policy
+
+EXAMPLE = "Example: `openenv eval --env openspiel --game catch --policy random,stay,smart,learning --episodes 50`"
+LANGUAGE_MODEL = "llm:"
+
+
+def evaluate(
+    policy: str = typer.Option("random", help="Policies, with commas: random, stay, smart, learning, chart, mcts, "
+                               "always:ACTION, or llm:MODEL@URL of an OpenAI-compatible endpoint (default random)."),
+    env: str = typer.Option("openspiel", help="A name of `openenv envs` (default openspiel)."),
+    game: str = typer.Option(None, help="The game, where the environment has many (default: the server's own)."),
+    reset: list[str] = typer.Option([], help="KEY=VALUE said at every reset; the value is JSON or a word. Repeatable."),
+    episodes: int = typer.Option(50, min=1, help="Episodes for each policy (default 50)."),
+    seed: int = typer.Option(0, min=0, help="Seed of the first episode; every policy plays the same (default 0)."),
+    sessions: int = typer.Option(32, min=1, help="Episodes played at one time (default 32)."),
+    url: str = typer.Option(None, help="A running server (default: one is started for the evaluation)."),
+    plot: Path = typer.Option(Path("runs/eval.png"), help="Where the plot goes (default runs/eval.png)."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of the table (default: table)."),
+) -> None:  # fmt: skip
+    """Let policies play the same episodes and print who does best, with 95 % intervals, medals and a plot."""
+    entry = load(env)
+    text = entry.text_class() if entry.text else None
+    policies = [policy_named(name.strip(), text, seed) for name in policy.split(",")]
+    wanted = reset_keywords(reset, game)
+    summaries: list[Summary] = []
+    with _server(entry, url) as base_url, Progress(console=Console(stderr=True), transient=True) as progress:
+        playing = run_evaluation(
+            base_url, entry.client_class, policies, episodes, seed, num_sessions=sessions, reset_kwargs=wanted,
+            text=text, on_progress=_reporter(progress), on_summary=summaries.append,
+        )  # fmt: skip
+        try:
+            asyncio.run(playing)
+        finally:
+            progress.stop()
+            show(summaries, plot, as_json=as_json)  # also after Ctrl-C: what was played stays
+
+
+def show(summaries: list[Summary], plot: Path, *, as_json: bool) -> None:
+    """Print the table or its JSON and draw the plot of what was played; nothing when nothing was."""
+    if not summaries:
+        return
+    if as_json:
+        typer.echo(json.dumps([as_row(summary) for summary in summaries], indent=2))
+    else:
+        Console().print(medal_table(summaries))
+    # matplotlib takes longer to import than a short evaluation takes to play
+    from openenv.evaluation.plot import plot_summaries
+
+    typer.echo(f"plot: {plot_summaries(summaries, plot)}", err=True)
+
+
+def as_row(summary: Summary) -> dict[str, Any]:
+    """A summary as JSON: its fields and what follows from them."""
+    fields = {key: value for key, value in asdict(summary).items() if key != "decisions"}
+    return {**fields, "win_rate": summary.win_rate, "win_interval": summary.win_interval}
+
+
+def policy_named(name: str, text: TextInterface[Any, Any] | None, seed: int) -> Any:
+    """A policy by its name on the command line. Raises ValueError that says which there are."""
+    if not name.startswith(LANGUAGE_MODEL):
+        return make_policy(name, seed=seed)
+    model, at, base_url = name.removeprefix(LANGUAGE_MODEL).partition("@")
+    if not (model and at and base_url):
+        raise ValueError(f"policy={name!r}: write llm:MODEL@URL, such as llm:qwen3@http://localhost:8001/v1")
+    if text is None:
+        raise ValueError(f"policy={name!r}: this environment has no text interface for a language model")
+    return LanguageModelPolicy(model, text, ChatEndpoint(base_url, model))
+
+
+def reset_keywords(pairs: list[str], game: str | None) -> dict[str, Any]:
+    """Keywords of every reset from `KEY=VALUE` pairs. Raises ValueError for a pair without `=`."""
+    keywords: dict[str, Any] = {} if game is None else {"game_name": game}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise ValueError(f"--reset {pair}: write KEY=VALUE, such as opponent_policy=mcts")
+        keywords[key] = _json_or_word(value)
+    return keywords
+
+
+def _json_or_word(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        return value
+
+
+@contextmanager
+def _server(entry: CatalogEntry, url: str | None) -> Iterator[str]:
+    """The URL of the named server, or of one that is started for as long as it is needed."""
+    if url is not None:
+        yield url
+        return
+    with LocalServer(installed(entry).server) as server:
+        yield server.base_url
+
+
+def _reporter(progress: Progress) -> Callable[[str, int, int], None]:
+    tasks: dict[str, Any] = {}
+
+    def report(name: str, ended: int, wanted: int) -> None:
+        if name not in tasks:
+            tasks[name] = progress.add_task(name, total=wanted)
+        progress.update(tasks[name], completed=ended)
+
+    return report
