@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -18,6 +19,8 @@ from openenv.core.text import TextInterface
 from openenv.envs.catalog import CatalogEntry, load
 from openenv.evaluation import Summary, evaluate as run_evaluation, medal_table
 from openenv.policies import ChatEndpoint, LanguageModelPolicy, make_policy
+
+log = logging.getLogger(__name__)
 
 EXAMPLE = "Example: `openenv eval --env openspiel --game catch --policy random,stay,smart,learning --episodes 50`"
 LANGUAGE_MODEL = "llm:"
@@ -42,16 +45,22 @@ def evaluate(
     policies = [policy_named(name.strip(), text, seed) for name in policy.split(",")]
     wanted = reset_keywords(reset, game)
     summaries: list[Summary] = []
+
+    def keep(summary: Summary) -> None:
+        summaries.append(summary)
+        log.info("finished policy=%s episodes=%d", summary.name, summary.num_episodes)
+
     with _server(entry, url) as base_url, Progress(console=Console(stderr=True), transient=True) as progress:
         playing = run_evaluation(
             base_url, entry.client_class, policies, episodes, seed, num_sessions=sessions, reset_kwargs=wanted,
-            text=text, on_progress=_reporter(progress), on_summary=summaries.append,
+            text=text, on_progress=_reporter(progress), on_summary=keep,
         )  # fmt: skip
         try:
             asyncio.run(playing)
         finally:
             progress.stop()
             show(summaries, plot, as_json=as_json)  # also after Ctrl-C: what was played stays
+    _refuse_failures(summaries)
 
 
 def show(summaries: list[Summary], plot: Path, *, as_json: bool) -> None:
@@ -66,6 +75,14 @@ def show(summaries: list[Summary], plot: Path, *, as_json: bool) -> None:
     from openenv.evaluation.plot import plot_summaries
 
     typer.echo(f"plot: {plot_summaries(summaries, plot)}", err=True)
+
+
+def _refuse_failures(summaries: list[Summary]) -> None:
+    """Raise RuntimeError, with the environment's own words, when a policy could not play a single valid episode."""
+    for summary in summaries:
+        if summary.num_episodes == 0:
+            reasons = "; ".join(f"{reason} ({count} times)" for reason, count in summary.invalid_reasons.most_common(3))
+            raise RuntimeError(f"no episode of {summary.name} was valid: {reasons}")
 
 
 def as_row(summary: Summary) -> dict[str, Any]:

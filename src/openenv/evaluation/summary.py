@@ -34,6 +34,8 @@ class Summary:
     """Actions for each episode."""
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often in which situation which reply was given, over all valid episodes."""
+    invalid_reasons: Counter[str] = field(default_factory=Counter)
+    """Why episodes were invalid, and how many for that reason."""
 
     @property
     def win_rate(self) -> float:
@@ -73,6 +75,7 @@ def summarize(name: str, episodes: Sequence[Episode]) -> Summary:
         return_interval=interval,
         mean_steps=_ratio(sum(episode.num_steps for episode in valid), len(valid)),
         decisions=sum((episode.decisions for episode in valid), Counter()),
+        invalid_reasons=Counter(episode.reason or "unknown" for episode in episodes if episode.outcome == "invalid"),
     )
 
 

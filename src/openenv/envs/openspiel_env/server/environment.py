@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from random import Random, SystemRandom
 from typing import Any
 
-import pyspiel
-
 from openenv.core.env_server.interfaces import Environment
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from openenv.envs.openspiel_env.server.games import load_for_episode, reads_files, unknown
@@ -272,6 +270,6 @@ def _observe(episode: Episode, reward: float | None, facts: dict[str, Any]) -> O
         info_state=[float(value) for value in view.numbers(state, seat)],
         legal_actions=legal,
         game_phase=episode.phase,
-        current_player_id=int(pyspiel.PlayerId.TERMINAL) if done else state.current_player(),
+        current_player_id=int(state.current_player()),
         opponent_last_action=episode.opponent_last_action if view.shows_moves else None,
     )

@@ -1,0 +1,5 @@
+"""`python -m openenv`: the command line, where the `openenv` script is not on the path."""
+
+from openenv.cli.main import main
+
+main()

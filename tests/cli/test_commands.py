@@ -1,0 +1,144 @@
+"""The commands as a person runs them: in a process of their own, with real servers."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from openenv.envs.echo_env import EchoAction, EchoEnv
+
+OPENENV = [sys.executable, "-m", "openenv"]
+
+
+def run(*args, cwd=None):
+    env = {**os.environ, "COLUMNS": "200"}
+    return subprocess.run([*OPENENV, *args], capture_output=True, text=True, timeout=120, cwd=cwd, env=env, check=False)
+
+
+@pytest.mark.parametrize("verb", ["envs", "serve", "eval", "train"])
+def test_each_help_shows_an_example(verb):
+    shown = run(verb, "--help")
+    assert shown.returncode == 0
+    assert f"openenv {verb}" in shown.stdout.split("Example")[1]
+
+
+def test_envs_says_what_there_is_and_whether_it_is_installed():
+    found = {row["name"]: row for row in json.loads(run("envs", "--json").stdout)}
+
+    assert found["echo"]["installed"]
+    assert found["openspiel"]["extra"] == "openspiel"
+
+
+def test_eval_prints_a_medal_table_and_draws_a_plot(tmp_path):
+    command = ["eval", "--game", "catch", "--policy", "random,smart", "--episodes", "20", "--plot", "out/plot.png"]
+    done = run(*command, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "🥇 │ smart" in done.stdout
+    assert "100.0%" in done.stdout
+    assert (tmp_path / "out/plot.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_eval_prints_json_for_programs(tmp_path):
+    done = run("eval", "--game", "catch", "--policy", "smart", "--episodes", "5", "--json", cwd=tmp_path)
+    (row,) = json.loads(done.stdout)
+
+    assert (row["name"], row["num_episodes"], row["win_rate"]) == ("smart", 5, 1.0)
+
+
+def test_eval_plays_the_same_episodes_for_the_same_seed(tmp_path):
+    command = ["eval", "--game", "blackjack", "--policy", "random", "--episodes", "40", "--seed", "3", "--json"]
+    assert run(*command, cwd=tmp_path).stdout == run(*command, cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["eval", "--policy", "smrt"], "Did you mean 'smart'?"),
+        (["eval", "--env", "openspeel"], "Did you mean 'openspiel'?"),
+        (["eval", "--policy", "llm:qwen"], "llm:MODEL@URL"),
+        (["eval", "--reset", "opponent"], "write KEY=VALUE"),
+        (["eval", "--url", "http://127.0.0.1:9"], "is the server running"),
+        (["serve", "nothing"], "is not among echo, openspiel"),
+        (["serve", "json:nothing"], "has no 'nothing'"),
+    ],
+)
+def test_a_wrong_argument_is_said_in_one_line_with_the_remedy(args, words, tmp_path):
+    done = run(*args, cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_evaluation_whose_episodes_all_fail_says_why(tmp_path):
+    done = run("eval", "--game", "blackjak", "--episodes", "2", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert "Did you mean 'blackjack'" in done.stderr
+
+
+@pytest.fixture
+def port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_serve_serves_until_interrupted(port):
+    process = subprocess.Popen([*OPENENV, "serve", "echo", "--port", str(port)], stderr=subprocess.PIPE)
+    try:
+        wait_until_healthy(port)
+        with EchoEnv(base_url=f"http://127.0.0.1:{port}") as env:
+            env.reset()
+            assert env.step(EchoAction(message="hello")).reward == pytest.approx(0.5)
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=10)
+
+    assert b"Traceback" not in errors
+
+
+def test_serve_hands_further_options_to_the_environments_server(port):
+    process = subprocess.Popen([*OPENENV, "serve", "openspiel", "--game", "kuhn_poker", "--port", str(port)])
+    try:
+        wait_until_healthy(port)
+        body = urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/reset", method="POST")).read()
+        assert json.loads(body)["metadata"]["game_name"] == "kuhn_poker"
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(10)
+
+
+def test_an_interrupted_evaluation_keeps_what_was_played(tmp_path):
+    endless = ["--policy", "smart,random", "--episodes", "20000", "--sessions", "16"]
+    process = subprocess.Popen(
+        [*OPENENV, "--verbose", "eval", "--game", "catch", *endless],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while "finished policy=smart" not in process.stderr.readline():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=20)
+
+    assert process.returncode == 130
+    assert "smart" in out
+    assert "random" not in out
+
+
+def wait_until_healthy(port):
+    for _ in range(300):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).close()
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError("the server never answered")
