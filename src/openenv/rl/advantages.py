@@ -1,0 +1,65 @@
+"""How much better than its group each episode was. One advantage per episode, for all tokens sampled in it."""
+
+import statistics
+from collections.abc import Callable, Sequence
+
+from openenv.rl.config import AdvantageName
+from openenv.rl.trajectory import Group
+
+Estimator = Callable[[Sequence[float]], list[float]]
+
+_EPSILON = 1e-4
+
+
+def grpo(rewards: Sequence[float]) -> list[float]:
+    """(r - mean) / (std + 1e-4) with the sample standard deviation, arXiv:2402.03300. Raises ValueError for one reward."""
+    centred = dr_grpo(rewards)
+    scale = statistics.stdev(rewards) + _EPSILON
+    return [value / scale for value in centred]
+
+
+def dr_grpo(rewards: Sequence[float]) -> list[float]:
+    """r - mean, arXiv:2503.20783: no division, which would favour groups that are almost decided. Sums to 0."""
+    _at_least_two(rewards)
+    mean = statistics.fmean(rewards)
+    return [reward - mean for reward in rewards]
+
+
+def rloo(rewards: Sequence[float]) -> list[float]:
+    """r minus the mean of the others, arXiv:2402.14740: equals dr_grpo times G / (G - 1)."""
+    _at_least_two(rewards)
+    total, others = sum(rewards), len(rewards) - 1
+    return [reward - (total - reward) / others for reward in rewards]
+
+
+def reinforce_plus_plus(rewards: Sequence[float]) -> list[float]:
+    """Rewards of a whole batch, normalised to mean 0 and standard deviation 1, arXiv:2501.03262."""
+    return grpo(rewards)
+
+
+_OF_A_GROUP: dict[AdvantageName, Estimator] = {"grpo": grpo, "dr_grpo": dr_grpo, "rloo": rloo}
+
+
+def batch_advantages(name: AdvantageName, groups: Sequence[Group]) -> list[list[float]]:
+    """The advantage of each valid episode of each group, in order. Every group needs two valid episodes."""
+    rewards = [[trajectory.reward for trajectory in group.valid] for group in groups]
+    if name == "reinforce++":
+        flat = iter(reinforce_plus_plus([reward for group in rewards for reward in group]))
+        return [[next(flat) for _ in group] for group in rewards]
+    return [_OF_A_GROUP[name](group) for group in rewards]
+
+
+class ComputeAdvantages:
+    """The tutorial's name for the advantages of one group."""
+
+    def __init__(self, name: AdvantageName = "grpo") -> None:
+        self.name: AdvantageName = name
+
+    def compute(self, group: Group) -> list[float]:
+        """One advantage per valid episode of the group."""
+        return batch_advantages(self.name, [group])[0]
+
+
+def _at_least_two(rewards: Sequence[float]) -> None:
+    if len(rewards) < 2:
+        raise ValueError(f"{len(rewards)} reward(s): a group of one has no mean to beat. Give 2 or more.")

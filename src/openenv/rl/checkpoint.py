@@ -1,0 +1,88 @@
+"""Saves a run and takes it up again where it was."""
+
+import json
+import logging
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from openenv.rl.chat import Chat
+from openenv.rl.model import load_model
+from openenv.rl.trainer import Trainer
+
+log = logging.getLogger(__name__)
+
+_LATEST = "latest"
+_REFERENCE = "before_grpo"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a run has come, beside its weights. Random numbers follow from the run's seed and the group numbers."""
+
+    step: int
+    """Batches trained on: the policy version."""
+    next_group: int
+    """The number of the first group that has not been trained on."""
+    training_s: float
+    """Seconds of training so far."""
+
+
+class Checkpoints:
+    """The folder `checkpoints` of a run. A checkpoint appears whole or not at all."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.folder = run_dir / "checkpoints"
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is one to go on from."""
+        return (self.folder / _LATEST).exists()
+
+    def save_reference(self, model: PreTrainedModel, chat: Chat) -> None:
+        """Keep the model as it is before GRPO, which is the reference model ever after."""
+        _save_model(self.folder / _REFERENCE, model, chat)
+
+    def load_reference(self) -> tuple[PreTrainedModel, Any]:
+        """The model before GRPO, and its tokenizer."""
+        return load_model(self.folder / _REFERENCE)
+
+    def save(self, trainer: Trainer, chat: Chat, progress: Progress) -> Path:
+        """Write a checkpoint, make it the latest, and remove the one before it."""
+        before = self._latest_folder() if self.has_any else None
+        folder = self.folder / f"step_{progress.step:06d}"
+        partial = folder.with_suffix(".partial")
+        _save_model(partial, trainer.model, chat)
+        torch.save(trainer.state_dict(), partial / "trainer.pt")
+        (partial / "progress.json").write_text(json.dumps(asdict(progress)))
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+        pointer = self.folder / f"{_LATEST}.partial"
+        pointer.write_text(folder.name)
+        os.replace(pointer, self.folder / _LATEST)  # only now: a reader never finds half a checkpoint
+        if before is not None and before != folder:
+            shutil.rmtree(before, ignore_errors=True)
+        log.info("saved checkpoint: step=%d folder=%s", progress.step, folder)
+        return folder
+
+    def restore(self, trainer: Trainer) -> Progress:
+        """Load the latest checkpoint into `trainer`. Raises FileNotFoundError when there is none."""
+        folder = self._latest_folder()
+        model, _ = load_model(folder)
+        trainer.model.load_state_dict(model.state_dict())
+        trainer.load_state_dict(torch.load(folder / "trainer.pt", weights_only=True))
+        return Progress(**json.loads((folder / "progress.json").read_text()))
+
+    def _latest_folder(self) -> Path:
+        return self.folder / (self.folder / _LATEST).read_text()
+
+
+def _save_model(folder: Path, model: PreTrainedModel, chat: Chat) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(folder)
+    chat.tokenizer.save_pretrained(folder)

@@ -1,0 +1,137 @@
+"""The two loops of training, side by side: rollouts fill the buffer, the trainer empties it and publishes weights."""
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from openenv.rl.chat import Chat
+from openenv.rl.checkpoint import Checkpoints, Progress
+from openenv.rl.config import Config
+from openenv.rl.metrics import MetricsLog, play_metrics
+from openenv.rl.replay_buffer import ReplayBuffer
+from openenv.rl.rollout import Rollout
+from openenv.rl.trainer import Trainer
+from openenv.rl.trajectory import Group
+from openenv.rl.weights import WeightStore
+
+log = logging.getLogger(__name__)
+
+OnStep = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """How much of the training is done."""
+
+    config: Config
+    earlier_s: float
+    started: float
+    last_step: int
+
+    @property
+    def training_s(self) -> float:
+        return self.earlier_s + time.monotonic() - self.started
+
+    def part_done(self, step: int) -> float:
+        """From 0 to 1, by steps or by time, whichever is further."""
+        training = self.config.trainer.training
+        return min(1.0, max(step / training.steps, self.training_s / (60.0 * training.max_minutes)))
+
+    def is_over(self, step: int) -> bool:
+        return step >= self.last_step or self.training_s >= 60.0 * self.config.trainer.training.max_minutes
+
+
+class TrainingLoop:
+    """Runs rollouts and training at the same time until enough steps are made. It can be run again to go on."""
+
+    def __init__(
+        self,
+        rollouts: Sequence[Rollout],
+        trainer: Trainer,
+        store: WeightStore,
+        checkpoints: Checkpoints,
+        chat: Chat,
+        config: Config,
+        metrics: MetricsLog,
+        progress: Progress,
+    ) -> None:
+        self.progress = progress
+        self._rollouts = rollouts
+        self._trainer = trainer
+        self._store = store
+        self._checkpoints = checkpoints
+        self._chat = chat
+        self._config = config
+        self._metrics = metrics
+
+    async def run(self, steps: int, on_step: OnStep | None = None) -> None:
+        """Make `steps` more steps, or fewer when the time is up. What was made is saved, also when it is cancelled."""
+        clock = _Clock(self._config, self.progress.training_s, time.monotonic(), self.progress.step + steps)
+        buffer = ReplayBuffer(self._config.replay_buffer.batch_size, self._config.max_policy_age)
+        numbers = itertools.count(self.progress.next_group)
+        if self._store.version < self.progress.step:
+            self._store.publish(self._trainer.model, self.progress.step)
+        try:
+            async with asyncio.TaskGroup() as group:
+                players = [group.create_task(self._play(rollout, buffer, numbers)) for rollout in self._rollouts]
+                await self._train(buffer, clock, on_step)
+                for player in players:
+                    player.cancel()
+        finally:
+            self._checkpoints.save(self._trainer, self._chat, self.progress)
+
+    async def _play(self, rollout: Rollout, buffer: ReplayBuffer, numbers: Iterator[int]) -> None:
+        """Play groups for ever, as many at a time as there is room for."""
+        while True:
+            reserved = await buffer.reserve(self._config.rollout_threads)
+            groups = await rollout.play([next(numbers) for _ in range(reserved)])
+            await buffer.put([group for group in groups if self._is_useful(group)], reserved=reserved)
+
+    def _is_useful(self, group: Group) -> bool:
+        if len(group.valid) < 2:
+            log.warning("dropped group %d: %s", group.index, group.trajectories[0].reason)
+            return False
+        return not (self._config.replay_buffer.drop_equal_groups and group.all_equal)
+
+    async def _train(self, buffer: ReplayBuffer, clock: _Clock, on_step: OnStep | None) -> None:
+        while not clock.is_over(self.progress.step):
+            began = time.monotonic()
+            groups = await buffer.get()
+            waited_s = time.monotonic() - began
+            row = await _uninterrupted(self._step(groups, clock))
+            row |= {"wait_time": waited_s, "step_time": time.monotonic() - began, "buffer/evicted": buffer.num_evicted}
+            self._metrics.append(row)
+            if on_step is not None:
+                on_step(row)
+            await self._checkpoint_when_due()
+            await buffer.advance(self._trainer.step_count)
+
+    async def _step(self, groups: list[Group], clock: _Clock) -> dict[str, Any]:
+        """Train on the groups and publish the weights: weights, version and progress move together."""
+        part_done = clock.part_done(self.progress.step)
+        played = play_metrics(groups, self._trainer.step_count)
+        trained = await asyncio.to_thread(self._trainer.step, groups, part_done)
+        self._store.publish(self._trainer.model, self._trainer.step_count)
+        last = max(group.index for group in groups)
+        self.progress = Progress(step=self._trainer.step_count, next_group=last + 1, training_s=clock.training_s)
+        return {"step": self.progress.step, **played, **trained, "training_s": self.progress.training_s}
+
+    async def _checkpoint_when_due(self) -> None:
+        interval = self._config.checkpoint.interval
+        if interval and self.progress.step % interval == 0:
+            await _uninterrupted(asyncio.to_thread(self._checkpoints.save, self._trainer, self._chat, self.progress))
+
+
+async def _uninterrupted(work: Any) -> Any:
+    """The result of `work`, which is finished even when the caller is cancelled: a thread cannot be stopped half-way."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+        raise
+

@@ -1,0 +1,95 @@
+"""Policy losses, per token. All take flat vectors over the sampled tokens of a batch.
+
+logprobs, old_logprobs, advantages: [N]; sequence: [N], the number of the sequence that each token belongs to.
+old_logprobs are those of the weights that the step starts from; gradients flow through logprobs alone.
+"""
+
+import torch
+from torch import Tensor
+
+from openenv.rl.config import KLName, LossConfig, LossName
+
+_GSPO_CLIP_LOW, _GSPO_CLIP_HIGH = 3e-4, 4e-4
+
+
+def token_losses(config: LossConfig, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, sequence: Tensor) -> Tensor:
+    """The policy's loss of each token, [N], before weighting and without the divergence."""
+    if config.name == "cispo":
+        return cispo(logprobs, old_logprobs, advantages, config.clip_low, config.clip_high)
+    if config.name == "gspo":
+        return gspo(logprobs, old_logprobs, advantages, sequence)
+    if config.name == "rloo":
+        return reinforce(logprobs, advantages)
+    return clipped(logprobs, old_logprobs, advantages, config.clip_low, config.clip_high)
+
+
+def clipped(logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
+    """-min(ratio A, clip(ratio, 1 - low, 1 + high) A): PPO arXiv:1707.06347, GRPO arXiv:2402.03300 (low = high = 0.2),
+    DAPO's clip-higher arXiv:2503.14476 (0.2, 0.28)."""
+    ratio = torch.exp(logprobs - old_logprobs)
+    return -torch.minimum(ratio * advantages, ratio.clamp(1 - low, 1 + high) * advantages)
+
+
+def gspo(
+    logprobs: Tensor,
+    old_logprobs: Tensor,
+    advantages: Tensor,
+    sequence: Tensor,
+    low: float = _GSPO_CLIP_LOW,
+    high: float = _GSPO_CLIP_HIGH,
+) -> Tensor:
+    """The clipped loss with one ratio per sequence, exp of the mean of its log ratios, arXiv:2507.18071."""
+    size = int(sequence.max()) + 1
+    sums = torch.zeros(size, dtype=logprobs.dtype, device=logprobs.device).index_add(0, sequence, logprobs - old_logprobs)
+    means = sums / torch.bincount(sequence, minlength=size).clamp(min=1)
+    return clipped(means[sequence], torch.zeros_like(logprobs), advantages, low, high)
+
+
+def cispo(logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
+    """-stopgrad(clip(ratio, 1 - low, 1 + high)) A lp: no token loses its gradient, arXiv:2506.13585."""
+    ratio = torch.exp(logprobs.detach() - old_logprobs)
+    return -ratio.clamp(1 - low, 1 + high) * advantages * logprobs
+
+
+def reinforce(logprobs: Tensor, advantages: Tensor) -> Tensor:
+    """-A lp, the loss of RLOO, arXiv:2402.14740."""
+    return -advantages * logprobs
+
+
+def divergence(kind: KLName, logprobs: Tensor, reference_logprobs: Tensor) -> Tensor:
+    """Estimate of KL(policy, reference) from each sampled token, [N] (Schulman 2020, "Approximating KL divergence").
+
+    With d = reference - policy: k1 = -d (no bias), k2 = d^2 / 2, k3 = exp(d) - d - 1 (no bias, never negative).
+    """
+    d = reference_logprobs - logprobs
+    if kind == "k1":
+        return -d
+    return d.square() / 2 if kind == "k2" else torch.exp(d) - d - 1
+
+
+def importance_weights(old_logprobs: Tensor, generator_logprobs: Tensor, cap: float) -> Tensor:
+    """min(exp(lp_old - lp_generator), cap), without gradient: truncated importance sampling for stale or mismatched
+    data (Yao et al. 2025, on the off-policy mismatch of generator and trainer)."""
+    return torch.exp(old_logprobs - generator_logprobs).clamp(max=cap).detach()
+
+
+def token_weights(name: LossName, episode: Tensor, num_episodes: int, constant_length: float) -> Tensor:
+    """What each token's loss is multiplied with before summing, [N]. episode: [N], the number of its episode.
+
+    grpo and gspo: mean over an episode's tokens, then over episodes. dapo and cispo: mean over all tokens.
+    dr_grpo and rloo: sum over an episode's tokens divided by a constant, then mean over episodes.
+    """
+    if name in ("grpo", "gspo"):
+        lengths = torch.bincount(episode, minlength=num_episodes)
+        return 1.0 / (lengths[episode] * num_episodes)
+    if name in ("dapo", "cispo"):
+        return torch.full_like(episode, 1.0 / max(1, len(episode)), dtype=torch.float32)
+    return torch.full_like(episode, 1.0 / (constant_length * num_episodes), dtype=torch.float32)
+
+
+def clip_fractions(config: LossConfig, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor) -> tuple[float, float]:
+    """The parts of the tokens whose ratio was clipped below (A < 0) and above (A > 0)."""
+    ratio = torch.exp(logprobs.detach() - old_logprobs)
+    low = (ratio < 1 - config.clip_low) & (advantages < 0)
+    high = (ratio > 1 + config.clip_high) & (advantages > 0)
+    return low.float().mean().item(), high.float().mean().item()

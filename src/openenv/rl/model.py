@@ -1,0 +1,62 @@
+"""The language model: a tiny Qwen3 made here, or one that transformers loads; and its log-probabilities."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
+
+from openenv.rl.config import ModelConfig, Precision
+
+_HEAD_DIM = 32
+_ATTENTION = "eager"  # in bfloat16 on a CPU its backward pass is several times faster than that of sdpa
+
+
+def tiny_model(config: ModelConfig, tokenizer: Any, *, max_length: int, seed: int) -> PreTrainedModel:
+    """A Qwen3 model with fresh weights for the tokenizer's words. Equal seeds give equal weights."""
+    architecture = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=config.hidden_size,
+        intermediate_size=config.intermediate_size,
+        num_hidden_layers=config.num_layers,
+        num_attention_heads=config.num_heads,
+        num_key_value_heads=config.num_heads // 2,
+        head_dim=_HEAD_DIM,
+        max_position_embeddings=max_length,
+        tie_word_embeddings=True,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Qwen3ForCausalLM._from_config(architecture, attn_implementation=_ATTENTION)
+    return model.float()
+
+
+def load_model(path: str | Path) -> tuple[PreTrainedModel, Any]:
+    """Model (weights in float32) and tokenizer from a folder or hub id. Raises OSError when there are none."""
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation=_ATTENTION)
+    return model, tokenizer
+
+
+def autocast(precision: Precision, device: torch.device) -> torch.autocast:
+    """The context in which every forward pass runs, so that generator, trainer and reference compute alike."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
+
+
+def next_token_logits(model: PreTrainedModel, input_ids: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Logits of the token after each position (rows[i], columns[i]), in float32. input_ids: [U, L], padded on the right.
+
+    Padding needs no mask: attention is causal and no position after the padding is asked for. Returns [P, vocabulary].
+    """
+    hidden = model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
+    return model.get_output_embeddings()(hidden[rows, columns]).float()
+
+
+def padded(rows: list[tuple[int, ...]], pad_id: int) -> Tensor:
+    """Rows of ids as one tensor [U, L], filled up on the right."""
+    width = max(map(len, rows))
+    return torch.tensor([row + (pad_id,) * (width - len(row)) for row in rows])
