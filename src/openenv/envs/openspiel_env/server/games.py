@@ -11,8 +11,10 @@ import open_spiel.python.games  # noqa: F401  registers the games written in Pyt
 import pyspiel
 
 MAX_CACHED_GAMES = 64
-PYTHON_PREFIX = "python_"
-"""How the names of games written in Python begin."""
+CHANGED_BY_PLAY = ("python_", "add_noise")
+"""What the descriptions of games contain that playing changes: games written in Python write observations into one
+array (python_dynamic_routing never clears it: sessions would see each other's), and add_noise draws the noise of an
+ending when it is first reached, by whichever session."""
 FILE_PARAMETERS = frozenset({"boards_file", "filename", "instances_file", "puzzles_root", "word_list_file"})
 """Parameters naming a file on the server: whoever starts the server may set them, a client may not."""
 
@@ -43,12 +45,11 @@ def load(game_name: str, game_params: Mapping[str, Any]) -> Any:
 def load_for_episode(game_name: str, game_params: Mapping[str, Any], rng: Random) -> Any:
     """`load`, but a game with something inside that an episode changes is loaded afresh and seeded from `rng`.
 
-    Those are the games that draw their chances from a generator of their own, and the games written in Python, which
-    write observations into one array (python_dynamic_routing never clears it: sessions would see each other's).
+    Those are the games that draw their chances from a generator of their own, and those of CHANGED_BY_PLAY.
     """
     game = load(game_name, game_params)
     draws_inside = game.get_type().chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC
-    if not draws_inside and PYTHON_PREFIX not in str(game):
+    if not draws_inside and not any(name in str(game) for name in CHANGED_BY_PLAY):
         return game
     return _load_unshared(game_name, _with_rng_seed(game_name, game_params, rng.getrandbits(30)))
 

@@ -1,0 +1,138 @@
+"""How games read to a language model."""
+
+from typing import Any
+
+import pytest
+
+from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
+from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
+from openenv.envs.openspiel_env.text import OpenSpielText, blackjack_total
+from tests.envs.openspiel_env.playing import play, random_episode
+
+TEXT = OpenSpielText()
+
+
+def _seen(game: str, text: str, names: list[str]) -> OpenSpielObservation:
+    metadata: dict[str, Any] = {"game_name": game, "agent_player": 0, "text": text, "legal_action_names": names}
+    return OpenSpielObservation(metadata=metadata, legal_actions=list(range(len(names))))
+
+
+def _hand(own: str, dealer: str) -> OpenSpielObservation:
+    text = f"Current Phase: Player Turn\nCurrent Player: 0\nPlayer 0: Cards: {own}\nDealer: Cards: {dealer}\n"
+    return _seen("blackjack", text, ["Hit", "Stand"])
+
+
+@pytest.mark.parametrize(
+    ("own", "dealer", "description", "situation"),
+    [
+        ("CK H3", "?? H7", "cards K 3 dealer 7", "hard 13"),
+        ("CT HA", "?? SA", "cards 10 A dealer A", "soft 21"),
+        ("C5 HA D6", "?? S2", "cards 5 A 6 dealer 2", "hard 12"),
+        ("CA HA", "?? SQ", "cards A A dealer Q", "soft 12"),
+        ("CA HA DA S8", "?? S9", "cards A A A 8 dealer 9", "soft 21"),
+    ],
+)
+def test_blackjack_names_the_ranks_only(own: str, dealer: str, description: str, situation: str) -> None:
+    observation = _hand(own, dealer)
+
+    assert TEXT.describe(observation) == description
+    assert TEXT.situation(observation) == situation
+    assert list(TEXT.replies(observation)) == ["hit", "stand"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "total"), [(["A", "K"], (21, True)), (["A", "K", "5"], (16, False)), (["J", "Q", "2"], (22, False))]
+)
+def test_an_ace_counts_eleven_while_that_fits(ranks: list[str], total: tuple[int, bool]) -> None:
+    assert blackjack_total(ranks) == total
+
+
+def test_blackjack_never_names_the_hidden_card_or_a_finished_deal_wrongly() -> None:
+    for seed in range(50):
+        for observation in random_episode(OpenSpielEnvironment("blackjack"), seed):
+            words = TEXT.describe(observation).split()
+            dealer = words[words.index("dealer") + 1 :]
+            assert observation.done or len(dealer) == 1
+
+
+def test_catch_is_said_in_rows_and_columns() -> None:
+    env = OpenSpielEnvironment("catch")
+    start = env.reset(seed=3)
+    column = start.info_state.index(1.0)
+
+    assert TEXT.describe(start) == f"ball row 0 column {column} paddle column 2"
+    assert TEXT.describe(play(env, start, 0, 0)) == f"ball row 2 column {column} paddle column 0"
+    assert list(TEXT.replies(start)) == ["left", "stay", "right"]
+
+
+@pytest.mark.parametrize(
+    ("last_row", "description"),
+    [("..x.o", "ball row 1 column 4 paddle column 2"), ("..x..", "ball row 1 column 2 paddle column 2")],
+)
+def test_catch_is_right_in_the_last_row_too(last_row: str, description: str) -> None:
+    assert TEXT.describe(_seen("catch", f".....\n{last_row}\n", [])) == description
+
+
+def test_the_situations_of_catch_are_where_the_ball_is() -> None:
+    boards = {"o...\n..x.": "ball left", "..o.\n..x.": "ball above", "...o\n..x.": "ball right"}
+
+    assert {board: TEXT.situation(_seen("catch", board, [])) for board in boards} == boards
+
+
+def test_tic_tac_toe_shows_nine_cells_and_names_them() -> None:
+    env = OpenSpielEnvironment("tic_tac_toe", opponent_policy="first")
+    observation = play(env, env.reset(seed=0), 4)
+
+    assert TEXT.describe(observation) == "o . . . x . . . ."
+    assert list(TEXT.replies(observation)) == ["b1", "c1", "a2", "c2", "a3", "b3", "c3"]
+    assert TEXT.parse("c3", observation) == OpenSpielAction(action_id=8)
+
+
+@pytest.mark.parametrize("game", ["blackjack", "catch", "tic_tac_toe"])
+def test_each_reply_of_the_three_games_is_one_word(game: str) -> None:
+    for observation in random_episode(OpenSpielEnvironment(game), 1):
+        assert all(len(reply.split()) == 1 for reply in TEXT.replies(observation))
+
+
+def test_any_other_game_is_shown_in_openspiels_words_with_the_legal_actions() -> None:
+    observation = OpenSpielEnvironment("connect_four").reset(seed=0)
+
+    described = TEXT.describe(observation)
+
+    assert described.startswith(".......\n")
+    assert described.endswith("legal: x0 , x1 , x2 , x3 , x4 , x5 , x6")
+    assert TEXT.situation(observation) is None
+
+
+@pytest.mark.parametrize("game", ["blackjack", "catch", "tic_tac_toe", "chess", "kuhn_poker", "go_fish"])
+def test_each_reply_is_parsed_as_its_own_action(game: str) -> None:
+    for observation in random_episode(OpenSpielEnvironment(game), 2):
+        for wording, action in TEXT.replies(observation).items():
+            assert TEXT.parse(wording, observation) == action
+        assert [a.action_id for a in TEXT.replies(observation).values()] == observation.legal_actions
+
+
+def test_capitals_count_where_they_tell_two_moves_apart() -> None:
+    observation = _seen("chess", "a board", ["bxc3", "Bxc3"])
+
+    assert TEXT.parse("Bxc3", observation) == OpenSpielAction(action_id=1)
+    assert TEXT.parse("bxc3", observation) == OpenSpielAction(action_id=0)
+
+
+def test_equal_names_are_told_apart_by_number() -> None:
+    observation = _seen("some_game", "words", ["Draw", "Draw", "Pass"])
+
+    assert list(TEXT.replies(observation)) == ["Draw #0", "Draw #1", "Pass"]
+
+
+@pytest.mark.parametrize("reply", ["", "hit or stand", "double", "hitting", "0"])
+def test_a_reply_that_names_no_action_or_two_is_none(reply: str) -> None:
+    assert TEXT.parse(reply, _hand("CK H3", "?? H7")) is None
+
+
+def test_a_sentence_that_names_one_action_is_that_action() -> None:
+    assert TEXT.parse("I would STAND here.", _hand("CK H3", "?? H7")) == OpenSpielAction(action_id=1)
+
+
+def test_instructions_name_the_replies() -> None:
+    assert TEXT.instructions(_hand("CK H3", "?? H7")).endswith("Reply with one of these: hit , stand")
