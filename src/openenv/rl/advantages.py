@@ -12,7 +12,7 @@ _EPSILON = 1e-4
 
 
 def grpo(rewards: Sequence[float]) -> list[float]:
-    """(r - mean) / (std + 1e-4) with the sample standard deviation, arXiv:2402.03300. Raises ValueError for one reward."""
+    """(r - mean) / (std + 1e-4) with the sample standard deviation, arXiv:2402.03300. Raises ValueError below two."""
     centred = dr_grpo(rewards)
     scale = statistics.stdev(rewards) + _EPSILON
     return [value / scale for value in centred]

@@ -64,7 +64,9 @@ def make_batch(groups: Sequence[Group], advantage: AdvantageName, pad_id: int) -
     episodes: list[int] = []
     advantages: list[float] = []
     of_groups = batch_advantages(advantage, groups)
-    pairs = [pair for group, values in zip(groups, of_groups, strict=True) for pair in zip(group.valid, values, strict=True)]
+    pairs = [
+        pair for group, values in zip(groups, of_groups, strict=True) for pair in zip(group.valid, values, strict=True)
+    ]
     for number, (trajectory, value) in enumerate(pairs):
         segments.extend(trajectory.segments)
         episodes.extend([number] * len(trajectory.segments))

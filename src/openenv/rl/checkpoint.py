@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from transformers import PreTrainedModel
+from transformers.utils import logging as hf_logging
 
 from openenv.rl.chat import Chat
 from openenv.rl.model import load_model
@@ -84,5 +85,10 @@ class Checkpoints:
 
 def _save_model(folder: Path, model: PreTrainedModel, chat: Chat) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    progress_bars: Any = hf_logging
+    was_shown = progress_bars.is_progress_bar_enabled()
+    progress_bars.disable_progress_bar()  # else each checkpoint draws one on the terminal
     model.save_pretrained(folder)
+    if was_shown:
+        progress_bars.enable_progress_bar()
     chat.tokenizer.save_pretrained(folder)

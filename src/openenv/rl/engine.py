@@ -3,12 +3,11 @@
 import asyncio
 import copy
 import logging
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from transformers import PreTrainedModel
-from typing_extensions import Self
 
 from openenv.core.text import TextInterface
 from openenv.core.vector import SessionPool
@@ -47,7 +46,9 @@ class Engine:
         self.progress = Progress(step=0, next_group=0, training_s=0.0)
         self.trainer = Trainer(model, ReferenceModel(model, config.model.precision), config, chat.pad_id)
         self._reward = reward
-        self._executor = ThreadPoolExecutor(1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,))
+        self._executor = ThreadPoolExecutor(
+            1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,)
+        )
         self._generator = self._make_generator(model, self.store)
 
     @classmethod
@@ -75,9 +76,13 @@ class Engine:
             checkpoints.save_reference(model, chat)
         return engine
 
-    def rollout(self, pool: Sessions) -> Rollout:
-        """Plays groups over these sessions with the trained model's latest published weights."""
-        return Rollout(pool, self.text, self._generator, self._reward, self.config, self._executor)
+    def rollout(
+        self, pool: Sessions, *, generator: Generator | None = None, executor: Executor | None = None
+    ) -> Rollout:
+        """Plays groups over these sessions: with the latest published weights, or with another generator."""
+        return Rollout(
+            pool, self.text, generator or self._generator, self._reward, self.config, executor or self._executor
+        )
 
     def player(self, *, temperature: float, before: bool = False) -> Generator:
         """A generator with the present weights (or those before GRPO) for evaluation: its `complete` answers."""

@@ -12,7 +12,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from openenv.rl.chat import Chat, Message, TokenIds
 from openenv.rl.config import Precision
-from openenv.rl.model import autocast
+from openenv.rl.model import autocast, output_logits
 from openenv.rl.trajectory import Segment
 from openenv.rl.weights import WeightStore
 
@@ -44,7 +44,7 @@ class Generator:
         store: WeightStore | None = None,
         temperature: float = 1.0,
     ) -> None:
-        self.model = model.eval()
+        self.model = model.train(False)
         self.chat = chat
         self.max_new_tokens = max_new_tokens
         self.precision = precision
@@ -112,7 +112,7 @@ class Generator:
                 past_key_values=cache,
                 use_cache=True,
             ).last_hidden_state
-            logits = self.model.get_output_embeddings()(hidden[:, -1])
+            logits = output_logits(self.model, hidden[:, -1])
         return torch.log_softmax(logits.float(), dim=-1)
 
     def _sample(self, rows: list[_Row], logprobs: Tensor) -> None:

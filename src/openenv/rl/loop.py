@@ -127,11 +127,10 @@ class TrainingLoop:
 
 
 async def _uninterrupted(work: Any) -> Any:
-    """The result of `work`, which is finished even when the caller is cancelled: a thread cannot be stopped half-way."""
+    """The result of `work`, which is finished even when the caller is cancelled: a thread cannot stop half-way."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         await task
         raise
-

@@ -12,7 +12,9 @@ from openenv.rl.config import KLName, LossConfig, LossName
 _GSPO_CLIP_LOW, _GSPO_CLIP_HIGH = 3e-4, 4e-4
 
 
-def token_losses(config: LossConfig, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, sequence: Tensor) -> Tensor:
+def token_losses(
+    config: LossConfig, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, sequence: Tensor
+) -> Tensor:
     """The policy's loss of each token, [N], before weighting and without the divergence."""
     if config.name == "cispo":
         return cispo(logprobs, old_logprobs, advantages, config.clip_low, config.clip_high)
@@ -40,7 +42,9 @@ def gspo(
 ) -> Tensor:
     """The clipped loss with one ratio per sequence, exp of the mean of its log ratios, arXiv:2507.18071."""
     size = int(sequence.max()) + 1
-    sums = torch.zeros(size, dtype=logprobs.dtype, device=logprobs.device).index_add(0, sequence, logprobs - old_logprobs)
+    sums = torch.zeros(size, dtype=logprobs.dtype, device=logprobs.device).index_add(
+        0, sequence, logprobs - old_logprobs
+    )
     means = sums / torch.bincount(sequence, minlength=size).clamp(min=1)
     return clipped(means[sequence], torch.zeros_like(logprobs), advantages, low, high)
 
@@ -87,7 +91,9 @@ def token_weights(name: LossName, episode: Tensor, num_episodes: int, constant_l
     return torch.full_like(episode, 1.0 / (constant_length * num_episodes), dtype=torch.float32)
 
 
-def clip_fractions(config: LossConfig, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor) -> tuple[float, float]:
+def clip_fractions(
+    config: LossConfig, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor
+) -> tuple[float, float]:
     """The parts of the tokens whose ratio was clipped below (A < 0) and above (A > 0)."""
     ratio = torch.exp(logprobs.detach() - old_logprobs)
     low = (ratio < 1 - config.clip_low) & (advantages < 0)

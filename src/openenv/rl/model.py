@@ -1,7 +1,7 @@
 """The language model: a tiny Qwen3 made here, or one that transformers loads; and its log-probabilities."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -31,8 +31,8 @@ def tiny_model(config: ModelConfig, tokenizer: Any, *, max_length: int, seed: in
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Qwen3ForCausalLM._from_config(architecture, attn_implementation=_ATTENTION)
-    return model.float()
+        model: PreTrainedModel = cast(Any, Qwen3ForCausalLM)._from_config(architecture, attn_implementation=_ATTENTION)
+    return model.to(torch.float32)
 
 
 def load_model(path: str | Path) -> tuple[PreTrainedModel, Any]:
@@ -48,12 +48,19 @@ def autocast(precision: Precision, device: torch.device) -> torch.autocast:
 
 
 def next_token_logits(model: PreTrainedModel, input_ids: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Logits of the token after each position (rows[i], columns[i]), in float32. input_ids: [U, L], padded on the right.
+    """Logits of the token after each position (rows[i], columns[i]), in float32.
 
-    Padding needs no mask: attention is causal and no position after the padding is asked for. Returns [P, vocabulary].
+    input_ids: [U, L], padded on the right. Padding needs no mask: attention is causal and no position after the padding
+    is asked for. Returns [P, vocabulary].
     """
     hidden = model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
-    return model.get_output_embeddings()(hidden[rows, columns]).float()
+    return output_logits(model, hidden[rows, columns]).float()
+
+
+def output_logits(model: PreTrainedModel, hidden: Tensor) -> Tensor:
+    """Logits of the next token for hidden states of the last layer. hidden: [..., width]. Returns [..., vocabulary]."""
+    head: Tensor = cast(Any, model).get_output_embeddings()(hidden)
+    return head
 
 
 def padded(rows: list[tuple[int, ...]], pad_id: int) -> Tensor:

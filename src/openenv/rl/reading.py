@@ -1,7 +1,7 @@
 """The reading phase: transcripts of uniformly random legal play, with their outcomes, and next-token training on them.
 
-It teaches the model the words of the game, the form of a reply, and that outcomes depend on what is seen. It contains no
-good play: every move in it was drawn uniformly from the legal ones.
+It teaches the model the words of the game, the form of a reply, and that outcomes depend on what is seen. It contains
+no good play: every move in it was drawn uniformly from the legal ones.
 """
 
 import logging
@@ -150,7 +150,7 @@ def read(
         with autocast(precision, model.device):
             loss = _reading_loss(model, input_ids[index], lengths[index], counts)
         optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         losses.append(loss.item())

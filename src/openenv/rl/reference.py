@@ -15,7 +15,7 @@ class ReferenceModel:
     """A frozen copy of a model."""
 
     def __init__(self, model: PreTrainedModel, precision: Precision) -> None:
-        self.model = copy.deepcopy(model).eval().requires_grad_(False)
+        self.model = copy.deepcopy(model).train(False).requires_grad_(False)
         self.precision: Precision = precision
 
     @torch.no_grad()

@@ -23,7 +23,13 @@ class Rollout:
     """Plays groups: all episodes of a group start from one seed, all groups of a call are played at the same time."""
 
     def __init__(
-        self, pool: Sessions, text: TextInterface[Any, Any], generator: Generator, reward: Reward, config: Config, executor: Executor
+        self,
+        pool: Sessions,
+        text: TextInterface[Any, Any],
+        generator: Generator,
+        reward: Reward,
+        config: Config,
+        executor: Executor,
     ) -> None:
         """executor: where the generator runs, one call at a time, so that the event loop stays free."""
         self._pool = pool
@@ -43,7 +49,8 @@ class Rollout:
         for trajectory in recorder.trajectories:
             trajectory.reward = self._reward(trajectory) if trajectory.valid else 0.0
         return [
-            Group(index, recorder.trajectories[number * size : (number + 1) * size]) for number, index in enumerate(indices)
+            Group(index, recorder.trajectories[number * size : (number + 1) * size])
+            for number, index in enumerate(indices)
         ]
 
 

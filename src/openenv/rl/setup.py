@@ -74,7 +74,14 @@ class TrainingRun:
             rollouts = [self.engine.rollout(await pools.enter_async_context(self.pool())) for _ in range(2)]
             engine = self.engine
             loop = TrainingLoop(
-                rollouts, engine.trainer, engine.store, engine.checkpoints, engine.chat, self.config, self._metrics, engine.progress
+                rollouts,
+                engine.trainer,
+                engine.store,
+                engine.checkpoints,
+                engine.chat,
+                self.config,
+                self._metrics,
+                engine.progress,
             )
             try:
                 await loop.run(wanted, on_step)

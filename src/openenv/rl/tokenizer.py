@@ -25,7 +25,7 @@ def word_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     words = dict.fromkeys([*special, *(word for text in texts for word in text.split())])
     backend = Tokenizer(WordLevel({word: index for index, word in enumerate(words)}, unk_token=UNKNOWN))
     backend.pre_tokenizer = WhitespaceSplit()
-    return PreTrainedTokenizerFast(
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=backend,
         pad_token=PAD,
         unk_token=UNKNOWN,

@@ -97,7 +97,7 @@ class Trainer:
             seen[tokens] = scores.logprobs.detach()[part.position]
             before = seen[tokens] if old is None else old[tokens]
             loss = self._loss(part, scores, before, weights[tokens], progress, sums)
-            loss.backward()
+            torch.autograd.backward(loss)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.trainer.max_grad_norm)
         self.optimizer.step()
         count = max(1, len(batch.position))
@@ -126,12 +126,12 @@ class Trainer:
         low, high = formulas.clip_fractions(config, logprobs, old, batch.advantages)
         mismatch = formulas.divergence("k3", batch.generator_logprobs, old)
         measured = {
-            "kl": kl.detach().mean(),
-            "entropy": entropy.detach().mean(),
+            "kl": kl.detach().mean().item(),
+            "entropy": entropy.detach().mean().item(),
             "clip_ratio/low_mean": low,
             "clip_ratio/high_mean": high,
-            "mismatch_kl": mismatch.mean(),
+            "mismatch_kl": mismatch.mean().item(),
         }
         for key, value in measured.items():
-            sums[key] = sums.get(key, 0.0) + float(value) * len(logprobs)
+            sums[key] = sums.get(key, 0.0) + value * len(logprobs)
         return loss

@@ -33,7 +33,7 @@ class WeightStore:
         log.debug("published weights: version=%d", version)
 
     def load_newer(self, model: torch.nn.Module, than: int) -> int:
-        """Load the latest weights into `model` when they are newer than version `than`. Returns the version it now has."""
+        """Load the latest weights into `model` when they are newer than `than`. Returns the version it now has."""
         with self._lock:
             weights: Mapping[str, Tensor] = self._weights
             version = self._version

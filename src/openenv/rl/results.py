@@ -1,0 +1,86 @@
+"""The rows of a run's table: who played, how often, and how it went."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from openenv.evaluation.summary import Summary
+
+Role = Literal["baseline", "before", "after", "optimum"]
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One row."""
+
+    name: str
+    role: Role
+    win_rate: float
+    """From 0 to 1."""
+    mean_return: float
+    """Of the game, not of the trainer's reward."""
+    win_interval: Interval | None = None
+    """95 %; None for an exact number."""
+    return_interval: Interval | None = None
+    """95 %; None for an exact number."""
+    num_games: int = 0
+    """0 for an exact number."""
+    num_unparseable: int = 0
+    """Games ended by a reply that named no legal action; they are among the games, and not won."""
+    num_invalid: int = 0
+    """Games that the environment broke; they are not among the games."""
+    decisions: dict[str, dict[str, int]] = field(default_factory=dict)
+    """How often which reply was given in which situation."""
+
+
+def result_of(summary: Summary, name: str, role: Role) -> Result:
+    """The row of a player whose games were played."""
+    decisions: dict[str, dict[str, int]] = {}
+    for (situation, reply), count in sorted(summary.decisions.items()):
+        decisions.setdefault(situation, {})[reply] = count
+    return Result(
+        name=name,
+        role=role,
+        win_rate=summary.win_rate,
+        mean_return=summary.mean_return,
+        win_interval=summary.win_interval,
+        return_interval=summary.return_interval,
+        num_games=summary.num_episodes,
+        num_unparseable=summary.num_unparseable,
+        num_invalid=summary.num_invalid,
+        decisions=decisions,
+    )
+
+
+OPTIMA: dict[str, tuple[float, float]] = {
+    "blackjack": (0.432798843, -0.042462276),
+    "catch": (1.0, 1.0),
+    "tic_tac_toe": (191 / 192, 191 / 192),
+}
+"""Win rate and mean return of the best play against OpenSpiel's dealer, and from the first seat against a random
+opponent: computed exactly over the game trees."""
+
+
+def optimum(game: str) -> Result | None:
+    """The row of the best possible play, or None where it is not known."""
+    if game not in OPTIMA:
+        return None
+    win_rate, mean_return = OPTIMA[game]
+    return Result(name="optimum", role="optimum", win_rate=win_rate, mean_return=mean_return)
+
+
+def save_results(run_dir: Path, results: Sequence[Result]) -> None:
+    """Write the rows to `results.json` in the run's folder."""
+    rows = [asdict(result) for result in results]
+    (run_dir / "results.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+def load_results(run_dir: Path) -> list[Result]:
+    """The rows that were saved; none when there are none yet."""
+    path = run_dir / "results.json"
+    if not path.exists():
+        return []
+    return [Result(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
