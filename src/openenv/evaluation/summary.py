@@ -87,7 +87,9 @@ def wilson_interval(successes: int, trials: int, z: float = Z_95) -> Interval:
     scale = 1.0 / (1.0 + z * z / trials)
     centre = scale * (rate + z * z / (2 * trials))
     half = scale * z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    low = 0.0 if successes == 0 else centre - half  # exactly: rounding must not exclude the rate itself
+    high = 1.0 if successes == trials else centre + half
+    return low, high
 
 
 def mean_and_interval(values: Sequence[float], z: float = Z_95) -> tuple[float, Interval]:

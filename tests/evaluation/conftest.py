@@ -1,0 +1,14 @@
+"""One real OpenSpiel server for these tests."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from openenv.core.containers.local_process import LocalServer
+
+
+@pytest.fixture(scope="session")
+def openspiel_url() -> Iterator[str]:
+    """Base URL of a server in a process of its own, playing catch unless told otherwise."""
+    with LocalServer("openenv.envs.openspiel_env.server.app", ["--game", "catch"]) as server:
+        yield server.base_url

@@ -1,0 +1,123 @@
+"""A language model as a policy, and one behind an HTTP server."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, HTTPException
+
+from openenv.core.text import TextInterface
+from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielObservation, OpenSpielText
+from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
+from openenv.policies import ChatEndpoint, CompletionFailed, LanguageModelPolicy, Message
+
+
+class Scripted:
+    """A model that gives the replies it was made with and remembers what it was asked."""
+
+    def __init__(self, *replies: str) -> None:
+        self.replies = list(replies)
+        self.asked: list[list[Message]] = []
+
+    def __call__(self, conversations: list[list[Message]]) -> list[str]:
+        self.asked += conversations
+        return [self.replies.pop(0) for _ in conversations]
+
+
+class RememberingText(OpenSpielText):
+    """Shows the whole episode each time."""
+
+    history = "full"
+
+
+def observations(num: int) -> list[OpenSpielObservation]:
+    return [OpenSpielEnvironment("blackjack").reset(seed=seed) for seed in range(num)]
+
+
+def test_the_model_reads_rules_and_hand_and_its_word_becomes_the_action() -> None:
+    model, (seen,) = Scripted("Hit"), observations(1)
+
+    action = LanguageModelPolicy("model", OpenSpielText(), model).select_action(seen)
+
+    assert action == OpenSpielAction(action_id=0)
+    assert [message["role"] for message in model.asked[0]] == ["system", "user"]
+    assert model.asked[0][1]["content"] == OpenSpielText().describe(seen)
+
+
+def test_all_observations_are_asked_in_one_batch_and_nonsense_is_none() -> None:
+    policy = LanguageModelPolicy("model", OpenSpielText(), Scripted("hit", "fold", "stand"), instructions=False)
+
+    actions = policy.select_actions(observations(3))
+
+    assert actions == [OpenSpielAction(action_id=0), None, OpenSpielAction(action_id=1)]
+
+
+def test_a_text_that_needs_the_whole_episode_is_shown_it() -> None:
+    model, seen = Scripted("hit", "stand", "stand"), observations(2)
+    policy = LanguageModelPolicy("model", RememberingText(), model, instructions=False)
+    policy.select_actions(seen, episodes=[5, 6])
+    policy.end_episode(6)
+
+    policy.select_actions([seen[0]], episodes=[5])
+
+    assert policy.follows_episodes
+    described = OpenSpielText().describe(seen[0])
+    assert [m["content"] for m in model.asked[2]] == [described, "hit", described]
+    with pytest.raises(ValueError, match="`episodes` must say which is which"):
+        policy.select_actions(seen)
+
+
+def _chat_server(answer: Callable[[dict[str, Any]], Any]) -> FastAPI:
+    app = FastAPI()
+
+    @app.post("/v1/chat/completions")
+    def complete(body: dict[str, Any]) -> Any:
+        return answer(body)
+
+    return app
+
+
+def _content(text: str | None) -> dict[str, Any]:
+    return {"choices": [{"message": {"role": "assistant", "content": text}}]}
+
+
+def test_an_openai_compatible_server_answers_each_conversation_in_order(serving: Callable[[FastAPI], str]) -> None:
+    url = serving(_chat_server(lambda body: _content(f"{body['model']} {body['messages'][0]['content']}")))
+    endpoint = ChatEndpoint(f"{url}/v1", "tiny", api_key="secret")
+
+    replies = endpoint([[{"role": "user", "content": str(number)}] for number in range(20)])
+
+    endpoint.close()
+    assert replies == [f"tiny {number}" for number in range(20)]
+
+
+def test_an_empty_reply_is_an_empty_string(serving: Callable[[FastAPI], str]) -> None:
+    url = serving(_chat_server(lambda body: _content(None)))
+
+    assert ChatEndpoint(f"{url}/v1", "tiny")([[{"role": "user", "content": "?"}]]) == [""]
+
+
+def _refusing(body: dict[str, Any]) -> Any:
+    raise HTTPException(429, "too many")
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [(_refusing, "answered 429: .*too many"), (lambda body: {"no": "choices"}, "another form than chat completions")],
+)
+def test_a_server_that_refuses_or_talks_otherwise_is_an_error_with_its_reason(
+    serving: Callable[[FastAPI], str], answer: Callable[[dict[str, Any]], Any], message: str
+) -> None:
+    endpoint = ChatEndpoint(f"{serving(_chat_server(answer))}/v1", "tiny")
+
+    with pytest.raises(CompletionFailed, match=message):
+        endpoint([[{"role": "user", "content": "?"}]])
+
+
+def test_no_server_is_an_error_that_names_the_address() -> None:
+    with pytest.raises(CompletionFailed, match=r"127\.0\.0\.1:9/v1/ did not answer"):
+        ChatEndpoint("http://127.0.0.1:9/v1", "tiny")([[{"role": "user", "content": "?"}]])
+
+
+def test_any_text_interface_will_do() -> None:
+    assert issubclass(OpenSpielText, TextInterface)
