@@ -1,6 +1,10 @@
 """An environment that counts, with every way to misbehave that the tests need."""
 
+import ctypes
+import os
+import pickle
 import random
+import sys
 import threading
 import time
 from typing import Any
@@ -57,6 +61,18 @@ class CountingEnvironment(Environment[CountAction, CountObservation, CountState]
             raise ValueError(f"amount={action.amount} is not to my taste")
         if action.mischief == "sleep":
             time.sleep(0.5)
+        if action.mischief == "forever":
+            while True:
+                try:
+                    self._rng.random()
+                except Exception:  # noqa: BLE001  an author may catch everything
+                    continue
+        if action.mischief == "exit":
+            os._exit(3)
+        if action.mischief == "sys.exit":
+            sys.exit("enough")
+        if action.mischief == "segfault":
+            ctypes.string_at(0)
         if action.mischief == "numpy":
             payload = {"array": np.arange(4, dtype=np.float32).reshape(2, 2), "scalar": np.int64(3)}
         if action.mischief == "thread":
@@ -82,5 +98,50 @@ class CountingEnvironment(Environment[CountAction, CountObservation, CountState]
         return self._state
 
 
+class SavingEnvironment(CountingEnvironment):
+    """A counter that can be saved: total, steps and random numbers."""
+
+    def save_state(self) -> bytes:
+        return pickle.dumps((self._state, self._rng.getstate()))
+
+    def load_state(self, snapshot: bytes) -> None:
+        self._state, rng_state = pickle.loads(snapshot)
+        self._rng.setstate(rng_state)
+
+
+class InlineEnvironment(CountingEnvironment):
+    """The same in the event loop."""
+
+    execution = "inline"
+
+
+class ProcessEnvironment(SavingEnvironment):
+    """The same in a process for each session."""
+
+    execution = "process"
+
+
 class CountEnv(EnvClient[CountAction, CountObservation, CountState]):
     """Typed client: nothing to write."""
+
+
+def main() -> None:
+    """Serve one of the classes above in a process of its own: --serve InlineEnvironment --step-timeout-s 1."""
+    import argparse
+
+    from openenv.core.env_server import ServerConfig, create_app, serve
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--serve", default="CountingEnvironment")
+    parser.add_argument("--step-timeout-s", type=float, default=120.0)
+    parser.add_argument("--host")
+    parser.add_argument("--port", type=int)
+    args = parser.parse_args()
+    from tests.core import counting_env
+
+    environment = getattr(counting_env, args.serve)
+    serve(create_app(environment, config=ServerConfig(step_timeout_s=args.step_timeout_s)), args.host, args.port)
+
+
+if __name__ == "__main__":
+    main()

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from openenv.core.env_server.wire import observation_frame, read_request
+from openenv.core.env_server.wire import observation_data, read_request
 from openenv.core.errors import InvalidJSON, InvalidMessage, UnknownMessageType
 from tests.core.counting_env import CountObservation
 
 
 def data_of(**fields):
-    return json.loads(observation_frame(CountObservation(**fields)))["data"]
+    return json.loads(observation_data(CountObservation(**fields)))
 
 
 def test_reward_and_done_stand_beside_the_observation():

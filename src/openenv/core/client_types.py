@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Generic, Self
+from typing import Any, Generic, Literal, Self
 
 from typing_extensions import TypeVar
 
@@ -20,6 +20,19 @@ class StepResult(Generic[ObsT]):
     reward: float | None = None
     done: bool = False
     metadata: dict[str, Any] | None = None
+    validity: Literal["valid", "truncated"] = "valid"
+    """`truncated` when the episode was cut short rather than ended by its own rules. What the environment or the server
+    failed to do is never a result: it is raised."""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the episode was cut short; known where the environment says so."""
+        return self.validity == "truncated"
+
+    @property
+    def terminated(self) -> bool:
+        """Whether the episode ended by its own rules."""
+        return self.done and not self.truncated
 
     def __await__(self) -> Generator[None, None, Self]:
         return self

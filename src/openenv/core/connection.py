@@ -1,4 +1,4 @@
-"""Request and answer over one WebSocket connection, blocking or for asyncio. Answers come in the order of requests."""
+"""One WebSocket connection: whole messages out and in, on a blocking socket or in an event loop."""
 
 import asyncio
 import socket
@@ -7,118 +7,111 @@ import threading
 import time
 import weakref
 from collections import deque
-from typing import Any, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from websockets.uri import WebSocketURI
 
 from openenv.core.errors import AnswerTimeout, ServerUnreachable, SessionLost
-from openenv.core.requests import ANSWER_TYPE, answer_data, encode_request
-from openenv.core.websocket_protocol import WebSocketProtocol
+from openenv.core.websocket_protocol import WebSocketProtocol, websocket_uri
 
 _READ_BYTES = 1 << 16
 _IDLE_CHECK_S = 5.0
 
 
-class BlockingRequests(Protocol):
-    """What a synchronous client needs of a connection."""
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """Where a server is, and how to speak to it."""
 
-    @property
-    def is_open(self) -> bool: ...
-    def ask(self, kind: str, data: Any, timeout_s: float) -> dict[str, Any]: ...
-    def close(self) -> None: ...
+    base_url: str
+    connect_timeout_s: float = 10.0
+    max_size: int = 100 << 20
+    headers: dict[str, str] = field(default_factory=dict)
 
-
-class AsyncRequests(Protocol):
-    """What an asynchronous client needs of a connection."""
-
-    @property
-    def is_open(self) -> bool: ...
-    async def ask(self, kind: str, data: Any, timeout_s: float) -> dict[str, Any]: ...
-    async def close(self) -> None: ...
+    def uri(self, session_id: str | None) -> WebSocketURI:
+        """The address of `/ws`, for a new session or for the one of that id."""
+        return websocket_uri(self.base_url, query=f"session_id={session_id}" if session_id else "")
 
 
 class BlockingConnection:
-    """A connection on a blocking socket: no event loop, no thread for each connection. Safe to use from any thread."""
+    """A connection on a blocking socket: no event loop, no thread for each connection. One thread at a time."""
 
-    def __init__(self, uri: WebSocketURI, connect_timeout_s: float, max_size: int, headers: dict[str, str]) -> None:
-        """Connect. Raises ServerUnreachable when nobody answers at `uri` in time."""
-        self._lock = threading.Lock()
+    def __init__(self, address: Address, session_id: str | None = None) -> None:
+        """Connect. Raises ServerUnreachable when nobody answers in time."""
+        uri = address.uri(session_id)
         self._inbox: deque[bytes] = deque()
-        self._unanswered = 0  # requests whose answers nobody waits for any more
-        self._socket = _open_socket(uri, connect_timeout_s)
-        self._protocol = WebSocketProtocol(uri, max_size, headers)
+        self._socket = _open_socket(uri, address.connect_timeout_s)
+        self._protocol = WebSocketProtocol(uri, address.max_size, address.headers)
+        deadline = time.monotonic() + address.connect_timeout_s
         try:
             self._flush()
             while self._protocol.is_connecting:
-                self._receive(time.monotonic() + connect_timeout_s)
-        except (OSError, AnswerTimeout) as error:
+                self._read(deadline)
+        except OSError as error:
             self._socket.close()
             raise ServerUnreachable(
                 f"{uri.host}:{uri.port} did not complete the WebSocket handshake: {error}"
             ) from error
-        _ANSWERING_PINGS.add(self)
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent."""
+        """Whether messages can be sent."""
         return self._protocol.is_open
 
-    def exchange(self, message: bytes, timeout_s: float) -> bytes:
-        """Send a request, return its answer. Raises AnswerTimeout or SessionLost."""
-        with self._lock:
-            deadline = time.monotonic() + timeout_s
-            if not self.is_open and self._inbox:
-                return self._inbox.popleft()  # the server said why before it closed
-            self._protocol.send(message)
-            try:
-                self._flush()
-                self._unanswered += 1
-                while True:
-                    while self._inbox:
-                        self._unanswered -= 1
-                        answer = self._inbox.popleft()
-                        if self._unanswered == 0:
-                            return answer
-                    self._receive(deadline)
-            except OSError as error:
-                if isinstance(error, AnswerTimeout | SessionLost):
-                    raise
-                self._protocol.connection_lost()
-                raise SessionLost(f"{error}: {self._protocol.reason()}") from error
+    @property
+    def subprotocol(self) -> str | None:
+        """What the server chose."""
+        return self._protocol.subprotocol
 
-    def ask(self, kind: str, data: Any, timeout_s: float) -> dict[str, Any]:
-        """Send a request of that type, return its answer's data. Raises what an error answer stands for."""
-        return answer_data(self.exchange(encode_request(kind, data), timeout_s), ANSWER_TYPE[kind])
+    def send(self, message: bytes) -> None:
+        """Send a message. Raises SessionLost when the connection is broken."""
+        try:
+            self._protocol.send(message)
+            self._flush()
+        except OSError as error:
+            raise self._lost(error) from error
+
+    def receive(self, deadline: float) -> bytes:
+        """The next message. Raises AnswerTimeout at `deadline` (monotonic seconds), SessionLost when there is none."""
+        while not self._inbox:
+            if not self.is_open:
+                raise SessionLost(self._protocol.reason())
+            try:
+                self._read(deadline)
+            except AnswerTimeout:
+                raise
+            except OSError as error:
+                raise self._lost(error) from error
+        return self._inbox.popleft()
 
     def close(self) -> None:
         """Say goodbye and close the socket."""
-        with self._lock:
-            _ANSWERING_PINGS.discard(self)
-            try:
-                self._protocol.close()
-                self._flush()
-            except OSError:
-                pass  # the other side is gone already: there is nobody to say goodbye to
-            finally:
-                self._socket.close()
+        try:
+            self._protocol.close()
+            self._flush()
+        except OSError:
+            pass  # the other side is gone already: there is nobody to say goodbye to
+        finally:
+            self._protocol.connection_lost()
+            self._socket.close()
 
     def answer_pings(self) -> None:
-        """Answer the server's pings while nobody waits for an answer, so that it does not take the client for dead."""
-        if not self._lock.acquire(blocking=False):
-            return
+        """Read what has come meanwhile; pings are answered on the way."""
         try:
-            self._receive(time.monotonic())
+            self._read(time.monotonic())
         except (OSError, SessionLost):
             pass  # nothing to read, or closed: the next request says so to somebody who can act on it
-        finally:
-            self._lock.release()
+
+    def _lost(self, error: OSError) -> SessionLost:
+        self._protocol.connection_lost()
+        return error if isinstance(error, SessionLost) else SessionLost(f"{error}: {self._protocol.reason()}")
 
     def _flush(self) -> None:
         data = self._protocol.outgoing()
         if data:
             self._socket.sendall(data)
 
-    def _receive(self, deadline: float) -> None:
+    def _read(self, deadline: float) -> None:
         """Read once from the socket, at the latest until `deadline` (monotonic seconds)."""
         self._socket.settimeout(max(deadline - time.monotonic(), 1e-4))
         try:
@@ -126,9 +119,10 @@ class BlockingConnection:
         except TimeoutError:
             raise AnswerTimeout("no answer in time; the session lives and its late answer will be dropped") from None
         self._inbox.extend(self._protocol.receive(data))
-        self._flush()
-        if not data or not (self._protocol.is_open or self._inbox):
-            raise SessionLost(self._protocol.reason())
+        if data:
+            self._flush()
+        else:
+            self._protocol.connection_lost()
 
 
 def _open_socket(uri: WebSocketURI, timeout_s: float) -> socket.socket:
@@ -138,103 +132,119 @@ def _open_socket(uri: WebSocketURI, timeout_s: float) -> socket.socket:
         if uri.secure:
             connection = ssl.create_default_context().wrap_socket(connection, server_hostname=uri.host)
     except OSError as error:
-        raise ServerUnreachable(
-            f"no environment answers at {uri.host}:{uri.port} ({error}): is the server running?"
-        ) from error
+        raise unreachable(uri, error) from error
     return connection
 
 
-class _PingAnswerer:
-    """One thread for all blocking connections of the process, started with the first of them."""
+def unreachable(uri: WebSocketURI, error: Exception) -> ServerUnreachable:
+    """The error for an address where nobody answers."""
+    return ServerUnreachable(f"no environment answers at {uri.host}:{uri.port} ({error}): is the server running?")
+
+
+class PingAnswerer:
+    """One thread for all idle clients of the process, started with the first of them.
+
+    A server may take a client that answers no pings for dead; a blocking client answers none while it computes.
+    """
 
     def __init__(self) -> None:
-        self._connections: weakref.WeakSet[BlockingConnection] = weakref.WeakSet()
+        self._clients: weakref.WeakSet[IdleClient] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def add(self, connection: BlockingConnection) -> None:
+    def add(self, client: "IdleClient") -> None:
+        """Look after a client until it is discarded or forgotten."""
         with self._lock:
-            self._connections.add(connection)
+            self._clients.add(client)
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="answer pings", daemon=True)
                 self._thread.start()
 
-    def discard(self, connection: BlockingConnection) -> None:
+    def discard(self, client: "IdleClient") -> None:
+        """Look after a client no longer."""
         with self._lock:
-            self._connections.discard(connection)
+            self._clients.discard(client)
 
     def _run(self) -> None:
         while True:
             time.sleep(_IDLE_CHECK_S)
             with self._lock:
-                if not self._connections:
+                if not self._clients:
                     self._thread = None
                     return
-                connections = list(self._connections)
-            for connection in connections:
-                connection.answer_pings()
+                clients = list(self._clients)
+            for client in clients:
+                client.answer_pings()
 
 
-_ANSWERING_PINGS = _PingAnswerer()
+class IdleClient:
+    """What the ping answerer needs of a client."""
+
+    def answer_pings(self) -> None:
+        """Answer the server's pings unless the client is busy, which answers them anyway."""
+        raise NotImplementedError
 
 
 class AsyncConnection(asyncio.Protocol):
-    """A connection in an event loop. Any number of requests may be under way; each gets its own answer."""
+    """A connection in an event loop: messages go out at once and come in through a callback."""
 
-    def __init__(self, uri: WebSocketURI, max_size: int, headers: dict[str, str]) -> None:
-        self._protocol = WebSocketProtocol(uri, max_size, headers)
-        self._waiting: deque[asyncio.Future[bytes]] = deque()
-        self._unasked: deque[bytes] = deque(maxlen=1)
-        self._opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def __init__(self, uri: WebSocketURI, address: Address) -> None:
+        loop = asyncio.get_running_loop()
+        self._protocol = WebSocketProtocol(uri, address.max_size, address.headers)
         self._transport: asyncio.Transport | None = None
+        self._opened: asyncio.Future[None] = loop.create_future()
+        self._closed: asyncio.Future[None] = loop.create_future()
+        self._early: list[bytes] = []
+        self.on_message: Callable[[bytes], None] = self._early.append
+        self.on_lost: Callable[[], None] = _nothing
 
     @classmethod
-    async def open(
-        cls, uri: WebSocketURI, connect_timeout_s: float, max_size: int, headers: dict[str, str]
-    ) -> "AsyncConnection":
-        """Connect. Raises ServerUnreachable when nobody answers at `uri` in time."""
-        loop = asyncio.get_running_loop()
+    async def open(cls, address: Address, session_id: str | None = None) -> "AsyncConnection":
+        """Connect. Raises ServerUnreachable when nobody answers in time."""
+        uri = address.uri(session_id)
         context = ssl.create_default_context() if uri.secure else None
         try:
-            async with asyncio.timeout(connect_timeout_s):
-                _, connection = await loop.create_connection(
-                    lambda: cls(uri, max_size, headers), uri.host, uri.port, ssl=context
+            async with asyncio.timeout(address.connect_timeout_s):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: cls(uri, address), uri.host, uri.port, ssl=context
                 )
                 await connection._opened
+        except ServerUnreachable:
+            raise
         except OSError as error:
-            if isinstance(error, ServerUnreachable):
-                raise
-            raise ServerUnreachable(
-                f"no environment answers at {uri.host}:{uri.port} ({error}): is the server running?"
-            ) from error
+            raise unreachable(uri, error) from error
         return connection
+
+    def listen(self, on_message: Callable[[bytes], None], on_lost: Callable[[], None]) -> None:
+        """Hand every message, those that have come already too, to `on_message`; the end of the connection to `on_lost`."""
+        self.on_message, self.on_lost = on_message, on_lost
+        for message in self._early:
+            on_message(message)
+        if self._closed.done():
+            on_lost()
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent."""
+        """Whether messages can be sent."""
         return self._protocol.is_open
 
-    async def exchange(self, message: bytes, timeout_s: float) -> bytes:
-        """Send a request, return its answer. Raises AnswerTimeout or SessionLost."""
-        if not self.is_open and self._unasked:
-            return self._unasked.popleft()  # the server said why before it closed
-        self._protocol.send(message)
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._waiting.append(answer)
-        self._flush()
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await answer
-        except TimeoutError:
-            raise AnswerTimeout("no answer in time; the session lives and its late answer will be dropped") from None
+    @property
+    def subprotocol(self) -> str | None:
+        """What the server chose."""
+        return self._protocol.subprotocol
 
-    async def ask(self, kind: str, data: Any, timeout_s: float) -> dict[str, Any]:
-        """Send a request of that type, return its answer's data. Raises what an error answer stands for."""
-        return answer_data(await self.exchange(encode_request(kind, data), timeout_s), ANSWER_TYPE[kind])
+    def reason(self) -> str:
+        """Why the connection is closed."""
+        return self._protocol.reason()
+
+    def send(self, message: bytes) -> None:
+        """Send a message. Raises SessionLost when the connection is broken."""
+        self._protocol.send(message)
+        self._flush()
 
     async def close(self) -> None:
         """Say goodbye, wait shortly for the other side's, and close the socket."""
+        self.on_lost = _nothing
         if self._transport is None:
             return
         self._protocol.close()
@@ -252,15 +262,10 @@ class AsyncConnection(asyncio.Protocol):
         self._flush()
 
     def data_received(self, data: bytes) -> None:
-        """Called by the event loop: hand each whole message to the request that waits longest."""
+        """Called by the event loop: hand on each whole message."""
         try:
             for message in self._protocol.receive(data):
-                if self._waiting:
-                    waiter = self._waiting.popleft()
-                    if not waiter.done():  # else its request timed out or was cancelled: the answer is dropped
-                        waiter.set_result(message)
-                else:
-                    self._unasked.append(message)
+                self.on_message(message)
         except ServerUnreachable as error:
             self._opened.set_exception(error)
         if not self._protocol.is_connecting and not self._opened.done():
@@ -272,16 +277,12 @@ class AsyncConnection(asyncio.Protocol):
         self.data_received(b"")
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Called by the event loop: the socket is closed. Whoever waits for an answer is told."""
+        """Called by the event loop: the socket is closed."""
         self._protocol.connection_lost()
-        reason = self._protocol.reason()
-        for waiter in self._waiting:
-            if not waiter.done():
-                waiter.set_exception(SessionLost(f"{error}: {reason}" if error else reason))
-        self._waiting.clear()
         if not self._opened.done():
-            self._opened.set_exception(ServerUnreachable(reason))
+            self._opened.set_exception(ServerUnreachable(f"{error or 'closed'}: {self._protocol.reason()}"))
         self._closed.set_result(None)
+        self.on_lost()
 
     def _flush(self) -> None:
         data = self._protocol.outgoing()
@@ -289,3 +290,7 @@ class AsyncConnection(asyncio.Protocol):
             self._transport.write(data)
         if not self._protocol.is_open and self._opened.done() and self._transport is not None:
             self._transport.close()
+
+
+def _nothing() -> None:
+    return

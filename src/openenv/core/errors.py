@@ -4,7 +4,7 @@ The server names a failure by its code; the client raises the class of that code
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 
 class OpenEnvError(RuntimeError):
@@ -18,6 +18,9 @@ class RequestRefused(OpenEnvError):
     """
 
     code: ClassVar[str] = "SESSION_ERROR"
+    validity: ClassVar[Literal["invalid", "refused"]] = "invalid"
+    """`refused`: the request was wrong and nothing happened. `invalid`: the environment or its server failed, and what
+    came of the step says nothing about the agent: it is never a reward of 0."""
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -33,18 +36,21 @@ class InvalidJSON(RequestRefused):
     """The message is no JSON object."""
 
     code = "INVALID_JSON"
+    validity = "refused"
 
 
 class UnknownMessageType(RequestRefused):
     """The message's `type` is none of reset, step, state, close."""
 
     code = "UNKNOWN_TYPE"
+    validity = "refused"
 
 
 class InvalidMessage(RequestRefused):
     """A field is missing, unknown, or of the wrong type; `details["errors"]` names each."""
 
     code = "VALIDATION_ERROR"
+    validity = "refused"
 
 
 class EnvironmentFault(RequestRefused):
@@ -57,12 +63,14 @@ class EpisodeOver(RequestRefused):
     """A step came after the episode's end: reset first."""
 
     code = "EPISODE_OVER"
+    validity = "refused"
 
 
 class CapacityReached(RequestRefused):
     """The server holds as many sessions as it may."""
 
     code = "CAPACITY_REACHED"
+    validity = "refused"
 
 
 class FactoryFault(RequestRefused):
@@ -77,12 +85,49 @@ class SessionFault(RequestRefused):
     code = "SESSION_ERROR"
 
 
+class TimeLimitExceeded(RequestRefused):
+    """A verb ran for longer than its limit. The episode is gone; `reset()` starts another in the same session."""
+
+    code = "TIMEOUT"
+
+
+class WorkerCrashed(RequestRefused):
+    """The process of the environment ended by itself. The episode is gone; `reset()` starts another."""
+
+    code = "WORKER_CRASHED"
+
+
+class NotSupported(RequestRefused):
+    """The environment cannot do that, such as being saved."""
+
+    code = "NOT_SUPPORTED"
+    validity = "refused"
+
+
+class MessageTooBig(RequestRefused):
+    """The message is larger than the server takes."""
+
+    code = "MESSAGE_TOO_BIG"
+    validity = "refused"
+
+
+class Unauthorized(RequestRefused):
+    """The server wants a bearer token, or another one."""
+
+    code = "UNAUTHORIZED"
+    validity = "refused"
+
+
 class ServerUnreachable(OpenEnvError, ConnectionError):
     """No connection to the server could be made."""
 
 
 class SessionLost(OpenEnvError, ConnectionError):
     """The connection broke and the episode with it. `reset()` connects again and starts a new episode."""
+
+
+class SessionGone(SessionLost):
+    """The server is there and does not know the session (any more): it was restarted, or the grace period is over."""
 
 
 class AnswerTimeout(OpenEnvError, TimeoutError):

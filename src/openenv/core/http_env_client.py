@@ -5,11 +5,11 @@ from typing import Any
 import httpx
 from typing_extensions import TypeVar
 
-from openenv.core.connection import AsyncRequests, BlockingRequests
+from openenv.core.client_sessions import AsyncRequests, BlockingRequests
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Action, Observation, State
-from openenv.core.errors import AnswerTimeout, ServerUnreachable, SessionFault, error_from_wire
-from openenv.core.requests import encode_body
+from openenv.core.errors import AnswerTimeout, NotSupported, ServerUnreachable, SessionFault, error_from_wire
+from openenv.core.requests import Request, encode_body
 
 ActT = TypeVar("ActT", default=Action)
 ObsT = TypeVar("ObsT", default=Observation)
@@ -22,32 +22,37 @@ _NEW_SESSION = "new"
 class _HttpSession:
     """The session of one client: its id, and how verbs become requests."""
 
-    is_open = True
+    is_lost = False
 
-    def __init__(self) -> None:
-        self._id: str | None = None
+    def __init__(self, session_id: str | None) -> None:
+        self.session_id = session_id
 
-    def request(self, kind: str, data: Any) -> dict[str, Any]:
-        """Keywords of httpx for a verb. A reset opens a session when there is none yet."""
-        if self._id is None and kind != "reset":
+    def request(self, request: Request) -> dict[str, Any]:
+        """Keywords of httpx for a request. A reset opens a session when there is none yet."""
+        kind = request.kind
+        if kind not in ("reset", "step", "state"):
+            raise NotSupported(f"{kind}() needs a WebSocket: use EnvClient")
+        if self.session_id is None and kind != "reset":
             raise SessionFault(f"no session yet: reset() before {kind}()")
-        headers = {_SESSION_HEADER: self._id or _NEW_SESSION, "Content-Type": "application/json"}
+        headers = {_SESSION_HEADER: self.session_id or _NEW_SESSION, "Content-Type": "application/json"}
         if kind == "state":
             return {"method": "GET", "url": "/state", "headers": headers}
-        body = {"action": data} if kind == "step" else data
+        body = {"action": request.data} if kind == "step" else dict(request.data)
+        if request.timeout_s is not None:
+            body["timeout_s"] = request.timeout_s
         return {"method": "POST", "url": f"/{kind}", "content": encode_body(body), "headers": headers}
 
     def answer(self, response: httpx.Response) -> dict[str, Any]:
         """The data in a response. Raises the exception that an error response stands for."""
         if response.is_error:
             raise _error(response)
-        self._id = response.headers.get(_SESSION_HEADER, self._id)
+        self.session_id = response.headers.get(_SESSION_HEADER, self.session_id)
         data: dict[str, Any] = response.json()
         return data
 
     def end_url(self) -> str | None:
         """Where the session is deleted, or None when none was opened."""
-        return f"/sessions/{self._id}" if self._id else None
+        return f"/sessions/{self.session_id}" if self.session_id else None
 
 
 def _error(response: httpx.Response) -> Exception:
@@ -63,13 +68,13 @@ def _error(response: httpx.Response) -> Exception:
 
 
 class _BlockingHttp(_HttpSession):
-    def __init__(self, client: httpx.Client) -> None:
-        super().__init__()
+    def __init__(self, client: httpx.Client, session_id: str | None) -> None:
+        super().__init__(session_id)
         self._client = client
 
-    def ask(self, kind: str, data: Any, timeout_s: float) -> dict[str, Any]:
+    def ask(self, request: Request, timeout_s: float) -> dict[str, Any]:
         try:
-            return self.answer(self._client.request(**self.request(kind, data), timeout=timeout_s))
+            return self.answer(self._client.request(**self.request(request), timeout=timeout_s))
         except httpx.TimeoutException as error:
             raise AnswerTimeout(f"no answer from {self._client.base_url} in {timeout_s} s") from error
         except httpx.TransportError as error:
@@ -87,13 +92,13 @@ class _BlockingHttp(_HttpSession):
 
 
 class _AsyncHttp(_HttpSession):
-    def __init__(self, client: httpx.AsyncClient) -> None:
-        super().__init__()
+    def __init__(self, client: httpx.AsyncClient, session_id: str | None) -> None:
+        super().__init__(session_id)
         self._client = client
 
-    async def ask(self, kind: str, data: Any, timeout_s: float) -> dict[str, Any]:
+    async def ask(self, request: Request, timeout_s: float) -> dict[str, Any]:
         try:
-            return self.answer(await self._client.request(**self.request(kind, data), timeout=timeout_s))
+            return self.answer(await self._client.request(**self.request(request), timeout=timeout_s))
         except httpx.TimeoutException as error:
             raise AnswerTimeout(f"no answer from {self._client.base_url} in {timeout_s} s") from error
         except httpx.TransportError as error:
@@ -122,10 +127,14 @@ class HTTPEnvClient(EnvClient[ActT, ObsT, StateT]):
 
     def _connected(self) -> BlockingRequests:
         if self._blocking is None:
-            self._blocking = _BlockingHttp(httpx.Client(base_url=self.base_url, headers=self._headers))
+            self._blocking = _BlockingHttp(
+                httpx.Client(base_url=self.base_url, headers=self._address.headers), self._attach_to
+            )
         return self._blocking
 
     async def _connected_async(self) -> AsyncRequests:
         if self._async is None:
-            self._async = _AsyncHttp(httpx.AsyncClient(base_url=self.base_url, headers=self._headers))
+            self._async = _AsyncHttp(
+                httpx.AsyncClient(base_url=self.base_url, headers=self._address.headers), self._attach_to
+            )
         return self._async

@@ -1,17 +1,39 @@
 """Requests to bytes, and answers to their data or to the exception that they stand for."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from openenv.core.errors import InvalidMessage, error_from_wire
 
+SUBPROTOCOL = "openenv.sessions.v1"
+"""Offered to every server; one that chooses it speaks request ids, time limits, validity, snapshots, and sessions that
+outlive their connection. Any other is spoken to in the published dialect."""
+
 ANSWER_TYPE = {"reset": "observation", "step": "observation", "state": "state"}
 
 
-def encode_request(kind: str, data: Any) -> bytes:
-    """The frame of a request; `data` None leaves the key out, as a state request wants."""
-    return encode_body({"type": kind} if data is None else {"type": kind, "data": data})
+@dataclass(slots=True, frozen=True)
+class Request:
+    """One request of a client."""
+
+    kind: str
+    data: Any = None
+    """Its JSON object; None leaves the key out, as a state request wants."""
+    timeout_s: float | None = None
+    """The most that the verb may take on the server; only in the extended dialect."""
+
+    def frame(self, request_id: str | None) -> bytes:
+        """The frame to send; with an id in the extended dialect, without in the published one."""
+        message: dict[str, Any] = {"type": self.kind}
+        if request_id is not None:
+            message["id"] = request_id
+            if self.timeout_s is not None:
+                message["timeout_s"] = self.timeout_s
+        if self.data is not None:
+            message["data"] = self.data
+        return encode_body(message)
 
 
 def encode_body(body: Any) -> bytes:
@@ -19,14 +41,16 @@ def encode_body(body: Any) -> bytes:
     return orjson.dumps(body, default=_plain)
 
 
-def answer_data(answer: bytes, expected: str) -> dict[str, Any]:
-    """The data of an answer frame. Raises the exception that an error answer stands for."""
-    message = orjson.loads(answer)
+def answer_data(message: dict[str, Any], kind: str) -> dict[str, Any]:
+    """The data of an answer to a request of that kind. Raises the exception that an error answer stands for."""
+    data: dict[str, Any] = message.get("data") or {}
     if message.get("type") == "error":
-        raise error_from_wire(message.get("data") or {})
+        raise error_from_wire(data)
+    expected = ANSWER_TYPE.get(kind, kind)
     if message.get("type") != expected:
         raise InvalidMessage(f"the server answered with type {message.get('type')!r}, expected {expected!r}")
-    data: dict[str, Any] = message["data"]
+    if expected == "observation" and "validity" in message:
+        data["validity"] = message["validity"]
     return data
 
 

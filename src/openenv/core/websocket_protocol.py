@@ -11,27 +11,30 @@ from websockets.exceptions import InvalidHandshake, PayloadTooBig
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Response
 from websockets.protocol import State
+from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI, parse_uri
 
 from openenv.core.errors import ServerUnreachable, SessionLost
+from openenv.core.requests import SUBPROTOCOL
 
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 
 
-def websocket_uri(base_url: str, path: str = "/ws") -> WebSocketURI:
+def websocket_uri(base_url: str, *, query: str = "") -> WebSocketURI:
     """The WebSocket address of an environment's base URL. Raises ValueError when it is no http(s) or ws(s) URL."""
     parts = urlsplit(base_url)
     scheme = _SCHEMES.get(parts.scheme)
     if scheme is None or not parts.hostname:
         raise ValueError(f"base_url={base_url!r}: give a URL such as http://localhost:8000")
-    return parse_uri(urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + path, parts.query, "")))
+    queries = "&".join(filter(None, (parts.query, query)))
+    return parse_uri(urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + "/ws", queries, "")))
 
 
 class WebSocketProtocol:
     """The client's end of one connection. `outgoing()` must be written to the socket after each call."""
 
     def __init__(self, uri: WebSocketURI, max_size: int, headers: dict[str, str]) -> None:
-        self._protocol = ClientProtocol(uri, max_size=max_size)
+        self._protocol = ClientProtocol(uri, max_size=max_size, subprotocols=[Subprotocol(SUBPROTOCOL)])
         self._address = f"{uri.host}:{uri.port}"
         self._parts: list[bytes] = []
         self._is_lost = False
@@ -43,6 +46,11 @@ class WebSocketProtocol:
     def is_open(self) -> bool:
         """Whether the handshake is done, nobody has closed, and the socket is there."""
         return self._protocol.state is State.OPEN and not self._is_lost
+
+    @property
+    def subprotocol(self) -> str | None:
+        """What the server chose of what was offered."""
+        return self._protocol.subprotocol
 
     @property
     def is_connecting(self) -> bool:
@@ -105,6 +113,4 @@ class WebSocketProtocol:
             return (
                 f"{self._address} sent a message above the limit of this client ({too_big}): raise max_message_size_mb"
             )
-        return (
-            f"the connection to {self._address} is closed ({self._protocol.close_code}): reset() starts a new episode"
-        )
+        return f"the connection to {self._address} is closed ({self._protocol.close_code})"

@@ -1,32 +1,15 @@
 """Makes the application that serves an environment, and runs it."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from openenv.core.env_server.access import warn_if_exposed
+from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.declaration import EnvironmentSource, declare
 from openenv.core.env_server.types import Action, ConcurrencyConfig, Observation, ServerMode, State
 
 if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServerConfig:
-    """Limits of one server."""
-
-    max_sessions: int = 4096
-    """Sessions at one time; fewer when the environment itself allows fewer."""
-    idle_timeout_s: float = 3600.0
-    """A session without a request for this long is ended."""
-    mode: ServerMode = ServerMode.SIMULATION
-    """Production serves no reset, step and state over plain HTTP."""
-
-    def __post_init__(self) -> None:
-        if self.max_sessions < 1:
-            raise ValueError(f"max_sessions={self.max_sessions}: a server holds at least 1 session")
-        if self.idle_timeout_s <= 0:
-            raise ValueError(f"idle_timeout_s={self.idle_timeout_s}: give a time above 0 seconds")
 
 
 def create_app(
@@ -96,7 +79,7 @@ def _limits(
 
 
 def serve(app: "FastAPI", host: str = "127.0.0.1", port: int = 8000, *, log_level: str = "warning") -> None:
-    """Run `app` until it is interrupted."""
+    """Run `app` until it is interrupted or asked to stop; steps that run are finished first."""
     server(app, host, port, log_level=log_level).run()
 
 
@@ -105,10 +88,20 @@ def server(app: "FastAPI", host: str, port: int, *, log_level: str = "warning") 
     # uvicorn belongs to a running server, as FastAPI does.
     import uvicorn
 
+    class DrainingServer(uvicorn.Server):
+        """Lets steps that run finish, and their answers leave, before connections are closed."""
+
+        async def shutdown(self, sockets: Any = None) -> None:
+            await app.state.sessions.drain()
+            await super().shutdown(sockets)
+
+    config: ServerConfig = app.state.config
+    warn_if_exposed(host, config)
     # No WebSocket pings: a client that computes between two steps, blocking its thread, must not lose its session.
-    config = uvicorn.Config(
+    # A frame above the limit is answered with an error that names the limit; only one far above closes the connection.
+    settings = uvicorn.Config(
         app, host=host, port=port, log_level=log_level, loop="uvloop", http="httptools", ws="websockets-sansio",
-        ws_ping_interval=None, ws_ping_timeout=None, ws_per_message_deflate=False, ws_max_size=100 * 2**20,
-        timeout_graceful_shutdown=3,
+        ws_ping_interval=None, ws_ping_timeout=None, ws_per_message_deflate=False,
+        ws_max_size=2 * config.max_message_bytes + (1 << 20), timeout_graceful_shutdown=3,
     )  # fmt: skip
-    return uvicorn.Server(config)
+    return DrainingServer(settings)

@@ -25,9 +25,9 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     ALLOWS_STEP_AFTER_DONE: ClassVar[bool] = False
     """True when an episode may be stepped on after `done`; otherwise the server answers EPISODE_OVER."""
 
-    execution: Literal["inline", "thread"] = "thread"
-    """Where the server runs the verbs: `inline` in its event loop (for steps well under a millisecond), or in a
-    thread that belongs to the session."""
+    execution: Literal["inline", "thread", "process"] = "thread"
+    """Where the server runs the verbs: `inline` in its event loop (for steps well under a millisecond), in a `thread`
+    that belongs to the session, or in a `process` of the session's own, whose crash ends that session alone."""
 
     @abstractmethod
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> ObsT:
@@ -55,6 +55,14 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         name = type(self).__name__
         first_line = (type(self).__doc__ or f"{name} environment").strip().splitlines()[0]
         return EnvironmentMetadata(name=name, description=first_line, version="1.0.0")
+
+    def save_state(self) -> bytes:
+        """A snapshot of the episode: board, random numbers, step count. Optional; `load_state` continues from it."""
+        raise NotImplementedError(f"{type(self).__name__} does not write save_state and load_state")
+
+    def load_state(self, snapshot: bytes) -> None:
+        """Continue from a snapshot of this class: equal actions then give equal futures."""
+        raise NotImplementedError(f"{type(self).__name__} does not write save_state and load_state")
 
     def close(self) -> None:
         """Release what the environment holds. Called once, when its session ends."""

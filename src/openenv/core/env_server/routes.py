@@ -8,16 +8,18 @@ from typing import Annotated, Any
 import orjson
 from fastapi import FastAPI, Header, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic_core import PydanticSerializationError
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import WebSocketRoute
 
+from openenv.core.env_server.access import AccessControl
+from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.declaration import Declaration
-from openenv.core.env_server.http_server import ServerConfig
-from openenv.core.env_server.sessions import Session, Sessions
+from openenv.core.env_server.inline_limit import start_watching, stop_watching
+from openenv.core.env_server.session import Session
+from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.types import (
     EnvironmentMetadata,
     HealthResponse,
-    Observation,
     ResetRequest,
     ResetResponse,
     SchemaResponse,
@@ -26,9 +28,10 @@ from openenv.core.env_server.types import (
     StepRequest,
     StepResponse,
 )
+from openenv.core.env_server.verbs import Answer
 from openenv.core.env_server.websocket import WebSocketEndpoint
-from openenv.core.env_server.wire import error_data, observation_data, state_data
-from openenv.core.errors import EnvironmentFault, RequestRefused, SessionFault
+from openenv.core.env_server.wire import error_data
+from openenv.core.errors import RequestRefused, SessionFault
 
 SESSION_HEADER = "X-Session-Id"
 NEW_SESSION = "new"
@@ -49,7 +52,7 @@ _STATUS = {
 
 def environment_app(declaration: Declaration, config: ServerConfig) -> FastAPI:
     """The application of one environment: `/ws`, the HTTP verbs, `/schema`, `/metadata`, `/health` and `/docs`."""
-    sessions = Sessions(declaration, config.max_sessions, config.idle_timeout_s)
+    sessions = Sessions(declaration, config)
     app = FastAPI(
         title=f"{declaration.name}: an OpenEnv environment",
         description="Reset an episode, step it with actions, ask for its state. `/ws` plays the same over a WebSocket.",
@@ -57,10 +60,15 @@ def environment_app(declaration: Declaration, config: ServerConfig) -> FastAPI:
         lifespan=_lifespan(sessions),
     )
     app.state.sessions = sessions
+    app.state.config = config
+    if config.allowed_origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=config.allowed_origins, allow_methods=["*"], allow_headers=["*"]
+        )
+    app.add_middleware(AccessControl, config=config)
     app.add_exception_handler(RequestRefused, _refusal)
     app.add_exception_handler(RequestValidationError, _wrong_body)
-    app.add_exception_handler(PydanticSerializationError, _unserialisable)
-    _add_descriptions(app, declaration)
+    _add_descriptions(app, declaration, sessions)
     if config.mode is ServerMode.SIMULATION:
         _add_verbs(app, _HttpSessions(sessions))
     app.router.routes.append(WebSocketRoute("/ws", WebSocketEndpoint(sessions)))
@@ -70,10 +78,13 @@ def environment_app(declaration: Declaration, config: ServerConfig) -> FastAPI:
 def _lifespan(sessions: Sessions) -> Any:
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        reaper = asyncio.create_task(sessions.end_idle(), name="end idle sessions")
+        reaper = asyncio.create_task(sessions.end_forgotten(), name="end forgotten sessions")
+        is_watching = sessions.execution == "inline" and start_watching()
         try:
             yield
         finally:
+            if is_watching:
+                stop_watching()
             reaper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await reaper
@@ -127,22 +138,25 @@ def _add_verbs(app: FastAPI, sessions: _HttpSessions) -> None:
     async def reset(request: Request, body: ResetRequest | None = None, x_session_id: SessionId = None) -> Response:
         """Start a new episode; the answer names the session in its body and in X-Session-Id."""
         session = await sessions.for_reset(request, x_session_id)
-        return _observation(session, await session.reset(body.model_dump(exclude_unset=True) if body else {}))
+        data = body.model_dump(exclude_unset=True) if body else {}
+        request_id, timeout_s = data.pop("request_id", None), data.pop("timeout_s", None)
+        options = {} if timeout_s is None else {"timeout_s": timeout_s}
+        return _observation(session, await session.ask("reset", data, options, request_id))
 
     @app.post("/step", response_model=StepResponse, tags=["episode"])
     async def step(request: Request, body: StepRequest, x_session_id: SessionId = None) -> Response:
-        """Take one action in the session's episode."""
+        """Take one action in the session's episode. A repeated request_id gets the first answer and steps once."""
         session = sessions.named(request, x_session_id)
         options = {"timeout_s": body.timeout_s, **(body.model_extra or {})}
         if body.request_id is not None:
             options["request_id"] = body.request_id
-        return _observation(session, await session.step(body.action, options))
+        return _observation(session, await session.ask("step", body.action, options, body.request_id))
 
     @app.get("/state", response_model=State, tags=["episode"])
     async def state(request: Request, x_session_id: SessionId = None) -> Response:
         """Identity and progress of the session's episode."""
         session = sessions.named(request, x_session_id)
-        return _json(state_data(await session.state()), {SESSION_HEADER: session.id})
+        return _json((await session.ask("state", {})).data, {SESSION_HEADER: session.id})
 
     @app.delete("/sessions/{session_id}", status_code=204, tags=["episode"])
     async def end_session(session_id: str) -> Response:
@@ -151,11 +165,17 @@ def _add_verbs(app: FastAPI, sessions: _HttpSessions) -> None:
         return Response(status_code=204)
 
 
-def _add_descriptions(app: FastAPI, declaration: Declaration) -> None:
+def _add_descriptions(app: FastAPI, declaration: Declaration, sessions: Sessions) -> None:
     @app.get("/health", response_model=HealthResponse, tags=["server"])
     async def health() -> Response:
         """Whether the server answers."""
         return _json(b'{"status":"healthy"}')
+
+    @app.get("/ready", tags=["server"])
+    async def ready() -> Response:
+        """Whether the server opens new sessions; 503 while it is stopping."""
+        body = {"ready": not sessions.is_draining, "sessions": len(sessions), "max_sessions": sessions.max_sessions}
+        return _json(orjson.dumps(body), status_code=503 if sessions.is_draining else 200)
 
     @app.get("/schema", response_model=SchemaResponse, tags=["server"])
     async def schema() -> dict[str, Any]:
@@ -177,9 +197,12 @@ def _add_descriptions(app: FastAPI, declaration: Declaration) -> None:
                 env.close()
 
 
-def _observation(session: Session, observation: Observation) -> Response:
-    body = observation_data(observation, null_metadata=True)
-    return _json(body[:-1] + b',"session_id":' + orjson.dumps(session.id) + b"}", {SESSION_HEADER: session.id})
+def _observation(session: Session, answer: Answer) -> Response:
+    extra = {"session_id": session.id, "validity": "truncated" if answer.truncated else "valid"}
+    # Without metadata the object ends with `done`; over HTTP the published server then says null.
+    metadata = b',"metadata":null' if answer.data.endswith((b'"done":true}', b'"done":false}')) else b""
+    body = answer.data[:-1] + metadata + b"," + orjson.dumps(extra)[1:]
+    return _json(body, {SESSION_HEADER: session.id})
 
 
 def _json(body: bytes, headers: dict[str, str] | None = None, status_code: int = 200) -> Response:
@@ -200,7 +223,3 @@ async def _wrong_body(_: Request, error: Exception) -> Response:
     rows = [{key: row[key] for key in ("type", "loc", "msg", "input", "ctx") if key in row} for row in error.errors()]
     content = {"detail": rows, "code": "VALIDATION_ERROR", "message": "Invalid message"}
     return _json(orjson.dumps(content, default=repr), status_code=422)
-
-
-async def _unserialisable(request: Request, error: Exception) -> Response:
-    return await _refusal(request, EnvironmentFault(str(error)))

@@ -83,7 +83,7 @@ class ServerMode(StrEnum):
 
 
 class WSErrorCode(StrEnum):
-    """Codes of an error frame. All but the last of them are the published ones."""
+    """Codes of an error frame. The first seven are the published ones."""
 
     INVALID_JSON = "INVALID_JSON"
     UNKNOWN_TYPE = "UNKNOWN_TYPE"
@@ -93,6 +93,11 @@ class WSErrorCode(StrEnum):
     FACTORY_ERROR = "FACTORY_ERROR"
     SESSION_ERROR = "SESSION_ERROR"
     EPISODE_OVER = "EPISODE_OVER"
+    TIMEOUT = "TIMEOUT"
+    WORKER_CRASHED = "WORKER_CRASHED"
+    NOT_SUPPORTED = "NOT_SUPPORTED"
+    MESSAGE_TOO_BIG = "MESSAGE_TOO_BIG"
+    UNAUTHORIZED = "UNAUTHORIZED"
 
 
 class ResetRequest(BaseModel):
@@ -112,6 +117,22 @@ class StepRequest(BaseModel):
     action: dict[str, Any]
     timeout_s: float | None = Field(default=None, gt=0, description="Seconds the step may take")
     request_id: str | None = Field(default=None, max_length=255)
+
+
+class RestoreRequest(BaseModel):
+    """Data of a restore frame."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: str
+
+
+class ForkRequest(BaseModel):
+    """Data of a fork frame."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    count: int = Field(ge=1, le=1024, description="New sessions to open from where this one stands")
 
 
 class StepResponse(BaseModel):

@@ -1,20 +1,38 @@
-"""The `/ws` endpoint: one connection is one session, its messages answered in order."""
+"""The `/ws` endpoint: a connection plays one session, in the published dialect or the extended one.
+
+Published: the session lives and ends with its connection. Extended (chosen by subprotocol): requests carry ids, answers their
+validity, and the session waits for its client when the connection breaks.
+"""
 
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
+from urllib.parse import parse_qs
 
-from pydantic_core import PydanticSerializationError
+import orjson
 
-from openenv.core.env_server.sessions import Session, Sessions
-from openenv.core.env_server.wire import error_frame, observation_frame, read_request, state_frame
-from openenv.core.errors import EnvironmentFault, RequestRefused
+from openenv.core.env_server.session import Session
+from openenv.core.env_server.sessions import Sessions
+from openenv.core.env_server.types import ForkRequest, RestoreRequest
+from openenv.core.env_server.wire import (
+    SUBPROTOCOL,
+    Request,
+    answer_frame,
+    checked,
+    error_frame,
+    extended_answer_frame,
+    extended_error_frame,
+    read_request,
+)
+from openenv.core.errors import MessageTooBig, RequestRefused
 
 log = logging.getLogger(__name__)
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+
+_ANSWER_TYPE = {"reset": "observation", "step": "observation", "state": "state"}
 
 
 class WebSocketEndpoint:
@@ -24,46 +42,95 @@ class WebSocketEndpoint:
         self._sessions = sessions
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Accept the connection, open its session, answer until either side closes, then end the session."""
+        """Accept the connection, open or find its session, answer until either side closes."""
         await receive()  # websocket.connect
-        await send({"type": "websocket.accept"})
+        extended = SUBPROTOCOL in scope.get("subprotocols", ())
+        await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL if extended else None})
+        connection = object()
         try:
-            session = await self._sessions.open()
+            session = await self._session(scope, connection, extended=extended)
         except RequestRefused as error:
-            await _send_text(send, error_frame(error))
+            await _send_text(send, extended_error_frame(error, None) if extended else error_frame(error))
             await send({"type": "websocket.close", "code": 1000})
             return
+        said_goodbye = False
         try:
-            await self._converse(session, receive, send)
+            if extended:
+                await _send_text(send, _welcome(session, self._sessions.config.grace_s))
+            conversation = _Conversation(self._sessions, session, extended=extended)
+            said_goodbye = await conversation.hold(receive, send)
         finally:
-            await self._sessions.end(session)
+            await self._sessions.detach(session, connection, keep=extended and not said_goodbye)
 
-    async def _converse(self, session: Session, receive: Receive, send: Send) -> None:
+    async def _session(self, scope: MutableMapping[str, Any], connection: object, *, extended: bool) -> Session:
+        """A new session, or the one that the URL names."""
+        named = parse_qs(scope.get("query_string", b"").decode()).get("session_id")
+        session = self._sessions.find(named[0]) if named else await self._sessions.open()
+        self._sessions.attach(session, connection, take_over=extended)
+        return session
+
+
+def _welcome(session: Session, grace_s: float) -> bytes:
+    return orjson.dumps({"type": "session", "data": {"session_id": session.id, "grace_s": grace_s}})
+
+
+class _Conversation:
+    """Requests and answers of one connection."""
+
+    def __init__(self, sessions: Sessions, session: Session, *, extended: bool) -> None:
+        self._sessions = sessions
+        self._session = session
+        self._extended = extended
+        self._max_bytes = sessions.config.max_message_bytes
+
+    async def hold(self, receive: Receive, send: Send) -> bool:
+        """Answer until the connection ends. Returns whether the client said goodbye."""
         while (message := await receive())["type"] == "websocket.receive":
             frame = message.get("text")
-            answer = await reply(session, message.get("bytes", b"") if frame is None else frame)
+            answer = await self.reply(message.get("bytes", b"") if frame is None else frame)
             if answer is None:
                 await send({"type": "websocket.close", "code": 1000})
-                return
+                return True
             await _send_text(send, answer)
+        return message.get("code") in (1000, 1001)
 
+    async def reply(self, frame: str | bytes) -> bytes | None:
+        """The frame that answers `frame`, or None when it asks to close. Never raises what a client caused."""
+        request_id = None
+        try:
+            if len(frame) > self._max_bytes:
+                raise MessageTooBig(
+                    f"a message of {len(frame)} bytes is above this server's limit of {self._max_bytes}"
+                )
+            request = read_request(frame, extended=self._extended)
+            request_id = request.id
+            if request.type == "close":
+                return None
+            return await self._answer(request)
+        except RequestRefused as error:
+            return extended_error_frame(error, request_id) if self._extended else error_frame(error)
 
-async def reply(session: Session, frame: str | bytes) -> bytes | None:
-    """The frame that answers `frame`, or None when it asks to close. Never raises what a client caused."""
-    try:
-        request = read_request(frame)
-        if request.type == "step":
-            return observation_frame(await session.step(request.data))
-        if request.type == "reset":
-            return observation_frame(await session.reset(request.data))
-        if request.type == "state":
-            return state_frame(await session.state())
-        return None
-    except RequestRefused as error:
-        return error_frame(error)
-    except (PydanticSerializationError, TypeError) as error:
-        log.warning("session %s: the answer cannot be serialised: %s", session.id, error)
-        return error_frame(EnvironmentFault(str(error)))
+    async def _answer(self, request: Request) -> bytes:
+        if request.type not in _ANSWER_TYPE:
+            data = orjson.dumps(await self._branch(request))
+            return extended_answer_frame(request.type, data, request.id, "valid")
+        kind = _ANSWER_TYPE[request.type]
+        options = {} if request.timeout_s is None else {"timeout_s": request.timeout_s}
+        answer = await self._session.ask(request.type, request.data, options, request.id)  # type: ignore[arg-type]
+        if not self._extended:
+            return answer_frame(kind, answer.data)
+        validity = "truncated" if answer.truncated else "valid"
+        return extended_answer_frame(kind, answer.data, request.id, validity)
+
+    async def _branch(self, request: Request) -> dict[str, Any]:
+        """Snapshots: save, restore, fork."""
+        if request.type == "save":
+            return {"token": await self._sessions.save(self._session)}
+        if request.type == "restore":
+            await self._sessions.restore(self._session, checked(RestoreRequest, request.data).token)
+            return {}
+        count = checked(ForkRequest, request.data).count
+        return {"session_ids": [branch.id for branch in await self._sessions.fork(self._session, count)]}
 
 
 async def _send_text(send: Send, frame: bytes) -> None:

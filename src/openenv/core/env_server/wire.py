@@ -4,8 +4,8 @@ An observation goes to bytes in one pass of pydantic's serializer; nothing is du
 """
 
 import json
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -14,28 +14,46 @@ from pydantic_core import to_json
 from openenv.core.env_server.types import Observation
 from openenv.core.errors import InvalidJSON, InvalidMessage, RequestRefused, UnknownMessageType
 
-_KEYS_OF_TYPE = {
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+SUBPROTOCOL = "openenv.sessions.v1"
+"""What a client offers, and a server chooses, to speak more than the published frames: request ids, time limits, sessions
+that outlive their connection, validity, snapshots."""
+
+_PUBLISHED = {
     "reset": {"type", "data"},
     "step": {"type", "data"},
     "state": {"type"},
     "close": {"type"},
 }
+_EXTENDED = {
+    "reset": {"type", "data", "id", "timeout_s"},
+    "step": {"type", "data", "id", "timeout_s"},
+    "state": {"type", "id"},
+    "close": {"type", "id"},
+    "save": {"type", "id"},
+    "restore": {"type", "data", "id"},
+    "fork": {"type", "data", "id"},
+}
+_WANT_DATA = {"step", "restore", "fork"}
 _BESIDE_THE_OBSERVATION = {"done", "reward"}
 
 
 @dataclass(slots=True, frozen=True)
 class Request:
-    """One message of a client: its verb and the verb's data."""
+    """One message of a client: its verb and the verb's data; in the extended dialect its id and time limit too."""
 
     type: str
-    data: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any]
+    id: str | None = None
+    timeout_s: float | None = None
 
 
-def read_request(frame: str | bytes) -> Request:
+def read_request(frame: str | bytes, *, extended: bool = False) -> Request:
     """The request in a frame. Raises InvalidJSON, UnknownMessageType or InvalidMessage; none of them ends a session."""
     message = _json_object(frame)
     kind = message.get("type", "")
-    allowed = _KEYS_OF_TYPE.get(kind) if isinstance(kind, str) else None
+    allowed = (_EXTENDED if extended else _PUBLISHED).get(kind) if isinstance(kind, str) else None
     if allowed is None:
         raise UnknownMessageType(f"Unknown message type: {kind}")
     unknown = message.keys() - allowed
@@ -43,12 +61,28 @@ def read_request(frame: str | bytes) -> Request:
         raise InvalidMessage("Invalid message", errors=[_row("extra_forbidden", key, message[key]) for key in unknown])
     data = message.get("data")
     if data is None:
-        if kind == "step":
+        if kind in _WANT_DATA:
             raise InvalidMessage("Invalid message", errors=[_row("missing", "data", message)])
         data = {}
     if not isinstance(data, dict):
         raise InvalidMessage("Invalid message", errors=[_row("dict_type", "data", data)])
-    return Request(kind, data)
+    return Request(kind, data, _request_id(message), _timeout(message))
+
+
+def _request_id(message: dict[str, Any]) -> str | None:
+    request_id = message.get("id")
+    if request_id is None or (isinstance(request_id, str) and len(request_id) <= 255):
+        return request_id
+    raise InvalidMessage("Invalid message", errors=[_row("string_type", "id", request_id)])
+
+
+def _timeout(message: dict[str, Any]) -> float | None:
+    timeout_s = message.get("timeout_s")
+    if timeout_s is None:
+        return None
+    if isinstance(timeout_s, int | float) and timeout_s > 0:
+        return float(timeout_s)
+    raise InvalidMessage("Invalid message", errors=[_row("greater_than", "timeout_s", timeout_s)])
 
 
 def _json_object(frame: str | bytes) -> dict[str, Any]:
@@ -75,6 +109,8 @@ _ROW_TEXT = {
     "missing": "Field required",
     "extra_forbidden": "Extra inputs are not permitted",
     "dict_type": "Input should be a valid dictionary",
+    "string_type": "Input should be a valid string of at most 255 characters",
+    "greater_than": "Input should be a number of seconds greater than 0",
 }
 
 
@@ -97,6 +133,14 @@ def invalid_message(error: ValidationError) -> InvalidMessage:
     return InvalidMessage("Invalid message", errors=json.loads(error.json()))
 
 
+def checked(model: type[ModelT], data: dict[str, Any]) -> ModelT:
+    """`data` as that model. Raises InvalidMessage that names each wrong field."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise invalid_message(error) from None
+
+
 def _serialisable(value: Any) -> Any:
     """Arrays, tensors and their scalars as lists and numbers: what pydantic does not know itself."""
     if hasattr(value, "tolist"):
@@ -108,9 +152,8 @@ def _model_json(model: BaseModel, exclude: set[str] | None = None) -> bytes:
     return type(model).__pydantic_serializer__.to_json(model, exclude=exclude, fallback=_serialisable)
 
 
-def observation_data(observation: Observation, *, null_metadata: bool = False) -> bytes:
-    """`{"observation": ..., "reward": ..., "done": ..., "metadata": ...}`; metadata is left out when there is none,
-    or null over HTTP."""
+def observation_data(observation: Observation) -> bytes:
+    """`{"observation": ..., "reward": ..., "done": ..., "metadata": ...}`; metadata is left out when there is none."""
     parts = [
         b'{"observation":',
         _model_json(observation, _BESIDE_THE_OBSERVATION),
@@ -120,25 +163,25 @@ def observation_data(observation: Observation, *, null_metadata: bool = False) -
     ]
     if observation.metadata:
         parts += [b',"metadata":', to_json(observation.metadata, inf_nan_mode="null", fallback=_serialisable)]
-    elif null_metadata:
-        parts.append(b',"metadata":null')
     parts.append(b"}")
     return b"".join(parts)
-
-
-def observation_frame(observation: Observation) -> bytes:
-    """The answer to a reset or a step."""
-    return b'{"type":"observation","data":' + observation_data(observation) + b"}"
-
-
-def state_frame(state: BaseModel) -> bytes:
-    """The answer to a state request."""
-    return b'{"type":"state","data":' + state_data(state) + b"}"
 
 
 def state_data(state: BaseModel) -> bytes:
     """A state as a JSON object."""
     return _model_json(state)
+
+
+def answer_frame(kind: str, data: bytes) -> bytes:
+    """An answer in the published dialect; kind: observation or state."""
+    return b'{"type":"%b","data":%b}' % (kind.encode(), data)
+
+
+def extended_answer_frame(kind: str, data: bytes, request_id: str | None, validity: str) -> bytes:
+    """An answer in the extended dialect."""
+    return b'{"type":"%b","id":%b,"validity":"%b","data":%b}' % (
+        kind.encode(), orjson.dumps(request_id), validity.encode(), data,
+    )  # fmt: skip
 
 
 def error_data(error: RequestRefused) -> dict[str, Any]:
@@ -147,5 +190,11 @@ def error_data(error: RequestRefused) -> dict[str, Any]:
 
 
 def error_frame(error: RequestRefused) -> bytes:
-    """The answer to a request that was refused."""
+    """The answer to a request that was refused, in the published dialect."""
     return orjson.dumps({"type": "error", "data": error_data(error)}, default=repr)
+
+
+def extended_error_frame(error: RequestRefused, request_id: str | None) -> bytes:
+    """The same in the extended dialect."""
+    frame = {"type": "error", "id": request_id, "validity": error.validity, "data": error_data(error)}
+    return orjson.dumps(frame, default=repr)

@@ -1,0 +1,87 @@
+"""Who may use a server: bearer token, origins of web pages, and the size of requests. Runs before everything else."""
+
+import hmac
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import orjson
+
+from openenv.core.env_server.config import ServerConfig
+
+log = logging.getLogger(__name__)
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Scope = MutableMapping[str, Any]
+
+_OPEN_PATHS = {"/health", "/ready"}
+
+
+class AccessControl:
+    """ASGI middleware that refuses what may not pass, before any session hears of it."""
+
+    def __init__(self, app: Any, config: ServerConfig) -> None:
+        self._app = app
+        self._config = config
+        self._token = config.token.encode() if config.token else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or answer 401, 403 or 413 with the reason."""
+        if scope["type"] in ("http", "websocket"):
+            headers = {key.lower(): value for key, value in scope["headers"]}
+            refusal = self._refusal(scope, headers)
+            if refusal is not None:
+                await _refuse(scope, receive, send, *refusal)
+                return
+        await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
+        """Status, code and reason, or None for what may pass."""
+        if self._token is not None and scope["path"] not in _OPEN_PATHS:
+            given = headers.get(b"authorization", b"").removeprefix(b"Bearer ")
+            if not hmac.compare_digest(given, self._token):
+                return 401, "UNAUTHORIZED", "This server wants its token: Authorization: Bearer ..."
+        origin = headers.get(b"origin")
+        if origin is not None and not self._may_come_from(origin.decode("latin-1"), headers.get(b"host", b"").decode()):
+            return 403, "FORBIDDEN_ORIGIN", f"Web pages of {origin.decode('latin-1')[:200]} may not use this server"
+        size = headers.get(b"content-length", b"0")
+        if scope["type"] == "http" and size.isdigit() and int(size) > self._config.max_message_bytes:
+            limit = self._config.max_message_bytes
+            return 413, "MESSAGE_TOO_BIG", f"a body of {int(size)} bytes is above this server's limit of {limit}"
+        return None
+
+    def _may_come_from(self, origin: str, host: str) -> bool:
+        """Only browsers send an origin. The server's own pages may use it, and those that it was told of."""
+        allowed = self._config.allowed_origins
+        return origin.partition("://")[2] == host or origin in allowed or "*" in allowed
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, code: str, reason: str) -> None:
+    log.warning("refused %s %s: %s", scope["type"], scope["path"], reason)
+    if scope["type"] == "websocket":
+        await receive()  # websocket.connect
+        await send({"type": "websocket.close", "code": 1008, "reason": reason})  # before accept: HTTP 403
+        return
+    headers = [(b"content-type", b"application/json")]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    body = orjson.dumps({"detail": reason, "message": reason, "code": code})
+    await send({"type": "http.response.body", "body": body})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine alone."""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def warn_if_exposed(host: str, config: ServerConfig) -> None:
+    """Say loudly that anybody may come in, when that is so."""
+    if not is_loopback(host) and config.token is None:
+        log.warning(
+            "LISTENING ON %s WITHOUT A TOKEN: anybody who can reach this machine can use its sessions. Set "
+            "OPENENV_TOKEN, or ServerConfig(token=...), or listen on 127.0.0.1.",
+            host,
+        )

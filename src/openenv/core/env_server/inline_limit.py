@@ -1,0 +1,64 @@
+"""A time limit for code that runs in the event loop itself, where nothing else gets a turn to stop it.
+
+A timer signal looks every quarter of a second whether the code that runs now has outlived its limit, and raises in it. Signals
+reach the main thread only, where a served event loop runs; elsewhere inline code has no limit, and the server says so once.
+"""
+
+import logging
+import signal
+import threading
+import time
+from types import FrameType
+
+from openenv.core.errors import TimeLimitExceeded
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 0.25
+
+
+class _Running:
+    """The inline call that runs now: there is one event loop in the main thread, and it runs one call at a time."""
+
+    verb: str = ""
+    deadline: float = 0.0  # monotonic seconds; 0 when nothing runs
+
+
+def start_watching() -> bool:
+    """Start the timer, in the main thread. Returns whether inline code has a limit from now on."""
+    if threading.current_thread() is not threading.main_thread():
+        log.warning("the server does not run in the main thread: inline environments have no time limit")
+        return False
+    signal.signal(signal.SIGALRM, _look)
+    signal.siginterrupt(signal.SIGALRM, False)  # other threads' system calls go on as if nothing had come
+    signal.setitimer(signal.ITIMER_REAL, _LOOK_EVERY_S, _LOOK_EVERY_S)
+    return True
+
+
+def stop_watching() -> None:
+    """Stop the timer, where it was started."""
+    if threading.current_thread() is threading.main_thread():
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+class InlineTimeLimit:
+    """Raises TimeLimitExceeded in the code inside when it runs for longer than `timeout_s`, give or take a quarter second."""
+
+    __slots__ = ("_timeout_s", "_verb")
+
+    def __init__(self, verb: str, timeout_s: float) -> None:
+        self._verb = verb
+        self._timeout_s = timeout_s
+
+    def __enter__(self) -> None:
+        _Running.verb = self._verb
+        _Running.deadline = time.monotonic() + self._timeout_s
+
+    def __exit__(self, *_: object) -> None:
+        _Running.deadline = 0.0
+
+
+def _look(_signal: int, _frame: FrameType | None) -> None:
+    """Raises at every look while the call goes on, so that code which catches everything does not outlive it."""
+    if _Running.deadline and time.monotonic() > _Running.deadline:
+        raise TimeLimitExceeded(f"{_Running.verb} took longer than its limit: reset the session")

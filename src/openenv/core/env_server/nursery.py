@@ -1,0 +1,163 @@
+"""What runs in the nursery process and in the workers that it forks."""
+
+import asyncio
+import contextlib
+import ctypes
+import logging
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from collections import OrderedDict
+from typing import Any
+
+import orjson
+
+from openenv.core.env_server.declaration import Declaration
+from openenv.core.env_server.verbs import Answer, Verbs, VerbSignatures
+from openenv.core.env_server.wire import error_data
+from openenv.core.errors import RequestRefused
+
+log = logging.getLogger(__name__)
+
+_LENGTH = struct.Struct(">I")
+_PR_SET_PDEATHSIG = 1
+_REAP_EVERY_S = 1.0
+_FATES_KEPT = 256
+_FATE_PATIENCE_S = 0.5
+
+
+def nursery_main(declaration: Declaration, control: socket.socket) -> None:
+    """Fork workers on demand, tell their fate, and end with the server, killing what is left."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle: it closes our socket
+    signatures = VerbSignatures(declaration.environment_cls)
+    children = _Children()
+    control.settimeout(_REAP_EVERY_S)
+    try:
+        while True:
+            children.reap()
+            try:
+                message, fds, _, _ = socket.recv_fds(control, 1024, 1)
+            except TimeoutError:
+                continue
+            if not message:
+                return
+            if message == b"fork":
+                pid = _fork_worker(declaration, signatures, control, fds[0])
+                children.alive.add(pid)
+                control.send(b"%d" % pid)
+            else:
+                control.send(children.fate(int(message.split()[1])).encode())
+    finally:
+        children.kill()
+
+
+class _Children:
+    """The workers of this nursery, and how those that ended did."""
+
+    def __init__(self) -> None:
+        self.alive: set[int] = set()
+        self._fates: OrderedDict[int, str] = OrderedDict()
+
+    def reap(self) -> None:
+        """Collect workers that have ended, so that none stays a zombie."""
+        for pid in list(self.alive):
+            self._collect(pid)
+
+    def fate(self, pid: int) -> str:
+        """How a worker ended that has just closed its socket; waits a little for its end."""
+        given_up = time.monotonic() + _FATE_PATIENCE_S
+        while pid in self.alive and time.monotonic() < given_up:
+            self._collect(pid)
+            time.sleep(0.005)
+        return self._fates.pop(pid, "unknown")
+
+    def kill(self) -> None:
+        """End all of them."""
+        for pid in self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _collect(self, pid: int) -> None:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended == 0:
+            return
+        self.alive.discard(pid)
+        code = os.waitstatus_to_exitcode(status)
+        self._fates[pid] = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+        while len(self._fates) > _FATES_KEPT:
+            self._fates.popitem(last=False)
+
+
+def _fork_worker(declaration: Declaration, signatures: VerbSignatures, control: socket.socket, fd: int) -> int:
+    pid = os.fork()
+    if pid:
+        os.close(fd)
+        return pid
+    try:
+        control.close()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # also when the nursery itself is killed
+        _worker_main(declaration, signatures, socket.socket(fileno=fd))
+    finally:
+        os._exit(0)  # a worker never returns into the nursery's code
+
+
+def _worker_main(declaration: Declaration, signatures: VerbSignatures, connection: socket.socket) -> None:
+    """Answer requests until the server closes the socket."""
+    worker = _Worker(declaration, signatures)
+    with connection, connection.makefile("rb") as requests:
+        while head := requests.read(_LENGTH.size):
+            request = orjson.loads(requests.read(_LENGTH.unpack(head)[0]))
+            kind, body = worker.answer(request)
+            sys.stdout.flush()
+            connection.sendall(kind + _LENGTH.pack(len(body)) + body)
+
+
+class _Worker:
+    """One environment in a process of its own."""
+
+    def __init__(self, declaration: Declaration, signatures: VerbSignatures) -> None:
+        self._declaration = declaration
+        self._signatures = signatures
+        self._verbs: Verbs | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def answer(self, request: dict[str, Any]) -> tuple[bytes, bytes]:
+        """The kind of the answer (a: the episode goes on, d: it is done, t: it is cut short, e: error) and its body."""
+        try:
+            answer = self._call(request)
+        except RequestRefused as error:
+            return b"e", orjson.dumps(error_data(error), default=repr)
+        return (b"t" if answer.truncated else b"d" if answer.done else b"a"), answer.data
+
+    def _call(self, request: dict[str, Any]) -> Answer:
+        verb = request["verb"]
+        if verb == "open":
+            self._verbs = Verbs(self._declaration, self._signatures)
+            return Answer(b"")
+        verbs = self._verbs
+        assert verbs is not None, "open comes first"
+        if verb == "reset":
+            is_async = self._signatures.reset_is_async
+            return self._wait(verbs.reset_async(request["data"])) if is_async else verbs.reset(request["data"])
+        if verb == "step":
+            data, options = request["data"], request["options"]
+            is_async = self._signatures.step_is_async
+            return self._wait(verbs.step_async(data, options)) if is_async else verbs.step(data, options)
+        if verb == "state":
+            return verbs.state()
+        if verb == "save":
+            return Answer(verbs.save())
+        if verb == "load":
+            verbs.load(bytes.fromhex(request["data"]))
+        else:
+            verbs.close()
+        return Answer(b"")
+
+    def _wait(self, coroutine: Any) -> Answer:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+        answer: Answer = self._loop.run_until_complete(coroutine)
+        return answer

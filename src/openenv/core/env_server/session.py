@@ -1,0 +1,181 @@
+"""One session: an environment, its episode, and the answers it has given."""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from openenv.core.env_server.hosts import Host
+from openenv.core.env_server.verbs import Answer
+from openenv.core.errors import (
+    EpisodeOver,
+    RequestRefused,
+    SessionFault,
+    TimeLimitExceeded,
+    WorkerCrashed,
+)
+
+log = logging.getLogger(__name__)
+
+ANSWERS_KEPT = 32
+"""Answers that a session remembers for a client that asks again."""
+_BYTES_KEPT = 4 << 20
+
+Verb = Literal["reset", "step", "state"]
+
+
+@dataclass(slots=True, frozen=True)
+class Limits:
+    """Seconds that the verbs of a session may take; a request may ask for less."""
+
+    step_timeout_s: float
+    reset_timeout_s: float
+
+
+class Session:
+    """One environment and its episode. Verbs run one after another, in the order in which they were asked for."""
+
+    def __init__(self, session_id: str, host: Host, limits: Limits, *, may_step_on: bool) -> None:
+        """may_step_on: whether an episode may be stepped after its end."""
+        self.id = session_id
+        self.last_activity = time.monotonic()
+        self.attachment: object | None = None
+        """Whoever holds the session's connection now; None over HTTP and while the client is away."""
+        self.has_ended = False
+        self._host = host
+        self._limits = limits
+        self._may_step_on = may_step_on
+        self._episode_is_over = False
+        self._broken: RequestRefused | None = None
+        self._turn = asyncio.Lock()
+        self._answers = _Answers()
+
+    async def open(self) -> None:
+        """Make the environment. Raises FactoryFault when that fails."""
+        await self._host.open()
+
+    async def ask(
+        self, verb: Verb, data: dict[str, Any], options: dict[str, Any] | None = None, request_id: str | None = None
+    ) -> Answer:
+        """Run a verb and return its answer. Raises RequestRefused.
+
+        A request that carries an id which this session has answered gets the recorded answer, and one that is still
+        being worked on gets the same answer as the first: nothing happens twice.
+        """
+        self.last_activity = time.monotonic()
+        if request_id is None:
+            return await self._run(verb, data, options or {})
+        known = self._answers.find(request_id)
+        if known is None:
+            known = self._answers.begin(request_id)
+            await self._record(known, self._run(verb, data, options or {}))
+        return await asyncio.shield(known)
+
+    async def _record(self, answer: "asyncio.Future[Answer]", run: Any) -> None:
+        """Whoever asked may go away meanwhile: the verb runs to its end and its answer is kept."""
+        try:
+            answer.set_result(await run)
+        except RequestRefused as error:
+            answer.set_exception(error)
+            answer.exception()  # retrieved: nobody has to ask again
+        except asyncio.CancelledError:
+            answer.cancel()
+            raise
+
+    async def _run(self, verb: Verb, data: dict[str, Any], options: dict[str, Any]) -> Answer:
+        async with self._turn:
+            if self.has_ended:
+                raise SessionFault(f"Session {self.id} has ended: open a new one")
+            if verb == "reset":
+                return await self._reset(data, options)
+            if self._broken is not None:
+                raise type(self._broken)(f"The episode is gone ({self._broken.message})")
+            try:
+                if verb == "state":
+                    return await self._host.state(self._limits.step_timeout_s)
+                return await self._step(data, options)
+            except (TimeLimitExceeded, WorkerCrashed) as error:
+                self._broken = error
+                raise
+            finally:
+                self.last_activity = time.monotonic()
+
+    async def _reset(self, data: dict[str, Any], options: dict[str, Any]) -> Answer:
+        if self._broken is not None:
+            await self._host.restart()
+            self._broken = None
+        try:
+            answer = await self._host.reset(data, _limit(options, self._limits.reset_timeout_s))
+        except (TimeLimitExceeded, WorkerCrashed) as error:
+            self._broken = error
+            raise
+        self._episode_is_over = answer.done
+        return answer
+
+    async def _step(self, data: dict[str, Any], options: dict[str, Any]) -> Answer:
+        if self._episode_is_over and not self._may_step_on:
+            raise EpisodeOver("The episode is over: reset before the next step")
+        answer = await self._host.step(data, options, _limit(options, self._limits.step_timeout_s))
+        self._episode_is_over = answer.done
+        return answer
+
+    async def save(self) -> bytes:
+        """The environment's snapshot, with whether its episode is over. Raises NotSupported when it has none."""
+        async with self._turn:
+            return bytes([self._episode_is_over]) + await self._host.save(self._limits.step_timeout_s)
+
+    async def load(self, snapshot: bytes) -> None:
+        """Continue from what `save` of a session of this server returned."""
+        async with self._turn:
+            await self._host.load(snapshot[1:], self._limits.step_timeout_s)
+            self._episode_is_over = bool(snapshot[0])
+
+    async def idle(self) -> None:
+        """Return when no verb runs."""
+        async with self._turn:
+            pass
+
+    async def end(self) -> None:
+        """Close the environment. A verb that runs is waited for, at most as long as its limit."""
+        self.has_ended = True
+        async with self._turn:
+            await self._host.close()
+
+
+def _limit(options: dict[str, Any], most_s: float) -> float:
+    asked = options.get("timeout_s")
+    return min(asked, most_s) if isinstance(asked, int | float) and asked > 0 else most_s
+
+
+class _Answers:
+    """The newest answers by request id: at most 32 of them, and fewer when they are large."""
+
+    def __init__(self) -> None:
+        self._by_id: OrderedDict[str, asyncio.Future[Answer]] = OrderedDict()
+        self._size_bytes = 0
+
+    def find(self, request_id: str) -> "asyncio.Future[Answer] | None":
+        """What is known of a request: its answer, or that it is being worked on."""
+        return self._by_id.get(request_id)
+
+    def begin(self, request_id: str) -> "asyncio.Future[Answer]":
+        """Room for the answer to a request that is new; the oldest answers make way."""
+        while len(self._by_id) >= ANSWERS_KEPT or (self._size_bytes > _BYTES_KEPT and self._by_id):
+            oldest = self._by_id[next(iter(self._by_id))]
+            if not oldest.done():
+                break  # a request that is being worked on is never forgotten
+            self._by_id.popitem(last=False)
+            self._size_bytes -= _size_bytes(oldest)
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._by_id[request_id] = answer
+        answer.add_done_callback(self._count)
+        return answer
+
+    def _count(self, answer: "asyncio.Future[Answer]") -> None:
+        self._size_bytes += _size_bytes(answer)
+
+
+def _size_bytes(answer: "asyncio.Future[Answer]") -> int:
+    return 0 if answer.cancelled() or answer.exception() else len(answer.result().data)

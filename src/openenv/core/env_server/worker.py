@@ -1,0 +1,175 @@
+"""A worker process for each session, so that whatever an environment does to its process ends that session alone.
+
+A nursery process, started fresh and free of threads, forks the workers: the environment's module is imported once, and a new
+worker costs milliseconds. Server and worker talk JSON over a socket of their own; nothing of a worker's is ever unpickled.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import multiprocessing
+import os
+import pickle
+import signal
+import socket
+import struct
+from typing import Any
+
+import orjson
+
+from openenv.core.env_server.declaration import Declaration
+from openenv.core.env_server.hosts import Host
+from openenv.core.env_server.nursery import nursery_main
+from openenv.core.env_server.verbs import Answer
+from openenv.core.errors import FactoryFault, TimeLimitExceeded, WorkerCrashed, error_from_wire
+
+log = logging.getLogger(__name__)
+
+LENGTH = struct.Struct(">I")
+_MAX_MESSAGE = 1 << 30
+
+
+class Nursery:
+    """The process that forks workers for one server."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self._declaration = declaration
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._control: socket.socket | None = None
+        self._turn = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Start the process. Raises FactoryFault when the environment cannot be sent to it."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        context = multiprocessing.get_context("spawn")
+        self._process = context.Process(target=nursery_main, args=(self._declaration, theirs), daemon=True)
+        try:
+            await asyncio.to_thread(self._process.start)
+        except (AttributeError, TypeError, OSError, ValueError, pickle.PicklingError) as error:
+            raise FactoryFault(
+                f"{self._declaration.name} cannot run in worker processes ({error}): "
+                "serve a class, or a functools.partial of one, that a module defines"
+            ) from error
+        finally:
+            theirs.close()
+        self._control = ours
+
+    async def fork(self) -> tuple[int, socket.socket]:
+        """A new worker: its process id and our end of its socket. Raises FactoryFault when the nursery is gone."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            reply = await self._ask(b"fork", [theirs.fileno()])
+        ours.setblocking(False)
+        return int(reply), ours
+
+    async def fate(self, pid: int) -> str:
+        """How a worker ended, once it has: `exit code 3` or `signal SIGSEGV`."""
+        with contextlib.suppress(FactoryFault):
+            return (await self._ask(b"fate %d" % pid)).decode()
+        return "unknown"
+
+    async def stop(self) -> None:
+        """End the nursery and every worker of it."""
+        if self._control is not None:
+            self._control.close()  # the nursery sees the end of its socket, kills its workers and exits
+        if self._process is not None:
+            await asyncio.to_thread(self._process.join, 5.0)
+            if self._process.is_alive():
+                self._process.kill()
+
+    async def _ask(self, message: bytes, fds: list[int] | None = None) -> bytes:
+        async with self._turn:
+            if self._control is None:
+                await self.start()
+            assert self._control is not None
+            return await asyncio.to_thread(self._exchange, self._control, message, fds or [])
+
+    def _exchange(self, control: socket.socket, message: bytes, fds: list[int]) -> bytes:
+        try:
+            socket.send_fds(control, [message], fds)
+            reply = control.recv(1024)
+        except OSError as error:
+            raise FactoryFault(f"the nursery of {self._declaration.name} is gone: {error}") from error
+        if not reply:
+            raise FactoryFault(f"the nursery of {self._declaration.name} could not start: see the server's log")
+        return reply
+
+
+class WorkerHost(Host):
+    """Runs the verbs in a worker process. What outlives its limit is killed."""
+
+    def __init__(self, nursery: Nursery) -> None:
+        self._nursery = nursery
+        self._pid = 0
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def open(self) -> None:
+        self._pid, connection = await self._nursery.fork()
+        self._reader, self._writer = await asyncio.open_unix_connection(sock=connection, limit=_MAX_MESSAGE)
+        try:
+            await self._ask({"verb": "open"}, timeout_s=60.0)
+        except WorkerCrashed as error:
+            raise FactoryFault(f"the environment could not be made: {error.message}") from error
+
+    async def reset(self, data: dict[str, Any], timeout_s: float) -> Answer:
+        return await self._ask({"verb": "reset", "data": data}, timeout_s)
+
+    async def step(self, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
+        return await self._ask({"verb": "step", "data": data, "options": options}, timeout_s)
+
+    async def state(self, timeout_s: float) -> Answer:
+        return await self._ask({"verb": "state"}, timeout_s)
+
+    async def save(self, timeout_s: float) -> bytes:
+        return (await self._ask({"verb": "save"}, timeout_s)).data
+
+    async def load(self, snapshot: bytes, timeout_s: float) -> None:
+        await self._ask({"verb": "load", "data": snapshot.hex()}, timeout_s)
+
+    async def restart(self) -> None:
+        await self._end()
+        await self.open()
+
+    async def close(self) -> None:
+        if self._writer is not None:
+            with contextlib.suppress(WorkerCrashed, TimeLimitExceeded):
+                await self._ask({"verb": "close"}, timeout_s=5.0)
+        await self._end()
+
+    async def _ask(self, request: dict[str, Any], timeout_s: float) -> Answer:
+        """Send a request and read its answer. Raises what the worker says, TimeLimitExceeded, or WorkerCrashed."""
+        if self._reader is None or self._writer is None:
+            raise WorkerCrashed("the environment's process has ended: reset the session")
+        try:
+            async with asyncio.timeout(timeout_s):
+                body = orjson.dumps(request)
+                self._writer.write(LENGTH.pack(len(body)) + body)
+                kind = await self._reader.readexactly(1)
+                (length,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
+                answer = await self._reader.readexactly(length)
+        except TimeoutError:
+            await self._end()
+            raise TimeLimitExceeded(
+                f"{request['verb']} took longer than its limit of {timeout_s:g} s: reset the session"
+            ) from None
+        except (asyncio.IncompleteReadError, ConnectionError):
+            fate = await self._nursery.fate(self._pid)
+            await self._end()
+            raise WorkerCrashed(
+                f"the environment's process ended during {request['verb']} ({fate}): reset the session"
+            ) from None
+        if kind == b"e":
+            raise error_from_wire(json.loads(answer))
+        return Answer(answer, done=kind != b"a", truncated=kind == b"t")
+
+    async def _end(self) -> None:
+        """Kill the process and forget it."""
+        if self._writer is not None:
+            self._writer.close()
+            self._reader = self._writer = None
+        if self._pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+            self._pid = 0

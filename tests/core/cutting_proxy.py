@@ -1,0 +1,61 @@
+"""A TCP proxy that cuts connections when a test says so."""
+
+import contextlib
+import socket
+import threading
+from urllib.parse import urlsplit
+
+
+class CuttingProxy:
+    """Passes bytes on to a server until told to cut; new connections pass again unless it is closed to them."""
+
+    def __init__(self, target_url: str) -> None:
+        parts = urlsplit(target_url)
+        self._target = (parts.hostname, parts.port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._pairs: list[tuple[socket.socket, socket.socket]] = []
+        self._lock = threading.Lock()
+        self.is_closed = False
+        self.num_accepted = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self) -> None:
+        """Break every connection that passes through now."""
+        with self._lock:
+            pairs, self._pairs = self._pairs, []
+        for pair in pairs:
+            for end in pair:
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+                end.close()
+
+    def close(self) -> None:
+        """Stop for good."""
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self.num_accepted += 1
+            if self.is_closed:
+                client.close()
+                continue
+            server = socket.create_connection(self._target)
+            with self._lock:
+                self._pairs.append((client, server))
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=_pump, args=(source, sink), daemon=True).start()
+
+
+def _pump(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(1 << 16):
+            sink.sendall(data)
+    for end in (source, sink):
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)

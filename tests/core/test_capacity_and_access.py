@@ -1,0 +1,205 @@
+"""Who gets a session and when: the queue, draining, tokens, origins, sizes; and what a server keeps for its clients."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+
+import httpx
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from openenv.core.containers.local_process import LocalServer
+from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.errors import (
+    CapacityReached,
+    MessageTooBig,
+    NotSupported,
+    ServerUnreachable,
+    SessionFault,
+)
+from openenv.core.http_env_client import HTTPEnvClient
+from tests.core.counting_env import (
+    CountAction,
+    CountEnv,
+    CountingEnvironment,
+    CountObservation,
+    CountState,
+    ProcessEnvironment,
+    SavingEnvironment,
+)
+
+
+def test_a_waiting_client_gets_the_next_free_session(serving):
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(max_sessions=1, max_waiting=4)))
+    first = CountEnv(url)
+    first.reset()
+    threading.Timer(0.3, first.close).start()
+    with CountEnv(url) as second:
+        assert second.reset().observation.total == 0
+
+
+async def test_waiting_clients_are_served_in_the_order_in_which_they_came(serving):
+    app = create_app(CountingEnvironment, config=ServerConfig(max_sessions=1, max_waiting=4))
+    url = serving(app)
+    served = []
+
+    async def play(name: int) -> None:
+        async with CountEnv(url) as env:
+            await env.reset()
+            served.append(name)
+
+    async with CountEnv(url) as holder:
+        await holder.reset()
+        tasks = []
+        for name in range(3):
+            tasks.append(asyncio.create_task(play(name)))
+            while app.state.sessions.num_waiting <= name:
+                await asyncio.sleep(0.01)
+    await asyncio.gather(*tasks)
+
+    assert served == [0, 1, 2]
+
+
+def test_a_full_queue_refuses_at_once_and_says_when_to_try_again(serving):
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(max_sessions=1, max_waiting=1, max_wait_s=0.3)))
+    with CountEnv(url) as env:
+        env.reset()
+        waiting = threading.Thread(target=lambda: httpx.post(f"{url}/reset"))
+        waiting.start()
+        time.sleep(0.1)
+        response = httpx.post(f"{url}/reset", headers={"X-Session-Id": "new"})
+        waiting.join()
+
+    assert response.status_code == 503
+    assert int(response.headers["retry-after"]) >= 1
+
+
+def test_a_wait_that_is_too_long_is_refused(serving):
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(max_sessions=1, max_waiting=4, max_wait_s=0.2)))
+    with CountEnv(url) as env, pytest.raises(CapacityReached):
+        env.reset()
+        CountEnv(url).reset()
+
+
+def test_a_server_that_stops_finishes_the_steps_that_run_and_exits_cleanly():
+    server = LocalServer("tests.core.counting_env").start()
+    env = CountEnv(server.base_url)
+    env.reset()
+    pid = server._process.pid
+    threading.Timer(0.15, lambda: os.kill(pid, signal.SIGTERM)).start()
+    result = env.step(CountAction(amount=2, mischief="sleep"))  # half a second
+    code = server._process.wait(10)
+    server.stop()
+
+    assert result.observation.total == 2
+    assert code in (0, -signal.SIGTERM)
+
+
+def test_ready_says_whether_new_sessions_are_opened(serving):
+    app = create_app(CountingEnvironment)
+    url = serving(app)
+    assert httpx.get(f"{url}/ready").json()["ready"]
+    app.state.sessions.is_draining = True
+
+    assert httpx.get(f"{url}/ready").status_code == 503
+    with pytest.raises(CapacityReached, match="stopping"):
+        CountEnv(url).reset()
+
+
+@pytest.fixture
+def locked(serving):
+    return serving(create_app(CountingEnvironment, config=ServerConfig(token="s3cret")))
+
+
+@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "s3"}])
+def test_without_the_token_nothing_but_health_is_served(locked, headers):
+    assert httpx.post(f"{locked}/reset", headers=headers).status_code == 401
+    assert httpx.get(f"{locked}/health", headers=headers).status_code == 200
+    with pytest.raises(ServerUnreachable, match="refused the WebSocket"):
+        CountEnv(locked, headers=headers).reset()
+
+
+def test_with_the_token_both_transports_play(locked):
+    headers = {"Authorization": "Bearer s3cret"}
+    with CountEnv(locked, headers=headers) as env, HTTPEnvClient(locked, headers=headers) as plain:
+        assert env.reset().observation.total == 0
+        plain._message_classes = (CountAction, CountObservation, CountState)
+        assert plain.reset().observation.total == 0
+
+
+def test_a_web_page_of_another_origin_may_neither_call_nor_connect(serving):
+    url = serving(create_app(CountingEnvironment))
+    evil = {"Origin": "http://evil.example"}
+    assert httpx.post(f"{url}/reset", headers=evil).status_code == 403
+    with pytest.raises(InvalidStatus):
+        connect(url.replace("http", "ws") + "/ws", additional_headers=evil)
+    assert httpx.post(f"{url}/reset", headers={"Origin": url}).status_code == 200
+
+
+def test_an_allowed_origin_may(serving):
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(allowed_origins=("http://good.example",))))
+    response = httpx.post(f"{url}/reset", headers={"Origin": "http://good.example"})
+    assert response.headers["access-control-allow-origin"] == "http://good.example"
+
+
+def test_a_message_above_the_limit_is_named_and_the_session_lives(serving):
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(max_message_bytes=10_000)))
+    with CountEnv(url) as env:
+        env.reset()
+        with pytest.raises(MessageTooBig, match="limit of 10000"):
+            env.step(CountAction(amount=1, mischief="x" * 20_000))
+
+        assert env.step(CountAction(amount=1)).observation.total == 1
+    body = {"action": {"amount": 1, "mischief": "x" * 20_000}}
+    assert httpx.post(f"{url}/step", json=body).status_code == 413
+
+
+@pytest.mark.parametrize("environment", [SavingEnvironment, ProcessEnvironment])
+def test_a_saved_episode_is_restored_with_its_random_numbers(serving, environment):
+    with CountEnv(serving(create_app(environment))) as env:
+        env.reset(seed=1)
+        env.step(CountAction(amount=3))
+        token = env.save()
+        first = [env.step(CountAction(amount=1)).observation for _ in range(3)]
+        env.restore(token)
+
+        assert [env.step(CountAction(amount=1)).observation for _ in range(3)] == first
+
+
+def test_forks_go_their_own_ways_from_one_start(serving):
+    with CountEnv(serving(create_app(SavingEnvironment))) as env:
+        env.reset(seed=1, start=2)
+        branches = env.fork(3)
+        totals = [branch.step(CountAction(amount=n)).observation for n, branch in enumerate(branches)]
+
+        assert [seen.total for seen in totals] == [2, 3, 4]
+        assert len({seen.draw for seen in totals}) == 1
+        assert env.state().total == 2
+        for branch in branches:
+            branch.close()
+
+
+async def test_forks_of_an_asynchronous_client_are_asynchronous(serving):
+    async with CountEnv(serving(create_app(SavingEnvironment))) as env:
+        await env.reset(start=5)
+        (branch,) = await env.fork(1)
+        assert (await branch.state()).total == 5
+        await branch.close()
+
+
+def test_an_environment_that_cannot_be_saved_says_so(serving):
+    with CountEnv(serving(create_app(CountingEnvironment))) as env:
+        env.reset()
+        with pytest.raises(NotSupported, match="save_state"):
+            env.save()
+
+
+def test_a_token_that_the_server_did_not_give_is_refused(serving):
+    with CountEnv(serving(create_app(SavingEnvironment))) as env:
+        env.reset()
+        with pytest.raises(SessionFault, match="Unknown snapshot token"):
+            env.restore("made up")
+        assert env.state().total == 0
