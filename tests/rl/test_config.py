@@ -1,3 +1,4 @@
+import itertools
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_the_tutorials_keys_are_understood() -> None:
 def test_every_field_has_a_sentence() -> None:
     source = (Path(__file__).parents[2] / "src" / "openenv" / "rl" / "config.py").read_text()
     lines = source.split("@dataclass", 1)[1].splitlines()
-    fields = [(line, after) for line, after in zip(lines, lines[1:], strict=False) if _is_field(line)]
+    fields = [(line, after) for line, after in itertools.pairwise(lines) if _is_field(line)]
 
     assert fields
     assert [line for line, after in fields if not after.strip().startswith('"""')] == []

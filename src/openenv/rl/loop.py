@@ -81,6 +81,8 @@ class TrainingLoop:
                 await self._train(buffer, clock, on_step)
                 for player in players:
                     player.cancel()
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None  # the first is the cause: the others ended because of it
         finally:
             self._checkpoints.save(self._trainer, self._chat, self.progress)
 
