@@ -61,7 +61,15 @@ class SmallRun:
         ]
         metrics = MetricsLog(self.metrics_path, first_step=self.progress.step)
         self.loop = TrainingLoop(
-            rollouts, self.trainer, store, self.checkpoints, self.chat, config, metrics, self.progress
+            rollouts,
+            self.trainer,
+            store,
+            self.checkpoints,
+            self.chat,
+            config,
+            metrics,
+            self.progress,
+            config.replay_buffer.batch_size or 4,
         )
         await self.loop.run(steps, on_step)
         self.progress = self.loop.progress
@@ -146,7 +154,7 @@ async def test_a_failure_in_a_rollout_ends_the_run_with_its_error(tmp_path: Path
     )
     metrics = MetricsLog(run.metrics_path)
     loop = TrainingLoop(
-        [rollout], run.trainer, WeightStore(), run.checkpoints, run.chat, run.config, metrics, run.progress
+        [rollout], run.trainer, WeightStore(), run.checkpoints, run.chat, run.config, metrics, run.progress, 4
     )
 
     with pytest.raises(ConnectionError, match="the server is gone"):

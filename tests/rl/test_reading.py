@@ -4,13 +4,13 @@ from collections import Counter
 
 from openenv.rl.config import ReadingConfig
 from openenv.rl.model import tiny_model
-from openenv.rl.reading import random_transcripts, read, transcript_ids, transcript_words
+from openenv.rl.reading import play_at_random, read, transcript_ids, transcript_words
 from tests.rl.echo_game import WORDS, EchoPool, EchoText, RememberingEchoText, echo_chat, echo_config
 
 
 async def gathered(text: EchoText, **settings: int) -> Counter:  # type: ignore[type-arg]
     config = ReadingConfig(**{"max_episodes": 300, "max_decisions": 10_000, **settings})
-    return await random_transcripts(EchoPool(turns=2), text, config, reset={}, seed=0)
+    return (await play_at_random(EchoPool(turns=2), text, config, reset={}, seed=0)).transcripts
 
 
 async def test_every_decision_is_a_transcript_with_the_episodes_outcome() -> None:
@@ -47,7 +47,9 @@ async def test_an_episode_that_the_environment_broke_is_not_read() -> None:
     config = ReadingConfig(max_episodes=4)
     pool = EchoPool(turns=1, broken_seeds=frozenset({900_000_000, 900_000_002}))
 
-    assert sum((await random_transcripts(pool, EchoText(), config, reset={}, seed=0)).values()) == 2
+    gathered = await play_at_random(pool, EchoText(), config, reset={}, seed=0)
+
+    assert gathered.num_episodes == sum(gathered.transcripts.values()) == 2
 
 
 def test_a_transcript_is_what_the_chat_template_says_and_then_the_outcome() -> None:
