@@ -7,7 +7,7 @@ from pathlib import Path
 from openenv.rl.line_chart import Series, line_chart, smoothed, ticks
 from openenv.rl.metrics import MetricsLog, read_metrics
 from openenv.rl.report import write_report
-from openenv.rl.results import Result, load_results, optimum, save_results
+from openenv.rl.results import Result, load_results, optimum, reply_share, save_results
 
 ROW = {
     "reward": 0.5,
@@ -67,6 +67,21 @@ def test_results_are_read_back_as_they_were(tmp_path: Path) -> None:
     loaded = load_results(tmp_path)
 
     assert (loaded[0].name, loaded[0].win_rate) == ("random", 0.3)
+
+
+def test_the_share_of_a_reply_is_over_all_totals_of_a_range() -> None:
+    row = Result(name="m", role="after", win_rate=0.4, mean_return=0.0, decisions=ROW["decisions"])  # type: ignore[arg-type]
+
+    assert reply_share(row, "hit", "hard", range(4, 12)) == 1.0
+    assert reply_share(row, "hit", "hard", range(9, 17)) == 5 / 6
+    assert math.isnan(reply_share(row, "hit", "hard", range(20, 22)))
+
+
+def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\n{"step": 2, "rew')
+
+    assert read_metrics(path) == [{"step": 1}]
 
 
 def test_metrics_after_the_step_that_a_run_resumes_from_are_dropped(tmp_path: Path) -> None:

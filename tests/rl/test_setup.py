@@ -1,8 +1,10 @@
 """Whole runs against a real server."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +120,31 @@ async def test_a_demo_compares_and_reports(tmp_path: Path, game: str) -> None:
     page = result.report.read_text()
     assert result.run_dir == tmp_path / game
     assert "Games to read" in page
+
+
+INTERRUPTED = """
+import json, sys
+from openenv.rl.config import config_from_mapping
+from openenv.rl.demo import run_demo_blocking
+run_demo_blocking(config_from_mapping(json.loads(sys.argv[1])))
+"""
+
+
+def test_ctrl_c_keeps_what_was_made(tmp_path: Path) -> None:
+    config = {**TINY, "checkpoint": {"folder": str(tmp_path)}, "trainer": {"training": {"steps": 100_000}}}
+    child = subprocess.Popen([sys.executable, "-c", INTERRUPTED, json.dumps(config)], stderr=subprocess.PIPE, text=True)
+    metrics = tmp_path / "tiny" / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while len(read_metrics(metrics)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=60)
+
+    assert errors.strip().endswith("KeyboardInterrupt")
+    assert "Training" in (tmp_path / "tiny" / "report.html").read_text()
+    latest = (tmp_path / "tiny" / "checkpoints" / "latest").read_text()
+    assert (tmp_path / "tiny" / "checkpoints" / latest / "model.safetensors").exists()
 
 
 def test_importing_the_setup_does_not_import_torch() -> None:
