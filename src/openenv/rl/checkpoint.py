@@ -45,13 +45,16 @@ class Checkpoints:
         """Whether there is one to go on from."""
         return (self.folder / _LATEST).exists()
 
-    def save_reference(self, model: PreTrainedModel, chat: Chat) -> None:
-        """Keep the model as it is before GRPO, which is the reference model ever after."""
-        _save_model(self.folder / _REFERENCE, model, chat)
+    def save_reference(self, model: PreTrainedModel, chat: Chat, batch_size: int) -> None:
+        """Keep the model as it is before GRPO, which is the reference model ever after, and the run's batch size."""
+        folder = self.folder / _REFERENCE
+        _save_model(folder, model, chat)
+        (folder / "batch_size.json").write_text(json.dumps(batch_size))
 
-    def load_reference(self) -> tuple[PreTrainedModel, Any]:
-        """The model before GRPO, and its tokenizer."""
-        return load_model(self.folder / _REFERENCE)
+    def load_reference(self) -> tuple[PreTrainedModel, Any, int]:
+        """The model before GRPO, its tokenizer, and the groups in a training step."""
+        folder = self.folder / _REFERENCE
+        return *load_model(folder), json.loads((folder / "batch_size.json").read_text())
 
     def save(self, trainer: Trainer, chat: Chat, progress: Progress) -> Path:
         """Write a checkpoint, make it the latest, and remove the one before it."""

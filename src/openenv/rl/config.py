@@ -163,8 +163,10 @@ class TrainerConfig:
 class ReplayBufferConfig:
     """What waits between rollouts and the trainer."""
 
-    batch_size: int = 128
-    """Groups in one training step."""
+    batch_size: int | None = None
+    """Groups in one training step. None: as many as make `batch_decisions` decisions at random play."""
+    batch_decisions: int = 1400
+    """Decisions in one training step, so that a step costs the same in games of one decision and of ten."""
     max_policy_age: int | None = None
     """Oldest weights, in steps behind the trainer's, whose episodes may be trained on. None: `off_by_n`."""
     drop_equal_groups: bool = False
@@ -242,7 +244,8 @@ class Config:
         for key in ("rollout_threads", "max_req_tokens", "max_res_tokens", "threads"):
             _require(getattr(self, key) >= 1, key, getattr(self, key), "must be at least 1.")
         _require(self.off_by_n >= 0, "off_by_n", self.off_by_n, "weights cannot be younger than the trainer's. Use 0.")
-        _require(self.replay_buffer.batch_size >= 1, "replay_buffer.batch_size", self.replay_buffer.batch_size, ">= 1.")
+        batch = self.replay_buffer.batch_size
+        _require(batch is None or batch >= 1, "replay_buffer.batch_size", batch, "must be at least 1.")
         _require(bool(self.name) and "/" not in self.name, "name", self.name, "names one folder: no slash, not empty.")
 
     @property

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import dataclasses
 import logging
 from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self
@@ -18,7 +19,7 @@ from openenv.rl.config import Config
 from openenv.rl.episodes import Sessions
 from openenv.rl.generator import Generator
 from openenv.rl.model import load_model, tiny_model
-from openenv.rl.reading import random_transcripts, read, transcript_words
+from openenv.rl.reading import RandomPlay, play_at_random, read, transcript_words
 from openenv.rl.reference import ReferenceModel
 from openenv.rl.reward import OutcomeReward, Reward
 from openenv.rl.rollout import Rollout
@@ -31,14 +32,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_EPISODES_TO_MEASURE = 64
+
 
 class Engine:
     """The parts of a run that hold the model."""
 
     def __init__(
-        self, config: Config, model: PreTrainedModel, chat: Chat, text: TextInterface[Any, Any], reward: Reward
+        self,
+        config: Config,
+        model: PreTrainedModel,
+        chat: Chat,
+        text: TextInterface[Any, Any],
+        reward: Reward,
+        batch_size: int,
     ) -> None:
         self.config = config
+        self.batch_size = batch_size
+        """Groups in one training step."""
         self.chat = chat
         self.text = text
         self.store = WeightStore()
@@ -58,23 +69,23 @@ class Engine:
         """Load the model, or make it and let it read; then restore the latest checkpoint when the run goes on."""
         torch.set_num_threads(config.threads)
         text = catalog.load(config.env.name).text_class()
+        reward = reward or OutcomeReward(config.reward)
         checkpoints = Checkpoints(config.run_dir)
-        resume = resume and checkpoints.has_any
-        if resume:
-            model, tokenizer = checkpoints.load_reference()
-            chat = Chat(tokenizer)
-        elif config.model.path:
+        if resume and checkpoints.has_any:
+            model, tokenizer, batch_size = checkpoints.load_reference()
+            engine = cls(config, model, Chat(tokenizer), text, reward, batch_size)
+            engine.progress = checkpoints.restore(engine.trainer)
+            log.info("resumed: step=%d", engine.progress.step)
+            return engine
+        random_play = await _random_play(config, server_url, text, on_progress)
+        if config.model.path:
             model, tokenizer = await asyncio.to_thread(load_model, config.model.path)
             chat = Chat(tokenizer)
         else:
-            model, chat = await _taught_model(config, server_url, text, on_progress)
-        engine = cls(config, model, chat, text, reward or OutcomeReward(config.reward))
-        if resume:
-            engine.progress = checkpoints.restore(engine.trainer)
-            log.info("resumed: step=%d", engine.progress.step)
-        else:
-            checkpoints.save_reference(model, chat)
-        return engine
+            model, chat = await _taught_model(config, random_play, on_progress)
+        batch_size = _batch_size(config, random_play)
+        checkpoints.save_reference(model, chat, batch_size)
+        return cls(config, model, chat, text, reward, batch_size)
 
     def rollout(
         self, pool: Sessions, *, generator: Generator | None = None, executor: Executor | None = None
@@ -107,20 +118,37 @@ class Engine:
         )
 
 
-async def _taught_model(
+async def _random_play(
     config: Config, server_url: str, text: TextInterface[Any, Any], on_progress: "OnProgress"
-) -> tuple[PreTrainedModel, Chat]:
-    """A tiny model that has read transcripts of uniformly random play, gathered from the run's server."""
-    entry = catalog.load(config.env.name)
-    async with SessionPool(entry.client_class, server_url, config.evaluation.sessions) as pool:
-        transcripts = await random_transcripts(
+) -> RandomPlay:
+    """Uniformly random play, gathered from the run's server: to read, and to see how long episodes are."""
+    reading = config.reading
+    if config.model.path:
+        reading = dataclasses.replace(reading, max_episodes=_EPISODES_TO_MEASURE)
+    client_class = catalog.load(config.env.name).client_class
+    async with SessionPool(client_class, server_url, min(config.evaluation.sessions, reading.max_episodes)) as pool:
+        return await play_at_random(
             pool,
             text,
-            config.reading,
+            reading,
             reset=config.env.reset,
             seed=config.seed,
             on_progress=lambda done, total: on_progress("gather", done, total, {}),
         )
+
+
+def _batch_size(config: Config, random_play: RandomPlay) -> int:
+    """Groups in one training step, at least one."""
+    buffer = config.replay_buffer
+    decisions_per_group = config.group_size * random_play.decisions_per_episode
+    return buffer.batch_size or max(1, round(buffer.batch_decisions / decisions_per_group))
+
+
+async def _taught_model(
+    config: Config, random_play: RandomPlay, on_progress: "OnProgress"
+) -> tuple[PreTrainedModel, Chat]:
+    """A tiny model that has read the transcripts, and nothing else."""
+    transcripts = random_play.transcripts
     chat = Chat(word_tokenizer(transcript_words(transcripts)))
     length = config.max_req_tokens + config.max_res_tokens
     model = tiny_model(config.model, chat.tokenizer, max_length=length, seed=config.seed)

@@ -1,6 +1,6 @@
 """Plays numbered episodes over a pool of sessions: each session takes the next one as it finishes one."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -50,58 +50,54 @@ class Player(Protocol):
 
 async def play(pool: Sessions, resets: Iterable[Mapping[str, Any]], player: Player) -> None:
     """Play one episode for each set of reset keywords; they are numbered from 0, in order. `resets` may be lazy."""
-    waiting = iter(enumerate(resets))
-    live: dict[int, Decision] = {}
-    starting = _assigned(range(len(pool)), waiting)
-    while live or starting:
-        decisions = list(live.values())
-        chosen = dict(zip(live, await player.act(decisions), strict=True)) if decisions else {}
-        actions = {index: action for index, action in chosen.items() if action is not None}
-        given_up = [index for index, action in chosen.items() if action is None]
-        freed = {index: live.pop(index).episode for index in given_up}
-        stepped = await pool.step(actions) if actions else {}
-        for index, result in stepped.items():
-            if _goes_on(player, live[index].episode, result):
-                live[index] = Decision(live[index].episode, result.observation)
-            else:
-                freed[index] = live.pop(index).episode
-        starting.update(_assigned(freed, waiting))
-        await _start(pool, starting, live, player)
-        starting = _assigned([index for index in starting if index not in live], waiting)
+    table = _Table(pool, resets, player)
+    while await table.deal():
+        await table.turn()
 
 
-async def _start(
-    pool: Sessions, starting: Mapping[int, tuple[int, Mapping[str, Any]]], live: dict[int, Decision], player: Player
-) -> None:
-    if not starting:
-        return
-    results = await pool.reset({index: keywords for index, (_, keywords) in starting.items()})
-    for index, result in results.items():
-        episode = starting[index][0]
-        if isinstance(result, OpenEnvError):
-            player.failed(episode, result)
-        elif result.done:
-            player.stepped(episode, result)
+class _Table:
+    """The episodes that are being played, each in its session."""
+
+    def __init__(self, pool: Sessions, resets: Iterable[Mapping[str, Any]], player: Player) -> None:
+        self._pool = pool
+        self._player = player
+        self._waiting = iter(enumerate(resets))
+        self._free = list(range(len(pool)))
+        self._live: dict[int, Decision] = {}  # by session
+
+    async def deal(self) -> bool:
+        """Start waiting episodes in the free sessions. Returns whether there is anything to play."""
+        while starting := self._next_episodes():
+            results = await self._pool.reset({session: keywords for session, (_, keywords) in starting.items()})
+            for session, result in results.items():
+                self._take_in(session, starting[session][0], result, is_first=True)
+        return bool(self._live)
+
+    async def turn(self) -> None:
+        """One action in every episode."""
+        chosen = dict(zip(self._live, await self._player.act(list(self._live.values())), strict=True))
+        actions = {session: action for session, action in chosen.items() if action is not None}
+        for session in chosen.keys() - actions.keys():
+            del self._live[session]
+            self._free.append(session)
+        for session, result in (await self._pool.step(actions) if actions else {}).items():
+            self._take_in(session, self._live.pop(session).episode, result)
+
+    def _next_episodes(self) -> dict[int, tuple[int, Mapping[str, Any]]]:
+        """The number and keywords of the next episode, for each free session while there are any."""
+        starting = {}
+        while self._free and (following := next(self._waiting, None)) is not None:
+            starting[self._free.pop()] = following
+        return starting
+
+    def _take_in(self, session: int, episode: int, result: Any, *, is_first: bool = False) -> None:
+        """An answer of the environment: the episode goes on, ends, or breaks."""
+        if not isinstance(result, OpenEnvError):
+            if result.done or not is_first:
+                self._player.stepped(episode, result)
+            if not result.done:
+                self._live[session] = Decision(episode, result.observation)
+                return
         else:
-            live[index] = Decision(episode, result.observation)
-
-
-def _goes_on(player: Player, episode: int, result: Any) -> bool:
-    if isinstance(result, OpenEnvError):
-        player.failed(episode, result)
-        return False
-    player.stepped(episode, result)
-    return not result.done
-
-
-def _assigned(
-    sessions: Iterable[int], waiting: Iterator[tuple[int, Mapping[str, Any]]]
-) -> dict[int, tuple[int, Mapping[str, Any]]]:
-    """The next episodes, one for each free session, while there are any. (zip would lose one at the end.)"""
-    assigned = {}
-    for index in sessions:
-        following = next(waiting, None)
-        if following is None:
-            break
-        assigned[index] = following
-    return assigned
+            self._player.failed(episode, result)
+        self._free.append(session)

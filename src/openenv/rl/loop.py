@@ -58,8 +58,10 @@ class TrainingLoop:
         config: Config,
         metrics: MetricsLog,
         progress: Progress,
+        batch_size: int,
     ) -> None:
         self.progress = progress
+        self._batch_size = batch_size
         self._rollouts = rollouts
         self._trainer = trainer
         self._store = store
@@ -71,7 +73,7 @@ class TrainingLoop:
     async def run(self, steps: int, on_step: OnStep | None = None) -> None:
         """Make `steps` more steps, or fewer when the time is up. What was made is saved, also when it is cancelled."""
         clock = _Clock(self._config, self.progress.training_s, time.monotonic(), self.progress.step + steps)
-        buffer = ReplayBuffer(self._config.replay_buffer.batch_size, self._config.max_policy_age)
+        buffer = ReplayBuffer(self._batch_size, self._config.max_policy_age)
         numbers = itertools.count(self.progress.next_group)
         if self._store.version < self.progress.step:
             self._store.publish(self._trainer.model, self.progress.step)
@@ -81,6 +83,8 @@ class TrainingLoop:
                 await self._train(buffer, clock, on_step)
                 for player in players:
                     player.cancel()
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None  # the first is the cause: the others ended because of it
         finally:
             self._checkpoints.save(self._trainer, self._chat, self.progress)
 

@@ -29,10 +29,11 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[Row]:
-    """All rows of a file, in order; none when there is no file."""
+    """All rows of a file, in order; none when there is no file. A last line that was cut off is left out."""
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
 def play_metrics(groups: Sequence[Group], policy_version: int) -> Row:

@@ -32,7 +32,8 @@ def tiny_model(config: ModelConfig, tokenizer: Any, *, max_length: int, seed: in
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model: PreTrainedModel = cast(Any, Qwen3ForCausalLM)._from_config(architecture, attn_implementation=_ATTENTION)
-    return model.to(torch.float32)
+    in_full: PreTrainedModel = cast(Any, model).float()
+    return in_full
 
 
 def load_model(path: str | Path) -> tuple[PreTrainedModel, Any]:

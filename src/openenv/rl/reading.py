@@ -8,6 +8,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -30,11 +31,28 @@ Transcript = tuple[tuple[Exchange, ...], str]
 """The exchanges, and how the episode ended."""
 Progress = Callable[[int, int], None]
 
+
+@dataclass(slots=True)
+class RandomPlay:
+    """What was gathered."""
+
+    transcripts: Counter[Transcript] = field(default_factory=Counter)
+    """How often each transcript came."""
+    num_episodes: int = 0
+    """Episodes that ended well; those that the environment broke are left out."""
+    num_decisions: int = 0
+
+    @property
+    def decisions_per_episode(self) -> float:
+        """Mean length of an episode; 1 when nothing was played."""
+        return max(1.0, self.num_decisions / max(1, self.num_episodes))
+
+
 _FIRST_SEED = 900_000_000  # above the seeds of training, below those of evaluation
 _WARMUP_STEPS = 50
 
 
-async def random_transcripts(
+async def play_at_random(
     pool: Sessions,
     text: TextInterface[Any, Any],
     config: ReadingConfig,
@@ -42,25 +60,24 @@ async def random_transcripts(
     reset: Mapping[str, Any],
     seed: int,
     on_progress: Progress | None = None,
-) -> Counter[Transcript]:
-    """Play at random through the pool's server; how often each transcript came.
+) -> RandomPlay:
+    """Play at random through the pool's server.
 
     With history `latest` each decision makes a transcript of its own (the episode's outcome after it), with `full` each
     episode makes one. Episodes that the environment broke are left out.
     """
     reader = _RandomPlayer(text, random.Random(seed), config, on_progress)
     await play(pool, reader.resets(reset), reader)
-    log.info("gathered random play: episodes=%d decisions=%d", reader.num_ended, reader.num_decisions)
-    return reader.transcripts
+    gathered = reader.gathered
+    log.info("gathered random play: episodes=%d decisions=%d", gathered.num_episodes, gathered.num_decisions)
+    return gathered
 
 
 class _RandomPlayer:
     def __init__(
         self, text: TextInterface[Any, Any], rng: random.Random, config: ReadingConfig, on_progress: Progress | None
     ) -> None:
-        self.transcripts: Counter[Transcript] = Counter()
-        self.num_ended = 0
-        self.num_decisions = 0
+        self.gathered = RandomPlay()
         self._text = text
         self._rng = rng
         self._config = config
@@ -71,7 +88,7 @@ class _RandomPlayer:
     def resets(self, reset: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Keywords of one episode after the other, until there are enough decisions."""
         for number in range(self._config.max_episodes):
-            if self.num_decisions >= self._config.max_decisions:
+            if self.gathered.num_decisions >= self._config.max_decisions:
                 return
             yield {**reset, "seed": _FIRST_SEED + number}
 
@@ -83,20 +100,20 @@ class _RandomPlayer:
             seen = self._text.describe(decision.observation)
             self._exchanges.setdefault(decision.episode, []).append((seen, reply))
             actions.append(replies[reply])
-        self.num_decisions += len(decisions)
+        self.gathered.num_decisions += len(decisions)
         if self._on_progress is not None:
-            self._on_progress(min(self.num_decisions, self._config.max_decisions), self._config.max_decisions)
+            self._on_progress(min(self.gathered.num_decisions, self._config.max_decisions), self._config.max_decisions)
         return actions
 
     def stepped(self, episode: int, result: StepResult[Any]) -> None:
         self._returns[episode] += result.reward or 0.0  # type: ignore[assignment]
         if not result.done:
             return
-        self.num_ended += 1
+        self.gathered.num_episodes += 1
         outcome = self._text.outcome(float(self._returns.pop(episode)))
         exchanges = self._exchanges.pop(episode, [])
         parts = [exchanges] if self._text.history == "full" else [[exchange] for exchange in exchanges]
-        self.transcripts.update((tuple(part), outcome) for part in parts if part)
+        self.gathered.transcripts.update((tuple(part), outcome) for part in parts if part)
 
     def failed(self, episode: int, error: OpenEnvError) -> None:
         log.warning("random play: episode left out: %s", error)

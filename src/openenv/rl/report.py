@@ -73,7 +73,9 @@ def _table(results: Sequence[Result]) -> str:
         return "<p>Nothing has been evaluated yet.</p>"
     head = "<tr><th>player</th><th>win rate</th><th>95 % interval</th><th>mean return</th><th>95 % interval</th>"
     head += "<th>games</th><th>no legal action</th></tr>"
-    return f"<table>{head}{''.join(map(_table_row, results))}</table>"
+    said = "Before GRPO the model samples its replies, as it does while it learns; afterwards it is evaluated at the"
+    said += " temperature of the settings below (0: the likeliest reply). Returns are the game's own."
+    return f"<table>{head}{''.join(map(_table_row, results))}</table><p>{said}</p>"
 
 
 def _table_row(result: Result) -> str:

@@ -1,6 +1,7 @@
 """The rows of a run's table: who played, how often, and how it went."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -53,6 +54,16 @@ def result_of(summary: Summary, name: str, role: Role) -> Result:
         num_invalid=summary.num_invalid,
         decisions=decisions,
     )
+
+
+def reply_share(result: Result, reply: str, kind: str, totals: range) -> float:
+    """How often `reply` was given in situations such as `hard 16`, over all `totals`; not a number if never met.
+
+    Example: `reply_share(after, "hit", "hard", range(4, 12))` is P(hit) for hard totals up to 11.
+    """
+    counts = [result.decisions.get(f"{kind} {total}", {}) for total in totals]
+    met = sum(sum(replies.values()) for replies in counts)
+    return sum(replies.get(reply, 0) for replies in counts) / met if met else math.nan
 
 
 OPTIMA: dict[str, tuple[float, float]] = {

@@ -82,6 +82,7 @@ class TrainingRun:
                 self.config,
                 self._metrics,
                 engine.progress,
+                engine.batch_size,
             )
             try:
                 await loop.run(wanted, on_step)

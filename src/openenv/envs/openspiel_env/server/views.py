@@ -73,8 +73,6 @@ def _tensor_kind(game: Any) -> TensorKind:
 
 
 def _hides_anything(game_type: Any) -> bool:
-    if game_type.short_name == HIDES_THE_WORD:
-        return True
     return bool(game_type.information == pyspiel.GameType.Information.IMPERFECT_INFORMATION)
 
 

@@ -1,0 +1,75 @@
+import itertools
+from pathlib import Path
+
+import pytest
+
+from openenv.rl.config import Config, ConfigError, config_from_mapping, load_config
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "grpo_blackjack" / "blackjack.yaml"
+
+
+def test_the_example_is_a_run_of_blackjack() -> None:
+    config = load_config(EXAMPLE)
+
+    assert config.env.reset == {"game_name": "blackjack"}
+    assert config.evaluation.num_games >= 20_000
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
+    with pytest.raises(ConfigError, match=r"trainer\.optimizer\.learning: no such key"):
+        config_from_mapping({"trainer": {"optimizer": {"learning": 1.0}}})
+    with pytest.raises(ConfigError, match=r"group_sizes: no such key; did you mean group_size\?"):
+        config_from_mapping({"group_sizes": 4})
+
+
+def test_a_group_of_one_is_refused() -> None:
+    with pytest.raises(ConfigError, match="group_size=1: a group of one has no mean to beat"):
+        config_from_mapping({"group_size": 1})
+
+
+def test_a_value_of_a_wrong_kind_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"trainer\.training\.steps='many': must be of type int"):
+        config_from_mapping({"trainer": {"training": {"steps": "many"}}})
+    with pytest.raises(ConfigError, match=r"loss\.name='ppo': must be one of grpo"):
+        config_from_mapping({"loss": {"name": "ppo"}})
+
+
+def test_numbers_without_a_dot_are_read_as_yaml_writers_mean_them(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text("trainer: {optimizer: {lr: 3e-4}}\n")
+
+    assert load_config(path).trainer.optimizer.lr == 3e-4
+
+
+def test_the_tutorials_keys_are_understood() -> None:
+    config = config_from_mapping(
+        {"model": "some/model", "blackjack_env": {"server_url": "http://localhost:8004"}, "off_by_n": 2}
+    )
+
+    assert config.model.path == "some/model"
+    assert config.env.server_url == "http://localhost:8004"
+    assert config.env.reset == {"game_name": "blackjack"}
+    assert config.max_policy_age == 2
+
+
+def test_every_field_has_a_sentence() -> None:
+    source = (Path(__file__).parents[2] / "src" / "openenv" / "rl" / "config.py").read_text()
+    lines = source.split("@dataclass", 1)[1].splitlines()
+    fields = [(line, after) for line, after in itertools.pairwise(lines) if _is_field(line)]
+
+    assert fields
+    assert [line for line, after in fields if not after.strip().startswith('"""')] == []
+
+
+def _is_field(line: str) -> bool:
+    return (
+        line.startswith("    ")
+        and line[4].isalpha()
+        and ": " in line
+        and " = " in line
+        and "(" not in line.split(":")[0]
+    )
+
+
+def test_defaults_make_a_run() -> None:
+    assert Config().max_policy_age == 1

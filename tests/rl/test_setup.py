@@ -1,0 +1,153 @@
+"""Whole runs against a real server."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openenv.core.containers.local_process import LocalServer
+from openenv.core.errors import ServerUnreachable
+from openenv.rl.config import Config, config_from_mapping
+from openenv.rl.demo import run_demo, with_game
+from openenv.rl.metrics import read_metrics
+from openenv.rl.setup import setup_forge_training, setup_training
+
+pytest.importorskip("pyspiel")
+
+TINY: dict[str, Any] = {
+    "name": "tiny",
+    "env": {"name": "openspiel", "reset": {"game_name": "blackjack"}},
+    "model": {"hidden_size": 32, "num_layers": 1, "num_heads": 2, "intermediate_size": 64},
+    "group_size": 4,
+    "rollout_threads": 4,
+    "max_res_tokens": 3,
+    "reading": {"max_episodes": 200, "steps": 30, "batch_size": 64},
+    "replay_buffer": {"batch_size": 4},
+    "trainer": {"training": {"steps": 3}},
+    "evaluation": {"num_games": 40, "sessions": 8},
+}
+
+
+def tiny(folder: Path, **changes: Any) -> Config:
+    return config_from_mapping({**TINY, "checkpoint": {"folder": str(folder)}, **changes})
+
+
+async def test_three_steps_inside_a_running_loop_against_a_server_of_its_own(tmp_path: Path) -> None:
+    seen: list[str] = []
+    trainer = await setup_training(tiny(tmp_path), on_progress=lambda phase, *_: seen.append(phase))
+
+    result = await trainer.run(steps=2)
+    result = await trainer.run(steps=1)
+    await trainer.shutdown()
+    await trainer.shutdown()
+
+    assert result.steps == 3
+    assert [row["step"] for row in read_metrics(result.run_dir / "metrics.jsonl")] == [1, 2, 3]
+    assert all(row["episodes/invalid"] == 0 for row in read_metrics(result.run_dir / "metrics.jsonl"))
+    assert {"gather", "read", "train"} == set(seen)
+
+
+async def test_the_yaml_of_the_tutorial_names_a_server(tmp_path: Path) -> None:
+    with LocalServer("openenv.envs.openspiel_env.server.app", ["--game", "catch"]) as server:
+        path = tmp_path / "run.yaml"
+        config = {key: value for key, value in TINY.items() if key != "env"}
+        config |= {"blackjack_env": {"server_url": server.base_url}, "checkpoint": {"folder": str(tmp_path)}}
+        path.write_text(json.dumps(config))  # JSON is YAML
+        trainer = await setup_forge_training(path)
+        result = await trainer.run(steps=1)
+        await trainer.shutdown()
+
+    assert result.steps == 1
+
+
+async def test_a_server_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+    env = {"server_url": "http://127.0.0.1:1", "reset": {"game_name": "blackjack"}}
+
+    with pytest.raises(ServerUnreachable):
+        await setup_training(tiny(tmp_path, env=env))
+
+
+async def test_a_model_saved_to_disk_is_loaded_and_trained(tmp_path: Path) -> None:
+    first = await setup_training(tiny(tmp_path))
+    await first.run(steps=1)
+    await first.shutdown()
+    saved = tmp_path / "tiny" / "checkpoints" / "before_grpo"
+
+    second = await setup_training(tiny(tmp_path, name="again", model={"path": str(saved), "precision": "float32"}))
+    result = await second.run(steps=1)
+    await second.shutdown()
+
+    assert result.metrics["grad_norm"] > 0
+    assert result.metrics["episodes/unparseable"] < result.metrics["num_episodes"]
+
+
+async def test_a_resumed_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    first = await setup_training(tiny(tmp_path))
+    await first.run(steps=2)
+    await first.shutdown()
+
+    second = await setup_training(tiny(tmp_path), resume=True)
+    result = await second.run(steps=1)
+    await second.shutdown()
+
+    assert [row["step"] for row in read_metrics(result.run_dir / "metrics.jsonl")] == [1, 2, 3]
+
+
+async def test_anyone_can_replace_the_reward(tmp_path: Path) -> None:
+    trainer = await setup_training(tiny(tmp_path), reward=lambda trajectory: 7.0)
+    result = await trainer.run(steps=1)
+    await trainer.shutdown()
+
+    assert result.metrics["reward"] == 7.0
+    assert result.metrics["frac_reward_zero_std"] == 1.0
+
+
+@pytest.mark.parametrize("game", ["blackjack", "catch", "tic_tac_toe"])
+async def test_a_demo_compares_and_reports(tmp_path: Path, game: str) -> None:
+    config = with_game(tiny(tmp_path), game)
+
+    result = await run_demo(config)
+
+    names = [row.name for row in result.results]
+    assert names[0] == "random"
+    assert names[-3:] == ["model before GRPO", "model after GRPO", "optimum"]
+    assert all(row.num_games == 40 for row in result.results if row.role != "optimum")
+    page = result.report.read_text()
+    assert result.run_dir == tmp_path / game
+    assert "Games to read" in page
+
+
+INTERRUPTED = """
+import json, sys
+from openenv.rl.config import config_from_mapping
+from openenv.rl.demo import run_demo_blocking
+run_demo_blocking(config_from_mapping(json.loads(sys.argv[1])))
+"""
+
+
+def test_ctrl_c_keeps_what_was_made(tmp_path: Path) -> None:
+    config = {**TINY, "checkpoint": {"folder": str(tmp_path)}, "trainer": {"training": {"steps": 100_000}}}
+    child = subprocess.Popen([sys.executable, "-c", INTERRUPTED, json.dumps(config)], stderr=subprocess.PIPE, text=True)
+    metrics = tmp_path / "tiny" / "metrics.jsonl"
+    deadline = time.monotonic() + 60
+    while len(read_metrics(metrics)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=60)
+
+    assert errors.strip().endswith("KeyboardInterrupt")
+    assert "Training" in (tmp_path / "tiny" / "report.html").read_text()
+    latest = (tmp_path / "tiny" / "checkpoints" / "latest").read_text()
+    assert (tmp_path / "tiny" / "checkpoints" / latest / "model.safetensors").exists()
+
+
+def test_importing_the_setup_does_not_import_torch() -> None:
+    program = "import sys, openenv.rl.setup, openenv.rl.demo; sys.exit('torch' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
