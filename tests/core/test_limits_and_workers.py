@@ -47,9 +47,7 @@ def process_url(serving) -> str:
     return serving(create_app(ProcessEnvironment))
 
 
-@pytest.mark.parametrize(
-    ("mischief", "fate"), [("exit", "exit code 3"), ("segfault", "signal SIGSEGV")]
-)
+@pytest.mark.parametrize(("mischief", "fate"), [("exit", "exit code 3"), ("segfault", "signal SIGSEGV")])
 def test_a_worker_that_dies_ends_its_session_s_episode_alone(process_url, mischief, fate):
     with CountEnv(process_url) as env, CountEnv(process_url) as other:
         env.reset()

@@ -1,4 +1,4 @@
-"""A broken connection never costs an episode, never repeats a step, and never starts an episode that nobody asked for."""
+"""A broken connection never costs an episode, never repeats a step, and never starts one that nobody asked for."""
 
 import asyncio
 import threading
@@ -121,7 +121,7 @@ def test_a_server_that_does_not_come_back_is_a_lost_session(serving):
         env.reset()
         proxy.is_closed = True
         proxy.cut()
-        with pytest.raises(SessionLost, match="did not come back in 0.5 s"):
+        with pytest.raises(SessionLost, match=r"did not come back in 0\.5 s"):
             env.step(CountAction(amount=1))
     proxy.close()
 

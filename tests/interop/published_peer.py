@@ -12,6 +12,7 @@ from typing import Any
 
 import pyspiel
 import uvicorn
+
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.http_server import create_fastapi_app
@@ -58,7 +59,7 @@ class EchoEnvironment(Environment):
 class OpenSpielAction(Action):
     action_id: int
     game_name: str = "catch"
-    game_params: dict[str, Any] = {}
+    game_params: dict[str, Any] = {}  # noqa: RUF012  pydantic copies it
 
 
 class OpenSpielObservation(Observation):

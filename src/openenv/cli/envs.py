@@ -19,7 +19,9 @@ def envs(as_json: bool = typer.Option(False, "--json", help="Print JSON instead 
         return
     table = Table("environment", "installed", "extra", "description")
     for entry in found:
-        table.add_row(entry.name, "yes" if entry.is_installed else "no", entry.extra or "none needed", entry.description)
+        table.add_row(
+            entry.name, "yes" if entry.is_installed else "no", entry.extra or "none needed", entry.description
+        )
     Console().print(table)
 
 

@@ -17,7 +17,8 @@ from openenv.cli.serve import installed
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.text import TextInterface
 from openenv.envs.catalog import CatalogEntry, load
-from openenv.evaluation import Summary, evaluate as run_evaluation, medal_table
+from openenv.evaluation import Summary, medal_table
+from openenv.evaluation import evaluate as run_evaluation
 from openenv.policies import ChatEndpoint, LanguageModelPolicy, make_policy
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,9 @@ app.command("train", epilog=train.EXAMPLE)(train.train)
 
 
 @app.callback()
-def _options(verbose: bool = typer.Option(False, "--verbose", "-v", help="Log what happens (default: warnings).")) -> None:
+def _options(
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Log what happens (default: warnings)."),
+) -> None:
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )

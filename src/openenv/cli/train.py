@@ -1,5 +1,7 @@
 """`openenv train`: GRPO on an environment, from one YAML."""
-import typer
-EXAMPLE="x"
+
+EXAMPLE = "x"
+
+
 def train() -> None:
     "x"

@@ -1,6 +1,7 @@
 """The server's side of the specification: messages, environments, and the application that serves them."""
 
-from openenv.core.env_server.http_server import ServerConfig, create_app, create_fastapi_app, serve
+from openenv.core.env_server.config import ServerConfig
+from openenv.core.env_server.http_server import create_app, create_fastapi_app, serve
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -68,7 +68,9 @@ class LocalHost(Host):
         self._verbs: Verbs | None = None
 
     async def open(self) -> None:
-        make = lambda: Verbs(self._declaration, self._signatures)  # noqa: E731  one expression, run here or there
+        def make() -> Verbs:
+            return Verbs(self._declaration, self._signatures)
+
         is_inline = (self._execution or self._declaration.environment_cls.execution) == "inline"
         self._verbs = make() if is_inline else await asyncio.wrap_future(self._own_thread().submit(make))
 
@@ -125,7 +127,7 @@ class LocalHost(Host):
                 return call()
         return await self._limited(verb, asyncio.wrap_future(self._own_thread().submit(call)), timeout_s)
 
-    async def _limited(self, verb: str, awaitable: Any, timeout_s: float) -> Any:
+    async def _limited(self, verb: str, awaitable: Awaitable[ResultT], timeout_s: float) -> ResultT:
         try:
             async with asyncio.timeout(timeout_s):
                 return await awaitable
