@@ -4,7 +4,7 @@ import random
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,9 +12,11 @@ from transformers import DynamicCache, PreTrainedModel
 
 from openenv.rl.chat import Chat, Message, TokenIds
 from openenv.rl.config import Precision
-from openenv.rl.model import autocast, output_logits
+from openenv.rl.model import autocast, output_logits, row_count
 from openenv.rl.trajectory import Segment
 from openenv.rl.weights import WeightStore
+
+Context = TypeVar("Context")
 
 
 @dataclass(slots=True)
@@ -135,10 +137,11 @@ class Generator:
         numbers: dict[tuple[int, int], int] = {}
         for row in rows:
             row.context = numbers.setdefault((row.context, row.token_ids[-1]), len(numbers))
-        pairs = torch.tensor(list(numbers), device=self.model.device)
+        pairs = torch.tensor(_evened(list(numbers)), device=self.model.device)
         return pairs[:, 0], pairs[:, 1]
 
     def _left_padded(self, contexts: list[TokenIds]) -> tuple[Tensor, Tensor]:
+        contexts = _evened(contexts)
         width = max(map(len, contexts))
         gaps = [width - len(context) for context in contexts]
         ids = [(self.chat.pad_id,) * gap + context for gap, context in zip(gaps, contexts, strict=True)]
@@ -153,3 +156,8 @@ class Generator:
             logprobs=(0.0,) * shown + tuple(row.logprobs),
             policy_version=self.policy_version,
         )
+
+
+def _evened(contexts: list[Context]) -> list[Context]:
+    """The contexts and, up to a number that other batches have too, the first one again, which no row has."""
+    return contexts + contexts[:1] * (row_count(len(contexts)) - len(contexts))

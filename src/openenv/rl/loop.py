@@ -39,7 +39,9 @@ class _Clock:
     def part_done(self, step: int) -> float:
         """From 0 to 1, by steps or by time, whichever is further."""
         training = self.config.trainer.training
-        return min(1.0, max(step / training.steps, self.training_s / (60.0 * training.max_minutes)))
+        return min(
+            1.0, max(step / max(training.steps, self.last_step), self.training_s / (60.0 * training.max_minutes))
+        )
 
     def is_over(self, step: int) -> bool:
         return step >= self.last_step or self.training_s >= 60.0 * self.config.trainer.training.max_minutes

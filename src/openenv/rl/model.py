@@ -54,6 +54,8 @@ def next_token_logits(model: PreTrainedModel, input_ids: Tensor, rows: Tensor, c
     input_ids: [U, L], padded on the right. Padding needs no mask: attention is causal and no position after the padding
     is asked for. Returns [P, vocabulary].
     """
+    gap = row_count(len(input_ids)) - len(input_ids)
+    input_ids = torch.cat([input_ids, input_ids[:1].expand(gap, -1)])
     hidden = model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
     return output_logits(model, hidden[rows, columns]).float()
 
@@ -62,6 +64,16 @@ def output_logits(model: PreTrainedModel, hidden: Tensor) -> Tensor:
     """Logits of the next token for hidden states of the last layer. hidden: [..., width]. Returns [..., vocabulary]."""
     head: Tensor = cast(Any, model).get_output_embeddings()(hidden)
     return head
+
+
+def row_count(wanted: int) -> int:
+    """The number of rows to run, at most a sixteenth more than `wanted`, so that few different shapes occur.
+
+    The matrix library compiles a kernel for each new shape and keeps it: with a new number of rows in every batch it
+    spends a tenth of the time on that, and gigabytes of memory.
+    """
+    step = max(1, 1 << max(0, wanted.bit_length() - 5))
+    return -(-wanted // step) * step
 
 
 def padded(rows: list[tuple[int, ...]], pad_id: int) -> Tensor:

@@ -21,7 +21,7 @@ from openenv.core.text import TextInterface
 from openenv.rl.chat import Chat, TokenIds
 from openenv.rl.config import Precision, ReadingConfig
 from openenv.rl.episodes import Decision, Sessions, play
-from openenv.rl.model import autocast, padded
+from openenv.rl.model import autocast, padded, row_count
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ def read(
     losses = []
     for step in range(config.steps):
         drawn = torch.multinomial(frequency, config.batch_size, replacement=True, generator=draws)
-        index, counts = torch.unique(drawn, return_counts=True)
+        index, counts = _evened(*torch.unique(drawn, return_counts=True))
         for group in optimizer.param_groups:
             group["lr"] = config.lr * _schedule(step, config.steps)
         with autocast(precision, model.device):
@@ -174,6 +174,12 @@ def read(
         if on_progress is not None:
             on_progress(step + 1, config.steps)
     return losses
+
+
+def _evened(index: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """The same rows and, up to a number that other batches have too, the first one again with weight 0."""
+    gap = row_count(len(index)) - len(index)
+    return torch.cat([index, index[:1].expand(gap)]), torch.cat([counts, counts.new_zeros(gap)])
 
 
 def _schedule(step: int, steps: int) -> float:

@@ -63,7 +63,8 @@ class TrainingRun:
         """
         from openenv.rl.loop import TrainingLoop
 
-        first, wanted = self.engine.progress.step, steps or self.config.trainer.training.steps
+        first = self.engine.progress.step
+        wanted = self.config.trainer.training.steps if steps is None else steps
         last: dict[str, Any] = {}
 
         def on_step(row: dict[str, Any]) -> None:

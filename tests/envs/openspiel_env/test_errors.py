@@ -1,10 +1,14 @@
 """What is refused, and whether the message names the field, what is allowed, and what came."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from openenv.core.errors import EnvironmentFault
+from openenv.envs.openspiel_env.client import OpenSpielEnv
 from openenv.envs.openspiel_env.models import OpenSpielAction
+from openenv.envs.openspiel_env.server import trial
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 
 REFUSALS: list[tuple[dict[str, Any], str]] = [
@@ -109,3 +113,46 @@ def test_whoever_starts_the_server_may_name_a_file_and_clients_then_play_it(tmp_
     env = OpenSpielEnvironment("nfg_game", game_params={"filename": str(path)})
 
     assert len(env.reset(seed=1).legal_actions) == 2
+
+
+@pytest.mark.parametrize(
+    ("game", "params", "reason"),
+    [
+        ("connect_four", {"rows": 0}, "was ended by signal"),
+        ("hanabi", {"colors": 0}, "was ended by signal"),
+        ("catch", {"columns": 0}, "failed: IndexError"),
+        ("catch", {"columns": 1_000_000}, "failed: ValueError: an observation has [0-9,]+ bytes, at most 1,000,000"),
+        ("deep_sea", {"size": 1_000_000}, "failed: MemoryError"),
+    ],
+)
+def test_parameters_that_end_or_fill_a_process_are_refused_and_the_server_lives(
+    openspiel_url: str, game: str, params: dict[str, Any], reason: str
+) -> None:
+    with OpenSpielEnv(base_url=openspiel_url) as env:
+        env.reset(seed=1)
+        with pytest.raises(EnvironmentFault, match=f"cannot be played with these: a trial in another process {reason}"):
+            env.reset(game_name=game, game_params=params)
+
+        assert env.step(OpenSpielAction(action_id=1)).done is False
+
+
+def test_parameters_that_run_for_ever_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "TIMEOUT_S", 3.0)
+
+    with pytest.raises(ValueError, match="did not end within 3 seconds"):
+        OpenSpielEnvironment().reset(game_name="negotiation", game_params={"num_items": 0})
+
+
+def test_other_sessions_play_on_while_parameters_are_tried(openspiel_url: str) -> None:
+    with OpenSpielEnv(base_url=openspiel_url) as env, OpenSpielEnv(base_url=openspiel_url) as other:
+        env.reset(seed=1)
+        other.reset(seed=1)
+        with ThreadPoolExecutor(1) as thread:
+            trying = thread.submit(other.reset, game_params={"rows": 11, "columns": 7})
+            played = 0
+            while not trying.done():
+                env.reset(seed=played)
+                played += 1
+        trying.result()
+
+    assert played > 20

@@ -1,14 +1,17 @@
 """One seat of any OpenSpiel game as an environment: the other seats and chance play in between."""
 
+import asyncio
 import uuid
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random, SystemRandom
 from typing import Any
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
-from openenv.envs.openspiel_env.server.games import load_for_episode, reads_files, unknown
+from openenv.envs.openspiel_env.server.games import checked_params, load_for_episode, reads_files, unknown
 from openenv.envs.openspiel_env.server.opponents import Opponent, check_opponent_policy, make_opponents
+from openenv.envs.openspiel_env.server.trial import refuse_unless_playable
 from openenv.envs.openspiel_env.server.views import View, view_of
 
 RESET_FIELDS = ("agent_player", "game_name", "game_params", "opponent_policy", "reveal_history")
@@ -70,6 +73,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         self._state = _state_of(checked, episode_id=None)
         self._episode: Episode | None = None
         self.execution = _execution(self._default)
+        self._is_quick_by_default = self.execution == "inline"
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> OpenSpielObservation:
         """The agent's first decision in a new game.
@@ -83,6 +87,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         """
         reveal_history = bool(kwargs.pop("reveal_history", False))
         choice = self._choose(kwargs)
+        _try_new_params(choice, self._default)
         if seed is None:
             seed = SystemRandom().getrandbits(31)
         rng = Random(f"openspiel {seed}")  # not Random(seed): a player drawing from that would foresee the game
@@ -96,6 +101,18 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
             "opponent_policy": choice.opponent_policy,
         }
         return _observe(self._episode, reward=None, facts=facts)
+
+    async def reset_async(
+        self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any
+    ) -> OpenSpielObservation:
+        """`reset` for a server: what takes long, a first trial of game_params or tree search, happens in a thread."""
+        reset = partial(self.reset, seed=seed, episode_id=episode_id, **kwargs)
+        is_quick = (
+            not kwargs.get("game_params")
+            and "mcts" not in str(kwargs.get("opponent_policy"))
+            and self._is_quick_by_default
+        )
+        return reset() if is_quick else await asyncio.to_thread(reset)
 
     def step(self, action: OpenSpielAction, timeout_s: float | None = None, **kwargs: Any) -> OpenSpielObservation:
         """The agent's next decision, or the end, after `action` and the moves of the other seats and of chance.
@@ -133,6 +150,14 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         if params != self._default.game_params and reads_files(params):
             raise ValueError("game_params: a parameter that names a file can only be set where the server is started.")
         return GameChoice(**{**vars(default), **given})
+
+
+def _try_new_params(choice: GameChoice, default: GameChoice) -> None:
+    """Raises ValueError where a client's parameters are wrong or end a process: those of the server are trusted."""
+    is_trusted = (choice.game_name, choice.game_params) == (default.game_name, default.game_params)
+    if choice.game_params and not is_trusted:
+        checked_params(choice.game_name, choice.game_params)
+        refuse_unless_playable(choice.game_name, choice.game_params)
 
 
 def _check_types(given: dict[str, Any]) -> None:
