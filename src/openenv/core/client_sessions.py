@@ -1,7 +1,7 @@
-"""A client's end of a session: requests matched to answers, and the way back to the same session when the connection breaks.
+"""A client's end of a session: requests matched to answers, and the way back when the connection breaks.
 
-In the extended dialect every request has an id. After a broken connection the client attaches to its session again and repeats
-the requests that are open under their old ids: what was done is answered from the record, and nothing is done twice.
+In the extended dialect every request has an id. After a broken connection the client attaches to its session again and
+repeats the open requests under their old ids: what was done is answered from the record, and nothing is done twice.
 """
 
 import asyncio

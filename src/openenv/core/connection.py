@@ -1,6 +1,7 @@
 """One WebSocket connection: whole messages out and in, on a blocking socket or in an event loop."""
 
 import asyncio
+import contextlib
 import socket
 import ssl
 import threading
@@ -97,10 +98,8 @@ class BlockingConnection:
 
     def answer_pings(self) -> None:
         """Read what has come meanwhile; pings are answered on the way."""
-        try:
+        with contextlib.suppress(OSError):  # nothing to read, or closed: the next request says so
             self._read(time.monotonic())
-        except (OSError, SessionLost):
-            pass  # nothing to read, or closed: the next request says so to somebody who can act on it
 
     def _lost(self, error: OSError) -> SessionLost:
         self._protocol.connection_lost()
@@ -216,7 +215,7 @@ class AsyncConnection(asyncio.Protocol):
         return connection
 
     def listen(self, on_message: Callable[[bytes], None], on_lost: Callable[[], None]) -> None:
-        """Hand every message, those that have come already too, to `on_message`; the end of the connection to `on_lost`."""
+        """Hand every message, those that have come already too, to `on_message`; the end to `on_lost`."""
         self.on_message, self.on_lost = on_message, on_lost
         for message in self._early:
             on_message(message)

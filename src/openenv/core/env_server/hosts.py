@@ -1,4 +1,4 @@
-"""Where an environment's code runs: the event loop or a thread of the session's own. `worker.py` has the third place."""
+"""Where an environment's code runs: the event loop or a thread of the session's own. A third is in `worker.py`."""
 
 import asyncio
 import logging

@@ -1,7 +1,8 @@
 """A time limit for code that runs in the event loop itself, where nothing else gets a turn to stop it.
 
-A timer signal looks every quarter of a second whether the code that runs now has outlived its limit, and raises in it. Signals
-reach the main thread only, where a served event loop runs; elsewhere inline code has no limit, and the server says so once.
+A timer signal looks every quarter of a second whether the code that runs now has outlived its limit, and raises in it.
+Signals reach the main thread only, where a served event loop runs; elsewhere inline code has no limit, and the server
+says so once.
 """
 
 import logging
@@ -42,7 +43,7 @@ def stop_watching() -> None:
 
 
 class InlineTimeLimit:
-    """Raises TimeLimitExceeded in the code inside when it runs for longer than `timeout_s`, give or take a quarter second."""
+    """Raises TimeLimitExceeded in the code inside when it outlives `timeout_s`, give or take a quarter of a second."""
 
     __slots__ = ("_timeout_s", "_verb")
 

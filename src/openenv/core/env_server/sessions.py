@@ -1,4 +1,4 @@
-"""The sessions of one server: opened up to a limit, queued beyond it, kept for clients that come back, ended when idle."""
+"""The sessions of one server: opened up to a limit, queued beyond it, kept for clients that return, ended when idle."""
 
 import asyncio
 import logging
@@ -122,7 +122,7 @@ class Sessions:
         self._detached_at.pop(session.id, None)
 
     async def detach(self, session: Session, connection: object, *, keep: bool) -> None:
-        """A connection is gone: keep its session for the grace period, or end it. Nothing for one that was taken over."""
+        """A connection is gone: keep its session for the grace period, or end it, unless another took it over."""
         if session.attachment is not connection:
             return
         session.attachment = None

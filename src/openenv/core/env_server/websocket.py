@@ -1,7 +1,7 @@
 """The `/ws` endpoint: a connection plays one session, in the published dialect or the extended one.
 
-Published: the session lives and ends with its connection. Extended (chosen by subprotocol): requests carry ids, answers their
-validity, and the session waits for its client when the connection breaks.
+Published: the session lives and ends with its connection. Extended (chosen by subprotocol): requests carry ids, answers
+their validity, and the session waits for its client when the connection breaks.
 """
 
 import logging

@@ -1,7 +1,8 @@
 """A worker process for each session, so that whatever an environment does to its process ends that session alone.
 
-A nursery process, started fresh and free of threads, forks the workers: the environment's module is imported once, and a new
-worker costs milliseconds. Server and worker talk JSON over a socket of their own; nothing of a worker's is ever unpickled.
+A nursery process, started fresh and free of threads, forks the workers: the environment's module is imported once, and
+a new worker costs milliseconds. Server and worker talk JSON over a socket of their own; nothing that a worker says is
+ever unpickled.
 """
 
 import asyncio
