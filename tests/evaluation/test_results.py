@@ -98,8 +98,9 @@ def test_the_table_shows_rates_with_intervals_and_failures_only_where_there_are_
     text = printed(named("good", 5, 5))
     broken = printed(summarize("bad", [*episodes("invalid", 2, 0.0), *episodes("won", 1, 1.0)]))
 
-    assert "50.0% (23.7% to 76.3%)" in text
-    assert "+0.000 (-0.653 to +0.653)" in text
+    assert "50.0% (23.7-76.3)" in text
+    assert "+0.000 ± 0.653" in text
+    assert max(map(len, text.splitlines())) <= 80
     assert "invalid" not in text
     assert "invalid" in broken
 

@@ -37,8 +37,8 @@ def medal_table(summaries: Sequence[Summary]) -> Table:
 def _cells(summary: Summary) -> list[str]:
     low, high = summary.win_interval
     return [
-        f"{summary.win_rate:.1%} ({low:.1%} to {high:.1%})",
-        f"{summary.mean_return:+.3f} ({summary.return_interval[0]:+.3f} to {summary.return_interval[1]:+.3f})",
+        f"{summary.win_rate:.1%} ({100 * low:.1f}-{100 * high:.1f})",
+        f"{summary.mean_return:+.3f} ± {summary.return_interval[1] - summary.mean_return:.3f}",
         f"{summary.push_rate:.1%}",
         f"{summary.mean_steps:.1f}",
         str(summary.num_episodes),
