@@ -3,6 +3,7 @@
 import importlib
 import os
 import sys
+from typing import Any
 
 import typer
 
@@ -40,7 +41,7 @@ def installed(entry: CatalogEntry) -> CatalogEntry:
     return entry
 
 
-def _app_of(target: str) -> object:
+def _app_of(target: str) -> Any:
     module_name, _, attribute = target.partition(":")
     sys.path.insert(0, os.getcwd())  # an author serves what lies in the current folder, as with any server command
     module = importlib.import_module(module_name)

@@ -12,7 +12,9 @@ from openenv.core.env_server.types import Action, Observation, OpenAction, State
 
 log = logging.getLogger(__name__)
 
-EnvironmentSource = type[Environment] | Callable[[], Environment] | Environment
+EnvironmentSource = (
+    type[Environment[Any, Any, Any]] | Callable[[], Environment[Any, Any, Any]] | Environment[Any, Any, Any]
+)
 
 
 @dataclass(frozen=True, kw_only=True)
