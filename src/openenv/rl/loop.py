@@ -5,6 +5,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +49,7 @@ class _Clock:
 
 
 class TrainingLoop:
-    """Runs rollouts and training at the same time until enough steps are made. It can be run again to go on."""
+    """Runs rollouts and training at the same time until enough steps are made. Made for one run."""
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class TrainingLoop:
     ) -> None:
         self.progress = progress
         self._batch_size = batch_size
+        self._thread = ThreadPoolExecutor(1, "trainer")
         self._rollouts = rollouts
         self._trainer = trainer
         self._store = store
@@ -88,6 +90,7 @@ class TrainingLoop:
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None  # the first is the cause: the others ended because of it
         finally:
+            self._thread.shutdown()
             self._checkpoints.save(self._trainer, self._chat, self.progress)
 
     async def _play(self, rollout: Rollout, buffer: ReplayBuffer, numbers: Iterator[int]) -> None:
@@ -120,7 +123,8 @@ class TrainingLoop:
         """Train on the groups and publish the weights: weights, version and progress move together."""
         part_done = clock.part_done(self.progress.step)
         played = play_metrics(groups, self._trainer.step_count)
-        trained = await asyncio.to_thread(self._trainer.step, groups, part_done)
+        # always the same thread: the matrix library keeps buffers for each thread that ever called it
+        trained = await asyncio.get_running_loop().run_in_executor(self._thread, self._trainer.step, groups, part_done)
         self._store.publish(self._trainer.model, self._trainer.step_count)
         last = max(group.index for group in groups)
         self.progress = Progress(step=self._trainer.step_count, next_group=last + 1, training_s=clock.training_s)
