@@ -92,10 +92,13 @@ def server(app: "FastAPI", host: str, port: int, *, log_level: str = "warning") 
         """Lets steps that run finish, and their answers leave, before connections are closed."""
 
         async def shutdown(self, sockets: Any = None) -> None:
-            await app.state.sessions.drain()
+            if sessions is not None:
+                await sessions.drain()
             await super().shutdown(sockets)
 
-    config: ServerConfig = app.state.config
+    # an application that an author made around one of ours has neither
+    sessions = getattr(app.state, "sessions", None)
+    config: ServerConfig = getattr(app.state, "config", ServerConfig())
     warn_if_exposed(host, config)
     # No WebSocket pings: a client that computes between two steps, blocking its thread, must not lose its session.
     # A frame above the limit is answered with an error that names the limit; only one far above closes the connection.
