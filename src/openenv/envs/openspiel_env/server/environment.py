@@ -1,6 +1,7 @@
 """One seat of any OpenSpiel game as an environment: the other seats and chance play in between."""
 
 import asyncio
+import json
 import uuid
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,6 +44,9 @@ class Episode:
     view: View
     opponents: dict[int, Opponent]
     reveal_history: bool
+    seed: int
+    actions: list[int] = field(default_factory=list)
+    """The agent's, in order."""
     phase: str = "initial"
     opponent_last_action: int | None = None
     total_reward: float = 0.0
@@ -91,7 +95,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         if seed is None:
             seed = SystemRandom().getrandbits(31)
         rng = Random(f"openspiel {seed}")  # not Random(seed): a player drawing from that would foresee the game
-        self._episode = _begin(choice, rng, reveal_history)
+        self._episode = _begin(choice, rng, reveal_history, seed)
         self._state = _state_of(self._episode, episode_id or str(uuid.uuid4()))
         self.execution = _execution(choice)
         _play_until_agent(self._episode)
@@ -124,11 +128,47 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         if episode is None:
             raise ValueError("step came before reset: there is no game yet. Call reset() first.")
         _check_action(episode, action)
-        _apply(episode, action.action_id)
+        reward = self._advance(episode, action.action_id)
+        return _observe(episode, reward=reward, facts={})
+
+    def _advance(self, episode: Episode, action_id: int) -> float:
+        """Play a legal action and all that follows until the agent's next decision; returns what the agent gained."""
+        _apply(episode, action_id)
+        episode.actions.append(action_id)
         episode.phase = "playing"
         _play_until_agent(episode)
         self._state.step_count += 1
-        return _observe(episode, reward=_new_reward(episode), facts={})
+        return _new_reward(episode)
+
+    def save_state(self) -> bytes:
+        """The episode as its seed, its choices and the agent's actions: from them everything else follows, bit for bit.
+
+        Raises ValueError before the first reset.
+        """
+        episode = self._episode
+        if episode is None:
+            raise ValueError("there is no game to save yet. Call reset() first.")
+        saved = {
+            "seed": episode.seed,
+            "choice": vars(episode.choice),
+            "reveal_history": episode.reveal_history,
+            "actions": episode.actions,
+            "episode_id": self._state.episode_id,
+        }
+        return json.dumps(saved).encode()
+
+    def load_state(self, snapshot: bytes) -> None:
+        """Play a saved episode again up to where it was saved: board, chance, opponents, steps and rewards."""
+        saved = json.loads(snapshot)
+        self.reset(
+            seed=saved["seed"],
+            episode_id=saved["episode_id"],
+            reveal_history=saved["reveal_history"],
+            **saved["choice"],
+        )
+        assert self._episode is not None
+        for action_id in saved["actions"]:
+            self._advance(self._episode, action_id)
 
     @property
     def state(self) -> OpenSpielState:
@@ -168,7 +208,7 @@ def _check_types(given: dict[str, Any]) -> None:
             raise ValueError(f"{name}={value!r}: {wanted.get(name, 'a string')} is wanted.")
 
 
-def _begin(choice: GameChoice, rng: Random, reveal_history: bool) -> Episode:
+def _begin(choice: GameChoice, rng: Random, reveal_history: bool, seed: int = 0) -> Episode:
     """A new game before its first move. Raises ValueError where the choice cannot be played."""
     game = load_for_episode(choice.game_name, choice.game_params, rng)
     num_players = game.num_players()
@@ -189,6 +229,7 @@ def _begin(choice: GameChoice, rng: Random, reveal_history: bool) -> Episode:
         view=view,
         opponents=make_opponents(game, choice.agent_player, names, rng),
         reveal_history=reveal_history,
+        seed=seed,
     )
 
 
