@@ -134,13 +134,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--serve", default="CountingEnvironment")
     parser.add_argument("--step-timeout-s", type=float, default=120.0)
+    parser.add_argument("--grace-s", type=float, default=60.0)
     parser.add_argument("--host")
     parser.add_argument("--port", type=int)
     args = parser.parse_args()
     from tests.core import counting_env
 
     environment = getattr(counting_env, args.serve)
-    serve(create_app(environment, config=ServerConfig(step_timeout_s=args.step_timeout_s)), args.host, args.port)
+    config = ServerConfig(step_timeout_s=args.step_timeout_s, grace_s=args.grace_s)
+    serve(create_app(environment, config=config), args.host, args.port)
 
 
 if __name__ == "__main__":

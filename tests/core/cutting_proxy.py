@@ -1,6 +1,7 @@
 """A TCP proxy that cuts connections when a test says so."""
 
 import contextlib
+import random
 import socket
 import threading
 from urllib.parse import urlsplit
@@ -16,19 +17,22 @@ class CuttingProxy:
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._lock = threading.Lock()
+        self._rng = random.Random(0)
         self.is_closed = False
         self.num_accepted = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def cut(self) -> None:
-        """Break every connection that passes through now."""
+    def cut(self, share: float = 1.0) -> int:
+        """Break that share of the connections that pass through now, drawn at random. Returns how many."""
         with self._lock:
-            pairs, self._pairs = self._pairs, []
+            pairs = [pair for pair in self._pairs if self._rng.random() < share]
+            self._pairs = [pair for pair in self._pairs if pair not in pairs]
         for pair in pairs:
             for end in pair:
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
                 end.close()
+        return len(pairs)
 
     def close(self) -> None:
         """Stop for good."""

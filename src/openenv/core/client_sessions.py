@@ -100,12 +100,28 @@ class BlockingSession(IdleClient):
         self._ids = _request_ids()
         self._unanswered = 0  # published dialect: requests whose answers nobody waits for any more
         self._grace_s = 0.0
-        self._connection = BlockingConnection(address, session_id)
-        self._extended = self._connection.subprotocol == SUBPROTOCOL
-        if self._extended:
-            self._welcome(time.monotonic() + address.connect_timeout_s)
-        else:
+        self._extended = False
+        self._open(time.monotonic() + address.connect_timeout_s)
+        if not self._extended:
             _PING_ANSWERER.add(self)
+
+    def _open(self, deadline: float) -> None:
+        """Connect. A connection that breaks before the server has named the session has lost nothing: try another."""
+        while True:
+            self._connection = BlockingConnection(self._address, self.session_id)
+            self._extended = self._connection.subprotocol == SUBPROTOCOL
+            if not self._extended:
+                return
+            try:
+                self._welcome(deadline)
+            except SessionGone:
+                raise
+            except SessionLost:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_FIRST_PAUSE_S)
+            else:
+                return
 
     def ask(self, request: Request, timeout_s: float) -> dict[str, Any]:
         """Send a request, return its answer's data. Raises AnswerTimeout, SessionLost, or what an error stands for."""
@@ -221,8 +237,18 @@ class AsyncSession:
     async def open(cls, address: Address, session_id: str | None = None) -> "AsyncSession":
         """Open a session, or attach to the one of that id. Raises ServerUnreachable, or SessionGone for the latter."""
         session = cls(address, session_id)
-        await session._connect()
-        return session
+        given_up = time.monotonic() + address.connect_timeout_s
+        while True:
+            try:
+                await session._connect()
+            except SessionGone:
+                raise
+            except SessionLost:  # before the server has named the session nothing is lost: try another connection
+                if time.monotonic() > given_up:
+                    raise
+                await asyncio.sleep(_FIRST_PAUSE_S)
+            else:
+                return session
 
     async def ask(self, request: Request, timeout_s: float) -> dict[str, Any]:
         """Send a request, return its answer's data. Raises AnswerTimeout, SessionLost, or what an error stands for."""
