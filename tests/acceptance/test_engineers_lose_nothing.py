@@ -85,7 +85,7 @@ async def test_every_episode_ends_as_it_would_have_or_says_why_it_does_not(capsy
     first_half = asyncio.gather(*(disturbed(proxy.url, seed) for seed in range(NUM_EPISODES // 2)))
     first = await first_half
     left = await settled(server)
-    left.append(len(os.listdir(f"/proc/{server._process.pid}/fd")) - open_files)
+    left.append(max(0, len(os.listdir(f"/proc/{server._process.pid}/fd")) - open_files))
 
     second_half = asyncio.gather(*(disturbed(proxy.url, seed) for seed in range(NUM_EPISODES // 2, NUM_EPISODES)))
     await asyncio.sleep(3)
@@ -126,10 +126,10 @@ def lost_classes() -> list[type[RequestRefused]]:
 
 async def settled(server: LocalServer) -> list[int]:
     """Sessions and worker processes that are left when every client has gone."""
-    for _ in range(150):
-        sessions = httpx.get(f"{server.base_url}/ready").json()["sessions"]
-        left = [sessions, len(workers_of(server))]
-        if left == [0, 0]:
-            break
-        await asyncio.sleep(0.2)
+    async with httpx.AsyncClient(base_url=server.base_url) as http:
+        for _ in range(150):
+            left = [(await http.get("/ready")).json()["sessions"], len(workers_of(server))]
+            if left == [0, 0]:
+                break
+            await asyncio.sleep(0.2)
     return left
