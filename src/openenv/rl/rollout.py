@@ -43,8 +43,8 @@ class Rollout:
         """The groups with these numbers. A group's number and the run's seed fix its start and its random numbers."""
         size = self._config.group_size
         seeds = [group_seed(self._config.seed, index) for index in indices for _ in range(size)]
-        names = [f"{self._config.seed}/{index}/{member}" for index in indices for member in range(size)]
-        recorder = _Recorder(self._text, self._generator, self._config, self._executor, seeds, names)
+        streams = [stream(self._config.seed, index, member) for index in indices for member in range(size)]
+        recorder = _Recorder(self._text, self._generator, self._config, self._executor, seeds, streams)
         await play(self._pool, [{**self._config.env.reset, "seed": seed} for seed in seeds], recorder)
         for trajectory in recorder.trajectories:
             trajectory.reward = self._reward(trajectory) if trajectory.valid else 0.0
@@ -59,6 +59,11 @@ def group_seed(seed: int, index: int) -> int:
     return (seed * 7_919 + index) % 900_000_000
 
 
+def stream(seed: int, index: int, member: int) -> random.Random:
+    """The random numbers of one episode: its own, whatever else is played. member: its place in the group."""
+    return random.Random((seed << 96) + (index << 32) + member)
+
+
 class _Recorder:
     """Answers with the generator and writes down what was seen, said and won."""
 
@@ -69,10 +74,10 @@ class _Recorder:
         config: Config,
         executor: Executor,
         seeds: Sequence[int],
-        names: Sequence[str],
+        streams: Sequence[random.Random],
     ) -> None:
         self.trajectories = [Trajectory(seed=seed) for seed in seeds]
-        self._streams = [random.Random(name) for name in names]
+        self._streams = streams
         self._text = text
         self._generator = generator
         self._config = config
