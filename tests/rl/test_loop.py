@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from openenv.core.errors import EnvironmentFault
 from openenv.rl.checkpoint import Checkpoints, Progress
 from openenv.rl.config import Config
 from openenv.rl.generator import Generator
-from openenv.rl.loop import TrainingLoop
+from openenv.rl.loop import NothingPlayed, TrainingLoop
 from openenv.rl.metrics import MetricsLog, read_metrics
 from openenv.rl.model import tiny_model
 from openenv.rl.reference import ReferenceModel
@@ -138,26 +139,32 @@ async def test_cancelling_keeps_what_was_made(tmp_path: Path) -> None:
     assert len(rows) in (restored.progress.step, restored.progress.step - 1)
 
 
-async def test_a_failure_in_a_rollout_ends_the_run_with_its_error(tmp_path: Path) -> None:
-    class BrokenPool(EchoPool):
-        async def reset(self, requests: Any) -> Any:
-            raise ConnectionError("the server is gone")
+class UnreachablePool(EchoPool):
+    async def reset(self, requests: Any) -> Any:
+        raise ConnectionError("the server is gone")
 
+
+class FailingPool(EchoPool):
+    async def reset(self, requests: Any) -> Any:
+        return {index: EnvironmentFault("the table broke") for index in requests}
+
+
+@pytest.mark.parametrize(
+    ("pool", "error", "reason"),
+    [(UnreachablePool(), ConnectionError, "the server is gone"), (FailingPool(), NothingPlayed, "the table broke")],
+)
+async def test_rollouts_that_fail_end_the_run_with_their_error(
+    tmp_path: Path, pool: EchoPool, error: type[Exception], reason: str
+) -> None:
     run = SmallRun(echo_config(), tmp_path)
-    rollout = Rollout(
-        BrokenPool(),
-        EchoText(),
-        Generator(run.model, run.chat, max_new_tokens=1),
-        OutcomeReward(),
-        run.config,
-        run.executor,
-    )
-    metrics = MetricsLog(run.metrics_path)
+    generator = Generator(run.model, run.chat, max_new_tokens=2)
+    rollout = Rollout(pool, EchoText(), generator, OutcomeReward(), run.config, run.executor)
+    metrics, store = MetricsLog(run.metrics_path), WeightStore()
     loop = TrainingLoop(
-        [rollout], run.trainer, WeightStore(), run.checkpoints, run.chat, run.config, metrics, run.progress, 4
+        [rollout], run.trainer, store, run.checkpoints, run.chat, run.config, metrics, run.progress, batch_size=4
     )
 
-    with pytest.raises(ConnectionError, match="the server is gone"):
+    with pytest.raises(error, match=reason):
         await asyncio.wait_for(loop.run(2), 20)
 
 

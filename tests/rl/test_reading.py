@@ -2,6 +2,9 @@
 
 from collections import Counter
 
+import pytest
+
+from openenv.core.errors import EnvironmentFault
 from openenv.rl.config import ReadingConfig
 from openenv.rl.model import tiny_model
 from openenv.rl.reading import play_at_random, read, transcript_ids, transcript_words
@@ -50,6 +53,13 @@ async def test_an_episode_that_the_environment_broke_is_not_read() -> None:
     gathered = await play_at_random(pool, EchoText(), config, reset={}, seed=0)
 
     assert gathered.num_episodes == sum(gathered.transcripts.values()) == 2
+
+
+async def test_an_environment_that_always_fails_is_given_up_with_its_error() -> None:
+    pool = EchoPool(turns=1, broken_seeds=frozenset(range(900_000_000, 900_001_000)))
+
+    with pytest.raises(EnvironmentFault, match="the table broke"):
+        await play_at_random(pool, EchoText(), ReadingConfig(max_episodes=1000), reset={}, seed=0)
 
 
 def test_a_transcript_is_what_the_chat_template_says_and_then_the_outcome() -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from openenv.core.errors import OpenEnvError
 from openenv.rl.chat import Chat
 from openenv.rl.checkpoint import Checkpoints, Progress
 from openenv.rl.config import Config
@@ -20,6 +21,11 @@ from openenv.rl.trajectory import Group
 from openenv.rl.weights import WeightStore
 
 log = logging.getLogger(__name__)
+
+
+class NothingPlayed(OpenEnvError):
+    """Every episode failed, as when the server is gone: going on would never fill a batch."""
+
 
 OnStep = Callable[[dict[str, Any]], None]
 
@@ -98,6 +104,8 @@ class TrainingLoop:
         while True:
             reserved = await buffer.reserve(self._config.rollout_threads)
             groups = await rollout.play([next(numbers) for _ in range(reserved)])
+            if not any(group.valid for group in groups):
+                raise NothingPlayed(f"none of {reserved} groups could be played: {groups[0].trajectories[0].reason}")
             await buffer.put([group for group in groups if self._is_useful(group)], reserved=reserved)
 
     def _is_useful(self, group: Group) -> bool:

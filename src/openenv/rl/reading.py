@@ -50,6 +50,7 @@ class RandomPlay:
 
 _FIRST_SEED = 900_000_000  # above the seeds of training, below those of evaluation
 _WARMUP_STEPS = 50
+_MOST_FAILURES = 20  # without one episode that ended well: then it is no accident
 
 
 async def play_at_random(
@@ -64,7 +65,8 @@ async def play_at_random(
     """Play at random through the pool's server.
 
     With history `latest` each decision makes a transcript of its own (the episode's outcome after it), with `full` each
-    episode makes one. Episodes that the environment broke are left out.
+    episode makes one. Episodes that the environment broke are left out; when all of the first 20 are broken, the last
+    one's OpenEnvError is raised.
     """
     reader = _RandomPlayer(text, random.Random(seed), config, on_progress)
     await play(pool, reader.resets(reset), reader)
@@ -84,6 +86,7 @@ class _RandomPlayer:
         self._on_progress = on_progress
         self._exchanges: dict[int, list[Exchange]] = {}
         self._returns: Counter[int] = Counter()
+        self._num_failed = 0
 
     def resets(self, reset: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """Keywords of one episode after the other, until there are enough decisions."""
@@ -118,6 +121,9 @@ class _RandomPlayer:
     def failed(self, episode: int, error: OpenEnvError) -> None:
         log.warning("random play: episode left out: %s", error)
         self._exchanges.pop(episode, None)
+        self._num_failed += 1
+        if self._num_failed >= _MOST_FAILURES and not self.gathered.num_episodes:
+            raise error
 
 
 def transcript_words(transcripts: Counter[Transcript]) -> list[str]:
