@@ -142,3 +142,51 @@ def wait_until_healthy(port):
         else:
             return
     raise AssertionError("the server never answered")
+
+
+TINY_RUN = """
+name: tiny
+env: {name: openspiel, reset: {game_name: catch}}
+model: {hidden_size: 32, num_layers: 1}
+group_size: 4
+rollout_threads: 8
+reading: {max_episodes: 200, max_decisions: 800, steps: 20, batch_size: 64}
+trainer: {training: {steps: 100000, max_minutes: 10}}
+replay_buffer: {batch_decisions: 200}
+evaluation: {num_games: 64, sessions: 32}
+"""
+
+
+def test_train_prints_the_table_and_writes_the_report(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(TINY_RUN)
+    done = run("train", "tiny.yaml", "--steps", "3", "--game", "tic_tac_toe", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    for player in ("random", "model before GRPO", "model after GRPO", "optimum"):
+        assert player in done.stdout
+    assert "<svg" in (tmp_path / "runs/tic_tac_toe/report.html").read_text()
+
+
+def test_an_interrupted_training_keeps_what_was_made(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(TINY_RUN)
+    process = subprocess.Popen(
+        [*OPENENV, "train", "tiny.yaml"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    metrics = tmp_path / "runs/tiny/metrics.jsonl"
+    while not (metrics.exists() and metrics.read_text().count("\n") >= 2):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert (tmp_path / "runs/tiny/report.html").exists()
+
+
+def test_a_wrong_key_of_the_yaml_is_named(tmp_path):
+    (tmp_path / "wrong.yaml").write_text("group_sise: 4\n")
+    done = run("train", "wrong.yaml", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert "group_size" in done.stderr
