@@ -1,5 +1,6 @@
 """The commands as a person runs them: in a process of their own, with real servers."""
 
+import contextlib
 import json
 import os
 import signal
@@ -12,7 +13,11 @@ import urllib.request
 
 import pytest
 
+from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.errors import EnvironmentFault
 from openenv.envs.echo_env import EchoAction, EchoEnv
+from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
+from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 
 OPENENV = [sys.executable, "-m", "openenv"]
 
@@ -22,7 +27,7 @@ def run(*args, cwd=None):
     return subprocess.run([*OPENENV, *args], capture_output=True, text=True, timeout=120, cwd=cwd, env=env, check=False)
 
 
-@pytest.mark.parametrize("verb", ["envs", "serve", "eval", "train"])
+@pytest.mark.parametrize("verb", ["envs", "serve", "eval", "replay", "train"])
 def test_each_help_shows_an_example(verb):
     shown = run(verb, "--help")
     assert shown.returncode == 0
@@ -142,6 +147,35 @@ def wait_until_healthy(port):
         else:
             return
     raise AssertionError("the server never answered")
+
+
+@pytest.fixture
+def recording(serving, tmp_path):
+    """A recorded session of two games of tic-tac-toe, one of them with an illegal move."""
+    url = serving(create_app(OpenSpielEnvironment, config=ServerConfig(record_dir=tmp_path)))
+    with OpenSpielEnv(url) as env:
+        for action_ids in ((4, 0, 4), (2, 6)):
+            env.reset(game_name="tic_tac_toe")
+            for action_id in action_ids:
+                with contextlib.suppress(EnvironmentFault):
+                    env.step(OpenSpielAction(action_id=action_id))
+        return tmp_path / f"{env.session_id}.jsonl"
+
+
+def test_a_recorded_session_is_replayed_bit_for_bit(recording):
+    done = run("replay", str(recording))
+    assert (done.returncode, "7 requests, all as recorded" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+def test_a_replay_that_goes_another_way_says_where(recording):
+    lines = recording.read_text().splitlines()
+    lines[1] = lines[1].replace('"seed":', '"seed":1')
+    recording.write_text("\n".join(lines))
+    done = run("replay", str(recording))
+
+    assert done.returncode == 1
+    assert "observation_sha256 was" in done.stdout
+    assert done.stdout.startswith("line 2, reset")
 
 
 TINY_RUN = """
