@@ -14,7 +14,7 @@ import urllib.request
 import pytest
 
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.errors import EnvironmentFault
+from openenv.core.errors import CapacityReached, EnvironmentFault
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
@@ -109,6 +109,22 @@ def test_serve_serves_until_interrupted(port):
         _, errors = process.communicate(timeout=10)
 
     assert b"Traceback" not in errors
+
+
+def test_serve_takes_the_limits_of_a_server(port, tmp_path):
+    options = ["--max-sessions", "1", "--record-dir", str(tmp_path / "recordings")]
+    process = subprocess.Popen([*OPENENV, "serve", "echo", "--port", str(port), *options])
+    try:
+        wait_until_healthy(port)
+        with EchoEnv(base_url=f"http://127.0.0.1:{port}") as env:
+            env.reset()
+            with pytest.raises(CapacityReached, match="1/1"):
+                EchoEnv(base_url=env.base_url).reset()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(10)
+
+    assert len(list((tmp_path / "recordings").glob("*.jsonl"))) == 1
 
 
 def test_serve_hands_further_options_to_the_environments_server(port):
