@@ -58,7 +58,7 @@ def _json_object(text: str) -> dict[str, Any]:
     return params
 
 
-def settings(environ: Mapping[str, str]) -> dict[str, str]:
+def settings(environ: Mapping[str, str]) -> dict[str, Any]:
     """The arguments of `build_app` that the environment variables ask for."""
     return {
         "game": environ.get("OPENSPIEL_GAME", "catch"),
