@@ -1,5 +1,6 @@
 """The commands as a person runs them: in a process of their own, with real servers."""
 
+import contextlib
 import json
 import os
 import signal
@@ -12,7 +13,11 @@ import urllib.request
 
 import pytest
 
+from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.errors import CapacityReached, EnvironmentFault
 from openenv.envs.echo_env import EchoAction, EchoEnv
+from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
+from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 
 OPENENV = [sys.executable, "-m", "openenv"]
 
@@ -22,7 +27,7 @@ def run(*args, cwd=None):
     return subprocess.run([*OPENENV, *args], capture_output=True, text=True, timeout=120, cwd=cwd, env=env, check=False)
 
 
-@pytest.mark.parametrize("verb", ["envs", "serve", "eval", "train"])
+@pytest.mark.parametrize("verb", ["envs", "serve", "eval", "replay", "train"])
 def test_each_help_shows_an_example(verb):
     shown = run(verb, "--help")
     assert shown.returncode == 0
@@ -106,6 +111,22 @@ def test_serve_serves_until_interrupted(port):
     assert b"Traceback" not in errors
 
 
+def test_serve_takes_the_limits_of_a_server(port, tmp_path):
+    options = ["--max-sessions", "1", "--record-dir", str(tmp_path / "recordings")]
+    process = subprocess.Popen([*OPENENV, "serve", "echo", "--port", str(port), *options])
+    try:
+        wait_until_healthy(port)
+        with EchoEnv(base_url=f"http://127.0.0.1:{port}") as env:
+            env.reset()
+            with pytest.raises(CapacityReached, match="1/1"):
+                EchoEnv(base_url=env.base_url).reset()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(10)
+
+    assert len(list((tmp_path / "recordings").glob("*.jsonl"))) == 1
+
+
 def test_serve_hands_further_options_to_the_environments_server(port):
     process = subprocess.Popen([*OPENENV, "serve", "openspiel", "--game", "kuhn_poker", "--port", str(port)])
     try:
@@ -142,3 +163,80 @@ def wait_until_healthy(port):
         else:
             return
     raise AssertionError("the server never answered")
+
+
+@pytest.fixture
+def recording(serving, tmp_path):
+    """A recorded session of two games of tic-tac-toe, one of them with an illegal move."""
+    url = serving(create_app(OpenSpielEnvironment, config=ServerConfig(record_dir=tmp_path)))
+    with OpenSpielEnv(url) as env:
+        for action_ids in ((4, 0, 4), (2, 6)):
+            env.reset(game_name="tic_tac_toe")
+            for action_id in action_ids:
+                with contextlib.suppress(EnvironmentFault):
+                    env.step(OpenSpielAction(action_id=action_id))
+        return tmp_path / f"{env.session_id}.jsonl"
+
+
+def test_a_recorded_session_is_replayed_bit_for_bit(recording):
+    done = run("replay", str(recording))
+    assert (done.returncode, "7 requests, all as recorded" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+def test_a_replay_that_goes_another_way_says_where(recording):
+    lines = recording.read_text().splitlines()
+    lines[1] = lines[1].replace('"seed":', '"seed":1')
+    recording.write_text("\n".join(lines))
+    done = run("replay", str(recording))
+
+    assert done.returncode == 1
+    assert "observation_sha256 was" in done.stdout
+    assert done.stdout.startswith("line 2, reset")
+
+
+TINY_RUN = """
+name: tiny
+env: {name: openspiel, reset: {game_name: catch}}
+model: {hidden_size: 32, num_layers: 1}
+group_size: 4
+rollout_threads: 8
+reading: {max_episodes: 200, max_decisions: 800, steps: 20, batch_size: 64}
+trainer: {training: {steps: 100000, max_minutes: 10}}
+replay_buffer: {batch_decisions: 200}
+evaluation: {num_games: 64, sessions: 32}
+"""
+
+
+def test_train_prints_the_table_and_writes_the_report(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(TINY_RUN)
+    done = run("train", "tiny.yaml", "--steps", "3", "--game", "tic_tac_toe", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    for player in ("random", "model before GRPO", "model after GRPO", "optimum"):
+        assert player in done.stdout
+    assert "<svg" in (tmp_path / "runs/tic_tac_toe/report.html").read_text()
+
+
+def test_an_interrupted_training_keeps_what_was_made(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(TINY_RUN)
+    process = subprocess.Popen(
+        [*OPENENV, "train", "tiny.yaml"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    metrics = tmp_path / "runs/tiny/metrics.jsonl"
+    while not (metrics.exists() and metrics.read_text().count("\n") >= 2):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors
+    assert (tmp_path / "runs/tiny/report.html").exists()
+
+
+def test_a_wrong_key_of_the_yaml_is_named(tmp_path):
+    (tmp_path / "wrong.yaml").write_text("group_sise: 4\n")
+    done = run("train", "wrong.yaml", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert "group_size" in done.stderr

@@ -110,7 +110,7 @@ SERVED = {
 
 def serve(port: int, name: str) -> None:
     environment, action, observation, state = SERVED[name]
-    app = create_fastapi_app(environment, action, observation, max_concurrent_envs=8, env_name=name, state_cls=state)
+    app = create_fastapi_app(environment, action, observation, max_concurrent_envs=256, env_name=name, state_cls=state)
     uvicorn.run(app, port=port, log_level="error")
 
 

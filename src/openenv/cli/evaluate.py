@@ -51,7 +51,7 @@ def evaluate(
         summaries.append(summary)
         log.info("finished policy=%s episodes=%d", summary.name, summary.num_episodes)
 
-    with _server(entry, url) as base_url, Progress(console=Console(stderr=True), transient=True) as progress:
+    with server_for(entry, url) as base_url, Progress(console=Console(stderr=True), transient=True) as progress:
         playing = run_evaluation(
             base_url, entry.client_class, policies, episodes, seed, num_sessions=sessions, reset_kwargs=wanted,
             text=text, on_progress=_reporter(progress), on_summary=keep,
@@ -123,7 +123,7 @@ def _json_or_word(value: str) -> Any:
 
 
 @contextmanager
-def _server(entry: CatalogEntry, url: str | None) -> Iterator[str]:
+def server_for(entry: CatalogEntry, url: str | None) -> Iterator[str]:
     """The URL of the named server, or of one that is started for as long as it is needed."""
     if url is not None:
         yield url

@@ -99,7 +99,7 @@ class _Comparison:
         """The model after GRPO, the optimum, and the games to read."""
         temperature = self._run.config.evaluation.temperature
         await self._evaluate("model after GRPO", "after", self._model(temperature=temperature, before=False))
-        best = optimum(self._game)
+        best = optimum(self._game, self._run.config.env.reset.get("agent_player", 0))
         self._save([*self._results, *([best] if best else [])])
         await self._save_games()
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from openenv.envs.openspiel_env.baselines import baselines
 from openenv.evaluation.summary import Summary
 
 Role = Literal["baseline", "before", "after", "optimum"]
@@ -66,21 +67,10 @@ def reply_share(result: Result, reply: str, kind: str, totals: range) -> float:
     return sum(replies.get(reply, 0) for replies in counts) / met if met else math.nan
 
 
-OPTIMA: dict[str, tuple[float, float]] = {
-    "blackjack": (0.432798843, -0.042462276),
-    "catch": (1.0, 1.0),
-    "tic_tac_toe": (191 / 192, 191 / 192),
-}
-"""Win rate and mean return of the best play against OpenSpiel's dealer, and from the first seat against a random
-opponent: computed exactly over the game trees."""
-
-
-def optimum(game: str) -> Result | None:
-    """The row of the best possible play, or None where it is not known."""
-    if game not in OPTIMA:
-        return None
-    win_rate, mean_return = OPTIMA[game]
-    return Result(name="optimum", role="optimum", win_rate=win_rate, mean_return=mean_return)
+def optimum(game: str, seat: int) -> Result | None:
+    """The row of the best possible play, computed exactly (`openspiel_env/baselines.yaml`), or None if not known."""
+    best = baselines(game, seat).get("optimum")
+    return Result(name="optimum", role="optimum", win_rate=best.win, mean_return=best.mean) if best else None
 
 
 def save_results(run_dir: Path, results: Sequence[Result]) -> None:

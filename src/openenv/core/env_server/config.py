@@ -1,6 +1,7 @@
 """The limits of one server."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from openenv.core.env_server.types import ServerMode
@@ -36,6 +37,8 @@ class ServerConfig:
     """Bearer token that every request must carry; None: no authentication."""
     allowed_origins: tuple[str, ...] = ()
     """Origins of web pages that may use the server, besides its own; `*` for all."""
+    record_dir: Path | None = None
+    """Folder to which every session is recorded as JSON lines; None: nothing is recorded."""
     mode: ServerMode = ServerMode.SIMULATION
     """Production serves no reset, step and state over plain HTTP."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from openenv.core.env_server.hosts import Host
+from openenv.core.env_server.recording import Recorder
 from openenv.core.env_server.verbs import Answer
 from openenv.core.errors import (
     EpisodeOver,
@@ -37,8 +38,10 @@ class Limits:
 class Session:
     """One environment and its episode. Verbs run one after another, in the order in which they were asked for."""
 
-    def __init__(self, session_id: str, host: Host, limits: Limits, *, may_step_on: bool) -> None:
-        """may_step_on: whether an episode may be stepped after its end."""
+    def __init__(
+        self, session_id: str, host: Host, limits: Limits, *, may_step_on: bool, recorder: Recorder | None = None
+    ) -> None:
+        """may_step_on: whether an episode may be stepped after its end. recorder: is told of every reset and step."""
         self.id = session_id
         self.last_activity = time.monotonic()
         self.attachment: object | None = None
@@ -51,6 +54,7 @@ class Session:
         self._broken: RequestRefused | None = None
         self._turn = asyncio.Lock()
         self._answers = _Answers()
+        self._recorder = recorder
 
     async def open(self) -> None:
         """Make the environment. Raises FactoryFault when that fails."""
@@ -86,21 +90,39 @@ class Session:
 
     async def _run(self, verb: Verb, data: dict[str, Any], options: dict[str, Any]) -> Answer:
         async with self._turn:
-            if self.has_ended:
-                raise SessionFault(f"Session {self.id} has ended: open a new one")
-            if verb == "reset":
-                return await self._reset(data, options)
-            if self._broken is not None:
-                raise type(self._broken)(f"The episode is gone ({self._broken.message})")
-            try:
-                if verb == "state":
-                    return await self._host.state(self._limits.step_timeout_s)
-                return await self._step(data, options)
-            except (TimeLimitExceeded, WorkerCrashed) as error:
-                self._broken = error
-                raise
-            finally:
-                self.last_activity = time.monotonic()
+            if self._recorder is None or verb == "state":
+                return await self._act(verb, data, options)
+            return await self._act_recorded(self._recorder, verb, data, options)
+
+    async def _act_recorded(
+        self, recorder: Recorder, verb: Verb, data: dict[str, Any], options: dict[str, Any]
+    ) -> Answer:
+        data = recorder.seeded(data) if verb == "reset" else data
+        began = time.monotonic()
+        try:
+            answer = await self._act(verb, data, options)
+        except RequestRefused as error:
+            recorder.refused(verb, data, error, time.monotonic() - began)
+            raise
+        recorder.answered(verb, data, answer, time.monotonic() - began)
+        return answer
+
+    async def _act(self, verb: Verb, data: dict[str, Any], options: dict[str, Any]) -> Answer:
+        if self.has_ended:
+            raise SessionFault(f"Session {self.id} has ended: open a new one")
+        if verb == "reset":
+            return await self._reset(data, options)
+        if self._broken is not None:
+            raise type(self._broken)(f"The episode is gone ({self._broken.message})")
+        try:
+            if verb == "state":
+                return await self._host.state(self._limits.step_timeout_s)
+            return await self._step(data, options)
+        except (TimeLimitExceeded, WorkerCrashed) as error:
+            self._broken = error
+            raise
+        finally:
+            self.last_activity = time.monotonic()
 
     async def _reset(self, data: dict[str, Any], options: dict[str, Any]) -> Answer:
         if self._broken is not None:

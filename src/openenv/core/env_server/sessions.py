@@ -10,6 +10,7 @@ from collections import deque
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.hosts import Host, LocalHost
+from openenv.core.env_server.recording import SessionRecorder
 from openenv.core.env_server.session import Limits, Session
 from openenv.core.env_server.verbs import VerbSignatures
 from openenv.core.env_server.worker import Nursery, WorkerHost
@@ -57,11 +58,14 @@ class Sessions:
         if self.is_draining:
             raise CapacityReached("The server is stopping and opens no new sessions", retry_after_s=5)
         await self._take_place()
+        session_id = str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
+        folder = self.config.record_dir
         session = Session(
-            str(uuid.UUID(bytes=secrets.token_bytes(16), version=4)),
+            session_id,
             self._new_host(),
             self._limits,
             may_step_on=self._declaration.environment_cls.ALLOWS_STEP_AFTER_DONE,
+            recorder=SessionRecorder(folder, session_id, self._declaration.name) if folder else None,
         )
         try:
             await session.open()

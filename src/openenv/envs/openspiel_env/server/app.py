@@ -13,12 +13,15 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from openenv.core.env_server.http_server import create_app, serve
+from openenv.core.env_server import ServerConfig, create_app, serve
+from openenv.core.env_server.options import add_server_options, server_config
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 
 
-def build_app(game: str, agent_player: str | int, opponent: str, game_params: str) -> FastAPI:
+def build_app(
+    game: str, agent_player: str | int, opponent: str, game_params: str, config: ServerConfig | None = None
+) -> FastAPI:
     """The app that serves `game`. Raises ValueError at once where it cannot be played so."""
     factory: Callable[[], Any] = partial(
         OpenSpielEnvironment,
@@ -29,7 +32,12 @@ def build_app(game: str, agent_player: str | int, opponent: str, game_params: st
     )
     factory()
     return create_app(
-        factory, OpenSpielAction, OpenSpielObservation, state_cls=OpenSpielState, env_name="openspiel_env"
+        factory,
+        OpenSpielAction,
+        OpenSpielObservation,
+        env_name="openspiel_env",
+        state_cls=OpenSpielState,
+        config=config,
     )
 
 
@@ -50,7 +58,7 @@ def _json_object(text: str) -> dict[str, Any]:
     return params
 
 
-def settings(environ: Mapping[str, str]) -> dict[str, str]:
+def settings(environ: Mapping[str, str]) -> dict[str, Any]:
     """The arguments of `build_app` that the environment variables ask for."""
     return {
         "game": environ.get("OPENSPIEL_GAME", "catch"),
@@ -81,11 +89,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="random, first, last or mcts, or one each (default %(default)s).",
     )
     parser.add_argument("--game-params", default=default["game_params"], help="A JSON object (default %(default)s).")
-    parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default %(default)s).")
-    parser.add_argument("--port", type=int, default=8000, help="Port to listen on (default %(default)s).")
+    add_server_options(parser)
     args = parser.parse_args(argv)
     try:
-        served = build_app(args.game, args.agent_player, args.opponent, args.game_params)
+        served = build_app(args.game, args.agent_player, args.opponent, args.game_params, server_config(args))
     except ValueError as error:
         parser.error(str(error))
     serve(served, host=args.host, port=args.port)

@@ -1,0 +1,40 @@
+"""Command-line options that every environment's server takes: where it listens, and its limits."""
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from openenv.core.env_server.config import ServerConfig
+
+_LIMITS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "max_sessions": (int, "Sessions at one time"),
+    "max_waiting": (int, "Callers that may wait for a session when the server is full"),
+    "max_wait_s": (float, "Seconds a caller waits for a session"),
+    "idle_timeout_s": (float, "Seconds without a request after which a session ends"),
+    "grace_s": (float, "Seconds a session waits for its client to come back after the connection broke"),
+    "step_timeout_s": (float, "Seconds a step may take"),
+    "reset_timeout_s": (float, "Seconds a reset may take"),
+    "max_message_bytes": (int, "Largest message taken from a client, in bytes"),
+    "execution": (str, "Where environments run: inline, thread or process"),
+    "record_dir": (Path, "Folder to record every session to"),
+}
+
+
+def add_server_options(parser: argparse.ArgumentParser) -> None:
+    """Add --host, --port and one option for each limit of ServerConfig."""
+    parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default %(default)s: this machine).")
+    parser.add_argument("--port", type=int, default=8000, help="Port to listen on (default %(default)s).")
+    limits = parser.add_argument_group("limits", "A token, if clients must have one, is read from OPENENV_TOKEN.")
+    for name, (kind, sentence) in _LIMITS.items():
+        default = getattr(ServerConfig, name)
+        told = "the environment's choice" if name == "execution" else "off" if default is None else default
+        option = f"--{name.replace('_', '-')}"
+        limits.add_argument(option, type=kind, default=default, help=f"{sentence} (default {told}).")
+
+
+def server_config(args: argparse.Namespace) -> ServerConfig:
+    """The limits that were asked for. Raises ValueError for a value that makes no sense."""
+    limits = {name: getattr(args, name) for name in _LIMITS}
+    return ServerConfig(**limits, token=os.environ.get("OPENENV_TOKEN") or None)
