@@ -39,7 +39,7 @@ def test_the_report_shows_table_curves_situations_and_games(tmp_path: Path) -> N
         num_games=20_000,
         decisions=ROW["decisions"],  # type: ignore[arg-type]
     )
-    best = optimum("blackjack")
+    best = optimum("blackjack", 0)
     assert best is not None
     save_results(tmp_path, [after, best])
     turns = [["cards 10 6 dealer 9", "hit<b>"]]
