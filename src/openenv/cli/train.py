@@ -62,14 +62,24 @@ def _progress() -> Progress:
 
 
 class _Reporter:
-    """Shows each phase of a run as a bar, with the newest figures beside it."""
+    """Shows each phase of a run as a bar with the newest figures; away from a terminal, as a line for each tenth."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._tasks: dict[str, TaskID] = {}
+        self._tenths: dict[str, int] = {}
 
     def __call__(self, phase: str, done: int, total: int, known: dict[str, Any]) -> None:
+        figures = " ".join(f"{key} {known[key]:.3f}" for key in ("win_rate", "return", "kl") if key in known)
+        if not self._progress.console.is_terminal:
+            self._say(phase, done, total, figures)
+            return
         if phase not in self._tasks:
             self._tasks[phase] = self._progress.add_task(phase, total=total, known="")
-        figures = " ".join(f"{key} {known[key]:.3f}" for key in ("win_rate", "return", "kl") if key in known)
         self._progress.update(self._tasks[phase], completed=done, total=total, known=figures)
+
+    def _say(self, phase: str, done: int, total: int, figures: str) -> None:
+        tenth = 10 * done // max(1, total)
+        if self._tenths.get(phase) != tenth:
+            self._tenths[phase] = tenth
+            typer.echo(f"{phase}: {done} of {total} {figures}".rstrip(), err=True)

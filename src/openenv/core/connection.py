@@ -10,6 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import cast
 
 from websockets.uri import WebSocketURI
 
@@ -256,8 +257,7 @@ class AsyncConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop: the socket is open, the handshake begins."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's
         self._flush()
 
     def data_received(self, data: bytes) -> None:

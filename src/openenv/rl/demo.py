@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import uvloop
+
 from openenv.evaluation import play_episodes, summarize
 from openenv.policies import BlackjackChartPolicy, CatchPolicy, LanguageModelPolicy, RandomPolicy
 from openenv.rl.config import Config
@@ -155,4 +157,5 @@ def _readable(trajectory: "Trajectory") -> dict[str, Any]:
 def run_demo_blocking(config: Config, *, resume: bool = False, on_progress: OnProgress | None = None) -> DemoResult:
     """`run_demo` for a program without an event loop. Ctrl-C ends it cleanly: the report is written, then
     KeyboardInterrupt is raised."""
-    return asyncio.run(run_demo(config, resume=resume, on_progress=on_progress))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(run_demo(config, resume=resume, on_progress=on_progress))

@@ -4,7 +4,9 @@ import asyncio
 import copy
 import dataclasses
 import logging
+import os
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -144,6 +146,11 @@ def _batch_size(config: Config, random_play: RandomPlay) -> int:
     return buffer.batch_size or max(1, round(buffer.batch_decisions / decisions_per_group))
 
 
+def _use_all_cores() -> None:
+    """Nothing else runs while the model reads; in training rollouts and trainer share the cores."""
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+
+
 async def _taught_model(
     config: Config, random_play: RandomPlay, on_progress: "OnProgress"
 ) -> tuple[PreTrainedModel, Chat]:
@@ -152,15 +159,18 @@ async def _taught_model(
     chat = Chat(word_tokenizer(transcript_words(transcripts)))
     length = config.max_req_tokens + config.max_res_tokens
     model = tiny_model(config.model, chat.tokenizer, max_length=length, seed=config.seed)
-    losses = await asyncio.to_thread(
-        read,
-        model,
-        chat,
-        transcripts,
-        config.reading,
-        precision=config.model.precision,
-        seed=config.seed,
-        on_progress=lambda done, total: on_progress("read", done, total, {}),
-    )
+    with ThreadPoolExecutor(1, "reader", initializer=_use_all_cores) as reader:
+        reading = partial(
+            read,
+            model,
+            chat,
+            transcripts,
+            config.reading,
+            precision=config.model.precision,
+            seed=config.seed,
+            on_progress=lambda done, total: on_progress("read", done, total, {}),
+        )
+        losses = await asyncio.get_running_loop().run_in_executor(reader, reading)
+    torch.set_num_threads(config.threads)
     log.info("read transcripts: distinct=%d loss=%.4f", len(transcripts), losses[-1] if losses else float("nan"))
     return model, chat

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from openenv.core.errors import OpenEnvError
 from openenv.rl.chat import Chat
 from openenv.rl.checkpoint import Checkpoints, Progress
@@ -71,7 +73,7 @@ class TrainingLoop:
     ) -> None:
         self.progress = progress
         self._batch_size = batch_size
-        self._thread = ThreadPoolExecutor(1, "trainer")
+        self._thread = ThreadPoolExecutor(1, "trainer", torch.set_num_threads, (config.threads,))
         self._rollouts = rollouts
         self._trainer = trainer
         self._store = store

@@ -48,7 +48,13 @@ class LocalServer:
         port = _free_port()
         self.base_url = f"http://127.0.0.1:{port}"
         command = [*self._command, "--host", "127.0.0.1", "--port", str(port)]
-        self._process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT, env=self._env_vars)
+        self._process = subprocess.Popen(
+            command,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            env=self._env_vars,
+            start_new_session=True,  # a terminal's Ctrl-C is for the program, which stops the server when it is done
+        )
         log.info("started %s: pid=%d url=%s", self._command[2], self._process.pid, self.base_url)
         try:
             self._wait_until_healthy()
