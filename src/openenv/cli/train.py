@@ -1,7 +1,8 @@
 """`openenv train`: GRPO on an environment, from one YAML."""
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from rich.table import Table
 
 from openenv.rl.config import load_config
 from openenv.rl.demo import run_demo_blocking, with_game
-from openenv.rl.results import Interval, Result
+from openenv.rl.results import Interval, Result, reply_share
 
 EXAMPLE = "Example: `openenv train examples/grpo_blackjack/blackjack.yaml --game catch`"
 
@@ -33,23 +34,37 @@ def train(
     with _progress() as progress:
         result = run_demo_blocking(wanted, resume=resume, on_progress=_Reporter(progress))
     Console().print(results_table(result.results))
+    for line in decisions_by_total(result.results):
+        typer.echo(line)
     typer.echo(f"report: {result.report}")
 
 
 def results_table(results: Sequence[Result]) -> Table:
     """Who played how well, in the order of the run, with 95 % intervals; exact numbers have none."""
-    table = Table("player", title="Win rate and mean return of the game, with 95 % intervals")
-    for heading in ("win rate", "mean return", "games", "unparseable", "invalid"):
-        table.add_column(heading, justify="right")
+    table = Table(title="Win rate and mean return of the game, with 95 % intervals")
+    table.add_column("player", no_wrap=True)
+    for heading in ("win rate", "mean return", "games"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    broken = any(row.num_unparseable or row.num_invalid for row in results)
+    if broken:
+        table.add_column("no legal action / invalid", justify="right")
     for row in results:
-        counts = [str(row.num_games), str(row.num_unparseable), str(row.num_invalid)]
-        table.add_row(
+        cells = [
             row.name,
-            f"{row.win_rate:.2%}{_between(row.win_interval, '.2%')}",
-            f"{row.mean_return:+.4f}{_between(row.return_interval, '+.4f')}",
-            *(counts if row.num_games else ["exact", "", ""]),
-        )
+            f"{row.win_rate:.2%}{_between(row.win_interval, '.1%')}",
+            f"{row.mean_return:+.4f}{_between(row.return_interval, '+.3f')}",
+            f"{row.num_games}" if row.num_games else "exact",
+        ]
+        table.add_row(*cells, *([f"{row.num_unparseable} / {row.num_invalid}"] if broken else []))
     return table
+
+
+def decisions_by_total(results: Sequence[Result]) -> Iterator[str]:
+    """In blackjack, whether the cards are looked at: how often each model hits low and high hands. Else nothing."""
+    for row in results:
+        low, high = (reply_share(row, "hit", "hard", totals) for totals in (range(4, 12), range(17, 22)))
+        if row.role in ("before", "after") and not math.isnan(low):
+            yield f"{row.name}: P(hit) is {low:.3f} for hard totals up to 11 and {high:.3f} from hard 17"
 
 
 def _between(interval: Interval | None, form: str) -> str:
