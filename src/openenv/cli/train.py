@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -34,41 +35,42 @@ def train(
     with _progress() as progress:
         result = run_demo_blocking(wanted, resume=resume, on_progress=_Reporter(progress))
     Console().print(results_table(result.results))
-    for line in decisions_by_total(result.results):
+    for line in remarks(result.results):
         typer.echo(line)
     typer.echo(f"report: {result.report}")
 
 
 def results_table(results: Sequence[Result]) -> Table:
     """Who played how well, in the order of the run, with 95 % intervals; exact numbers have none."""
-    table = Table(title="Win rate and mean return of the game, with 95 % intervals")
+    table = Table(title="Win rate and mean return of the game, with 95 % intervals", box=box.SIMPLE)
     table.add_column("player", no_wrap=True)
     for heading in ("win rate", "mean return", "games"):
         table.add_column(heading, justify="right", no_wrap=True)
-    broken = any(row.num_unparseable or row.num_invalid for row in results)
-    if broken:
-        table.add_column("no legal action / invalid", justify="right")
     for row in results:
-        cells = [
+        table.add_row(
             row.name,
             f"{row.win_rate:.2%}{_between(row.win_interval, '.1%')}",
             f"{row.mean_return:+.4f}{_between(row.return_interval, '+.3f')}",
             f"{row.num_games}" if row.num_games else "exact",
-        ]
-        table.add_row(*cells, *([f"{row.num_unparseable} / {row.num_invalid}"] if broken else []))
+        )
     return table
 
 
-def decisions_by_total(results: Sequence[Result]) -> Iterator[str]:
-    """In blackjack, whether the cards are looked at: how often each model hits low and high hands. Else nothing."""
+def remarks(results: Sequence[Result]) -> Iterator[str]:
+    """What the table does not say: replies that were no legal action, games that the environment broke, and in
+    blackjack whether the cards are looked at."""
     for row in results:
+        if row.num_unparseable:
+            yield f"{row.name}: {row.num_unparseable} games ended by a reply that names no legal action (not won)"
+        if row.num_invalid:
+            yield f"{row.name}: {row.num_invalid} further games were broken by the environment (not counted)"
         low, high = (reply_share(row, "hit", "hard", totals) for totals in (range(4, 12), range(17, 22)))
         if row.role in ("before", "after") and not math.isnan(low):
             yield f"{row.name}: P(hit) is {low:.3f} for hard totals up to 11 and {high:.3f} from hard 17"
 
 
 def _between(interval: Interval | None, form: str) -> str:
-    return f" ({interval[0]:{form}} to {interval[1]:{form}})" if interval else ""
+    return f" [{interval[0]:{form}}, {interval[1]:{form}}]" if interval else ""
 
 
 def _progress() -> Progress:
