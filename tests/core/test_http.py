@@ -159,3 +159,17 @@ def test_the_published_words_for_limits_work():
     assert app.state.sessions.max_sessions == 3
     with pytest.raises(ValueError, match="say the same thing"):
         create_fastapi_app(CountingEnvironment, max_concurrent_envs=2, concurrency_config=ConcurrencyConfig())
+
+
+def test_metrics_count_answers_errors_sessions_and_times(url):
+    with httpx.Client(base_url=url) as curl:
+        curl.post("/reset")
+        for mischief in ("", "", "raise"):
+            curl.post("/step", json={"action": {"amount": 1, "mischief": mischief}})
+        told = dict(line.rsplit(" ", 1) for line in curl.get("/metrics").text.splitlines() if line[0] != "#")
+
+    assert told["openenv_sessions"] == "1.0"
+    assert told['openenv_verbs_total{verb="step"}'] == "2.0"
+    assert told['openenv_errors_total{code="EXECUTION_ERROR"}'] == "1.0"
+    assert told['openenv_latency_seconds_bucket{le="+Inf",phase="environment"}'] == "3.0"
+    assert float(told['openenv_latency_seconds_sum{phase="encode"}']) > 0

@@ -23,6 +23,8 @@ from openenv.core.errors import RequestRefused
 log = logging.getLogger(__name__)
 
 _LENGTH = struct.Struct(">I")
+ANSWER_HEAD = struct.Struct(">cddI")
+"""Kind of an answer, seconds in the environment and in encoding, length of the body."""
 _PR_SET_PDEATHSIG = 1
 _REAP_EVERY_S = 1.0
 _FATES_KEPT = 256
@@ -110,9 +112,9 @@ def _worker_main(declaration: Declaration, signatures: VerbSignatures, connectio
     with connection, connection.makefile("rb") as requests:
         while head := requests.read(_LENGTH.size):
             request = orjson.loads(requests.read(_LENGTH.unpack(head)[0]))
-            kind, body = worker.answer(request)
+            head, body = worker.answer(request)
             sys.stdout.flush()
-            connection.sendall(kind + _LENGTH.pack(len(body)) + body)
+            connection.sendall(head + body)
 
 
 class _Worker:
@@ -125,12 +127,17 @@ class _Worker:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def answer(self, request: dict[str, Any]) -> tuple[bytes, bytes]:
-        """The kind of the answer (a: the episode goes on, d: it is done, t: it is cut short, e: error) and its body."""
+        """The answer's head (its kind, its times, its length) and its body.
+
+        Kinds: a: the episode goes on, d: it is done, t: it is cut short, e: error.
+        """
         try:
             answer = self._call(request)
         except RequestRefused as error:
-            return b"e", orjson.dumps(error_data(error), default=repr)
-        return (b"t" if answer.truncated else b"d" if answer.done else b"a"), answer.data
+            body = orjson.dumps(error_data(error), default=repr)
+            return ANSWER_HEAD.pack(b"e", 0.0, 0.0, len(body)), body
+        kind = b"t" if answer.truncated else b"d" if answer.done else b"a"
+        return ANSWER_HEAD.pack(kind, answer.environment_s, answer.encode_s, len(answer.data)), answer.data
 
     def _call(self, request: dict[str, Any]) -> Answer:
         verb = request["verb"]

@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import orjson
 from fastapi import FastAPI, Header, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import WebSocketRoute
 
@@ -176,6 +178,11 @@ def _add_descriptions(app: FastAPI, declaration: Declaration, sessions: Sessions
         """Whether the server opens new sessions; 503 while it is stopping."""
         body = {"ready": not sessions.is_draining, "sessions": len(sessions), "max_sessions": sessions.max_sessions}
         return _json(orjson.dumps(body), status_code=503 if sessions.is_draining else 200)
+
+    @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        """Sessions, queue, answers, errors and latencies in Prometheus' text format."""
+        return Response(sessions.telemetry.text(), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/schema", response_model=SchemaResponse, tags=["server"])
     async def schema() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from openenv.core.env_server.hosts import Host
 from openenv.core.env_server.recording import Recorder
+from openenv.core.env_server.telemetry import Telemetry
 from openenv.core.env_server.verbs import Answer
 from openenv.core.errors import (
     EpisodeOver,
@@ -39,7 +40,14 @@ class Session:
     """One environment and its episode. Verbs run one after another, in the order in which they were asked for."""
 
     def __init__(
-        self, session_id: str, host: Host, limits: Limits, *, may_step_on: bool, recorder: Recorder | None = None
+        self,
+        session_id: str,
+        host: Host,
+        limits: Limits,
+        telemetry: Telemetry,
+        *,
+        may_step_on: bool,
+        recorder: Recorder | None = None,
     ) -> None:
         """may_step_on: whether an episode may be stepped after its end. recorder: is told of every reset and step."""
         self.id = session_id
@@ -49,6 +57,7 @@ class Session:
         self.has_ended = False
         self._host = host
         self._limits = limits
+        self._telemetry = telemetry
         self._may_step_on = may_step_on
         self._episode_is_over = False
         self._broken: RequestRefused | None = None
@@ -89,10 +98,19 @@ class Session:
             raise
 
     async def _run(self, verb: Verb, data: dict[str, Any], options: dict[str, Any]) -> Answer:
+        asked = time.perf_counter()
         async with self._turn:
-            if self._recorder is None or verb == "state":
-                return await self._act(verb, data, options)
-            return await self._act_recorded(self._recorder, verb, data, options)
+            began = time.perf_counter()
+            try:
+                if self._recorder is None or verb == "state":
+                    answer = await self._act(verb, data, options)
+                else:
+                    answer = await self._act_recorded(self._recorder, verb, data, options)
+            except RequestRefused as error:
+                self._telemetry.failed(error.code)
+                raise
+            self._telemetry.answered(verb, began - asked, answer.environment_s, answer.encode_s)
+            return answer
 
     async def _act_recorded(
         self, recorder: Recorder, verb: Verb, data: dict[str, Any], options: dict[str, Any]

@@ -12,6 +12,7 @@ from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.hosts import Host, LocalHost
 from openenv.core.env_server.recording import SessionRecorder
 from openenv.core.env_server.session import Limits, Session
+from openenv.core.env_server.telemetry import Telemetry
 from openenv.core.env_server.verbs import VerbSignatures
 from openenv.core.env_server.worker import Nursery, WorkerHost
 from openenv.core.errors import CapacityReached, RequestRefused, SessionFault
@@ -30,6 +31,7 @@ class Sessions:
         self._signatures = VerbSignatures(declaration.environment_cls)
         self._limits = Limits(step_timeout_s=config.step_timeout_s, reset_timeout_s=config.reset_timeout_s)
         self._sessions: dict[str, Session] = {}
+        self.telemetry = Telemetry(lambda: len(self), lambda: self.num_waiting)
         self._detached_at: dict[str, float] = {}
         self._queue: deque[asyncio.Future[None]] = deque()
         self._reserved = 0  # places of sessions that are being opened
@@ -64,6 +66,7 @@ class Sessions:
             session_id,
             self._new_host(),
             self._limits,
+            self.telemetry,
             may_step_on=self._declaration.environment_cls.ALLOWS_STEP_AFTER_DONE,
             recorder=SessionRecorder(folder, session_id, self._declaration.name) if folder else None,
         )
@@ -105,6 +108,7 @@ class Sessions:
                 turn.set_result(None)
 
     def _full(self) -> CapacityReached:
+        self.telemetry.failed(CapacityReached.code)
         return CapacityReached(
             f"Server at capacity: {len(self)}/{self.max_sessions} sessions active. Cannot accept new connections.",
             active_sessions=len(self),

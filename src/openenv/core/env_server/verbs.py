@@ -5,6 +5,7 @@ The same code runs in the event loop, in a session's thread, and in a worker pro
 
 import inspect
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,11 +24,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, frozen=True)
 class Answer:
-    """What a verb returned: its JSON object, whether the episode is over, and whether it was cut short."""
+    """What a verb returned: its JSON object, whether the episode is over or was cut short, and what it took."""
 
     data: bytes
     done: bool = False
     truncated: bool = False
+    environment_s: float = 0.0
+    encode_s: float = 0.0
 
 
 class VerbSignatures:
@@ -74,12 +77,14 @@ class Verbs:
     async def reset_async(self, data: dict[str, Any]) -> Answer:
         """`reset` of an environment that wrote it asynchronously."""
         keywords = self._reset_keywords(data)
-        return self._answer("reset", await _awaited("reset", self.env.reset_async(**keywords)))
+        began = time.perf_counter()
+        return self._answer("reset", await _awaited("reset", self.env.reset_async(**keywords)), began)
 
     async def step_async(self, data: dict[str, Any], options: dict[str, Any]) -> Answer:
         """`step` of an environment that wrote it asynchronously."""
         action, keywords = self._action(data), self._step_keywords(options)
-        return self._answer("step", await _awaited("step", self.env.step_async(action, **keywords)))
+        began = time.perf_counter()
+        return self._answer("step", await _awaited("step", self.env.step_async(action, **keywords)), began)
 
     def state(self) -> Answer:
         """The environment's state."""
@@ -139,13 +144,16 @@ class Verbs:
             raise invalid_message(error) from None
 
     def _observed(self, verb: str, call: Callable[[], Any]) -> Answer:
+        began = time.perf_counter()
         try:
             observation = call()
         except (Exception, SystemExit) as error:  # border: an author's code may raise anything
             raise environment_fault(verb, error) from error
-        return self._answer(verb, observation)
+        return self._answer(verb, observation, began)
 
-    def _answer(self, verb: str, observation: Any) -> Answer:
+    def _answer(self, verb: str, observation: Any, began: float) -> Answer:
+        """began: when the author's code was called, in seconds of the performance counter."""
+        returned = time.perf_counter()
         if not isinstance(observation, Observation):
             kind = type(observation).__name__
             raise EnvironmentFault(
@@ -153,7 +161,8 @@ class Verbs:
             )
         try:
             truncated = observation.done and bool(getattr(observation, "truncated", False))
-            return Answer(observation_data(observation), observation.done, truncated)
+            data = observation_data(observation)
+            return Answer(data, observation.done, truncated, returned - began, time.perf_counter() - returned)
         except (PydanticSerializationError, TypeError) as error:
             log.warning("the observation of %s cannot be serialised: %s", self._declaration.name, error)
             raise EnvironmentFault(str(error)) from error

@@ -21,7 +21,7 @@ import orjson
 
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.hosts import Host
-from openenv.core.env_server.nursery import nursery_main
+from openenv.core.env_server.nursery import ANSWER_HEAD, nursery_main
 from openenv.core.env_server.verbs import Answer
 from openenv.core.errors import FactoryFault, TimeLimitExceeded, WorkerCrashed, error_from_wire
 
@@ -145,11 +145,11 @@ class WorkerHost(Host):
             raise WorkerCrashed("the environment's process has ended: reset the session")
         try:
             async with asyncio.timeout(timeout_s):
-                body = orjson.dumps(request)
-                self._writer.write(LENGTH.pack(len(body)) + body)
-                kind = await self._reader.readexactly(1)
-                (length,) = LENGTH.unpack(await self._reader.readexactly(LENGTH.size))
-                answer = await self._reader.readexactly(length)
+                message = orjson.dumps(request)
+                self._writer.write(LENGTH.pack(len(message)) + message)
+                head = await self._reader.readexactly(ANSWER_HEAD.size)
+                kind, environment_s, encode_s, length = ANSWER_HEAD.unpack(head)
+                body = await self._reader.readexactly(length)
         except TimeoutError:
             await self._end()
             raise TimeLimitExceeded(
@@ -162,8 +162,8 @@ class WorkerHost(Host):
                 f"the environment's process ended during {request['verb']} ({fate}): reset the session"
             ) from None
         if kind == b"e":
-            raise error_from_wire(json.loads(answer))
-        return Answer(answer, done=kind != b"a", truncated=kind == b"t")
+            raise error_from_wire(json.loads(body))
+        return Answer(body, kind != b"a", kind == b"t", environment_s, encode_s)
 
     async def _end(self) -> None:
         """Kill the process and forget it."""

@@ -1,0 +1,115 @@
+"""What a server counts and measures, as `/metrics` tells it to Prometheus.
+
+Counting happens on the hot path, so it is a few additions; the text is put together when somebody asks.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from prometheus_client import generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+BUCKETS_S = (
+    0.0001,
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    60.0,
+)
+"""Upper ends of the latency buckets, in seconds."""
+
+PHASES = ("wait", "environment", "encode")
+"""A verb's time: until its turn comes, in the environment's code, and from the observation to bytes."""
+
+
+class _Histogram:
+    """Counts by bucket, and the sum."""
+
+    __slots__ = ("counts", "sum_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BUCKETS_S) + 1)
+        self.sum_s = 0.0
+
+    def add(self, value_s: float) -> None:
+        self.counts[bisect_left(BUCKETS_S, value_s)] += 1
+        self.sum_s += value_s
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """(upper end, how many are at or below it), the last for infinity."""
+        total, rows = 0, []
+        for end, count in zip((*map(str, BUCKETS_S), "+Inf"), self.counts, strict=True):
+            total += count
+            rows.append((end, float(total)))
+        return rows
+
+
+class Telemetry:
+    """The counts of one server."""
+
+    def __init__(self, num_sessions: Callable[[], int], num_waiting: Callable[[], int]) -> None:
+        """The two functions are asked when the metrics are."""
+        self._num_sessions = num_sessions
+        self._num_waiting = num_waiting
+        self._verbs: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._phases = {phase: _Histogram() for phase in PHASES}
+        self._registry = CollectorRegistry()
+        self._registry.register(_Exposition(self))
+
+    def answered(self, verb: str, wait_s: float, environment_s: float, encode_s: float) -> None:
+        """Count an answer and its times, in seconds."""
+        self._verbs[verb] += 1
+        phases = self._phases
+        phases["wait"].add(wait_s)
+        phases["environment"].add(environment_s)
+        phases["encode"].add(encode_s)
+
+    def failed(self, code: str) -> None:
+        """Count an error by its code."""
+        self._errors[code] += 1
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def metrics(self) -> Iterator[Metric]:
+        """All of it as metric families."""
+        yield GaugeMetricFamily("openenv_sessions", "Sessions that are open", value=self._num_sessions())
+        yield GaugeMetricFamily("openenv_sessions_waiting", "Callers that wait for one", value=self._num_waiting())
+        verbs = CounterMetricFamily("openenv_verbs", "Requests that were answered", labels=["verb"])
+        for verb, count in self._verbs.items():
+            verbs.add_metric([verb], count)
+        yield verbs
+        errors = CounterMetricFamily("openenv_errors", "Requests that were refused or failed", labels=["code"])
+        for code, count in self._errors.items():
+            errors.add_metric([code], count)
+        yield errors
+        latency = HistogramMetricFamily("openenv_latency_seconds", "Where a verb's time goes", labels=["phase"])
+        for phase, histogram in self._phases.items():
+            latency.add_metric([phase], histogram.cumulative(), histogram.sum_s)
+        yield latency
+
+
+class _Exposition(Collector):
+    """Hands the counts to the Prometheus library when they are asked for."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+
+    def collect(self) -> Iterator[Metric]:
+        return self._telemetry.metrics()
