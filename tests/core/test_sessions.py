@@ -6,6 +6,7 @@ import time
 import pytest
 
 from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.verbs import without_paths
 from openenv.core.errors import (
     AnswerTimeout,
     CapacityReached,
@@ -112,6 +113,18 @@ def test_a_broken_answer_is_an_error_and_the_session_lives(url, mischief, words)
         with pytest.raises(EnvironmentFault, match=words):
             env.step(CountAction(amount=1, mischief=mischief))
         assert env.state().episode_id is None
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ("boom /etc/secret path", "boom <path> path"),
+        ("cannot open '/srv/data/board.bin'", "cannot open '<path>'"),
+        ("1/2 of and/or at http://host/a/b", "1/2 of and/or at http://host/a/b"),
+    ],
+)
+def test_paths_of_the_server_stay_on_the_server(said, heard):
+    assert without_paths(said) == heard
 
 
 def test_numpy_travels_as_lists_and_numbers(url):

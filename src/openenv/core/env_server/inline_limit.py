@@ -28,7 +28,7 @@ class _Running:
 def start_watching() -> bool:
     """Start the timer, in the main thread. Returns whether inline code has a limit from now on."""
     if threading.current_thread() is not threading.main_thread():
-        log.warning("the server does not run in the main thread: inline environments have no time limit")
+        log.info("the server does not run in the main thread: inline environments have no time limit")
         return False
     signal.signal(signal.SIGALRM, _look)
     signal.siginterrupt(signal.SIGALRM, False)  # other threads' system calls go on as if nothing had come

@@ -81,7 +81,7 @@ def _lifespan(sessions: Sessions) -> Any:
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         reaper = asyncio.create_task(sessions.end_forgotten(), name="end forgotten sessions")
-        is_watching = sessions.execution == "inline" and start_watching()
+        is_watching = sessions.execution != "process" and start_watching()
         try:
             yield
         finally:
@@ -193,15 +193,24 @@ def _add_descriptions(app: FastAPI, declaration: Declaration, sessions: Sessions
             "state": declaration.state_cls.model_json_schema(),
         }
 
+    described: list[EnvironmentMetadata] = []
+
     @app.get("/metadata", response_model=EnvironmentMetadata, tags=["server"])
     async def metadata() -> EnvironmentMetadata:
         """What the environment says about itself."""
-        env = declaration.make()
-        try:
-            return env.get_metadata()
-        finally:
-            if not declaration.is_one_instance:
-                env.close()
+        if not described:
+            described.append(await asyncio.to_thread(_describe, declaration))
+        return described[0]
+
+
+def _describe(declaration: Declaration) -> EnvironmentMetadata:
+    """Ask an environment that is made for the question, and closed after it."""
+    env = declaration.make()
+    try:
+        return env.get_metadata()
+    finally:
+        if not declaration.is_one_instance:
+            env.close()
 
 
 def _observation(session: Session, answer: Answer) -> Response:

@@ -5,6 +5,7 @@ The same code runs in the event loop, in a session's thread, and in a worker pro
 
 import inspect
 import logging
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from openenv.core.env_server.wire import invalid_message, observation_data, refu
 from openenv.core.errors import EnvironmentFault, FactoryFault, NotSupported, RequestRefused, TimeLimitExceeded
 
 log = logging.getLogger(__name__)
+
+_PATH = re.compile(r"(?<![\w:/.<])/[\w.-]+(?:/[\w.-]*)+")
+"""An absolute path of two parts or more; not a fraction, an alternative or a URL."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,7 +66,7 @@ class Verbs:
             self.env = declaration.make()
         except Exception as error:  # border: an author's constructor may raise anything
             log.exception("%s could not be made", declaration.name)
-            raise FactoryFault(f"{declaration.name} could not be made: {error}") from error
+            raise FactoryFault(f"{declaration.name} could not be made: {without_paths(str(error))}") from error
 
     def reset(self, data: dict[str, Any]) -> Answer:
         """Start an episode. `data` holds seed, episode_id and the environment's own keywords."""
@@ -182,4 +186,9 @@ def environment_fault(verb: str, error: Exception | SystemExit) -> RequestRefuse
     log.info("%s raised", verb, exc_info=error)
     if isinstance(error, SystemExit):
         return EnvironmentFault(f"{verb}() called sys.exit({error.code!r})")
-    return EnvironmentFault(str(error) or type(error).__name__)
+    return EnvironmentFault(without_paths(str(error)) or type(error).__name__)
+
+
+def without_paths(text: str) -> str:
+    """`text` with the server's file paths left out: they are in the log, and no business of a remote caller."""
+    return _PATH.sub("<path>", text)

@@ -59,6 +59,8 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
     opponents, tree search) comes from one generator, so equal seeds give equal episodes under equal actions.
     """
 
+    execution = "inline"  # an instance that plays against tree search says "thread"
+
     def __init__(
         self,
         game_name: str = "catch",
