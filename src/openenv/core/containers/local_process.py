@@ -63,6 +63,13 @@ class LocalServer:
             raise
         return self
 
+    @property
+    def pid(self) -> int:
+        """The server's process id. Raises RuntimeError when it does not run."""
+        if self._process is None:
+            raise RuntimeError("the server does not run: start() it")
+        return self._process.pid
+
     def stop(self) -> None:
         """End the server: ask first, insist after five seconds. Stopping twice does nothing."""
         process, self._process = self._process, None
