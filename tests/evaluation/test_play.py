@@ -69,11 +69,11 @@ async def test_a_reply_without_a_legal_action_forfeits_the_episode(openspiel_url
         return ["stand" if "dealer 7" in talk[-1]["content"] else "double" for talk in conversations]
 
     policy = LanguageModelPolicy("model", OpenSpielText(), complete)
-    episodes = await play(openspiel_url, policy, 100, reset_kwargs=BLACKJACK, forfeit_reward=-2.0)
+    episodes = await play(openspiel_url, policy, 100, reset_kwargs=BLACKJACK)
 
     forfeits = [e for e in episodes if e.outcome == "unparseable"]
     assert 80 < len(forfeits) < 100
-    assert {(e.total_reward, e.num_steps, e.reason) for e in forfeits} == {(-2.0, 0, "the reply names no legal action")}
+    assert {(e.num_steps, e.reason) for e in forfeits} == {(0, "the reply names no legal action")}
 
 
 async def test_an_illegal_number_forfeits_too_and_never_reaches_the_server(openspiel_url: str) -> None:

@@ -14,7 +14,7 @@ class Episode:
     seed: int
     """What it was reset with."""
     total_reward: float
-    """The sum of its step rewards; the forfeit where the policy gave it up; 0 and meaningless where invalid."""
+    """The sum of its step rewards until it ended; of no meaning where the outcome is unparseable or invalid."""
     num_steps: int
     """Actions taken."""
     outcome: Outcome

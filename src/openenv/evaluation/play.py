@@ -33,7 +33,6 @@ async def play_episodes(
     on_progress: Progress | None = None,
     text: TextInterface[Any, Any] | None = None,
     make_action: Callable[[int], Action] = openspiel_action,
-    forfeit_reward: float = -1.0,
     max_steps: int | None = None,
 ) -> list[Episode]:
     """`num_episodes` episodes in the order of their seeds: episode i is reset with seed `seed + i`.
@@ -43,13 +42,13 @@ async def play_episodes(
 
     policy: any object with `name` and `select_action(observation)`; see `openenv.policies.Policy` for what else it may
     have. reset_kwargs: said at every reset. text: counts the decisions by its situations and names the outcomes.
-    make_action: what an int from the policy means. forfeit_reward: total reward of an episode in which the policy
-    named no legal action. max_steps: an episode that goes on for longer is invalid.
+    make_action: what an int from the policy means. max_steps: an episode that goes on for longer is invalid. An episode
+    in which the policy names no legal action ends there as `unparseable`.
 
     Raises ServerUnreachable when no session can be opened any more, and whatever the policy raises.
     """
     kwargs = {**getattr(policy, "reset_kwargs", {}), **(reset_kwargs or {})}
-    match = _Match(pool, policy, kwargs, text, make_action, forfeit_reward, max_steps)
+    match = _Match(pool, policy, kwargs, text, make_action, max_steps)
     match.waiting.extend((number, seed + number) for number in range(num_episodes))
     while match.waiting or match.running:
         await match.start_episodes()
@@ -81,11 +80,10 @@ class _Match:
         reset_kwargs: Mapping[str, Any],
         text: TextInterface[Any, Any] | None,
         make_action: Callable[[int], Action],
-        forfeit_reward: float,
         max_steps: int | None,
     ) -> None:
         self._pool, self._policy, self._reset_kwargs, self._text = pool, policy, reset_kwargs, text
-        self._make_action, self._forfeit_reward, self._max_steps = make_action, forfeit_reward, max_steps
+        self._make_action, self._max_steps = make_action, max_steps
         self._sessions = range(1 if getattr(policy, "learns", False) else len(pool))
         self.waiting: deque[tuple[int, int]] = deque()
         """Number and seed of each episode that has not begun."""
@@ -120,7 +118,7 @@ class _Match:
         for session, choice in choices.items():
             why_not = _unplayable(choice, self.running[session].observation)
             if why_not:
-                self._end(session, "unparseable", self._forfeit_reward, why_not)
+                self._end(session, "unparseable", self.running[session].total_reward, why_not)
             else:
                 actions[session] = self._make_action(choice) if isinstance(choice, int) else choice
                 self._count_decision(self.running[session], actions[session])

@@ -15,7 +15,8 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """How one policy did. Invalid episodes are counted and left out of all else; unparseable ones are not won."""
+    """How one policy did. Invalid episodes are counted and left out of all else. Unparseable ones, which the policy
+    gave up, are among the episodes and not won, and have no return."""
 
     name: str
     """The policy's."""
@@ -27,7 +28,7 @@ class Summary:
     num_unparseable: int
     num_invalid: int
     mean_return: float
-    """Mean total reward; not a number without valid episodes."""
+    """Mean total reward of the episodes that were played to their end; an episode that was given up has none."""
     return_interval: Interval
     """95 % interval of the mean by the normal approximation; infinite for fewer than two episodes."""
     mean_steps: float
@@ -62,7 +63,8 @@ def summarize(name: str, episodes: Sequence[Episode]) -> Summary:
     """The summary of a policy's episodes."""
     valid = [episode for episode in episodes if episode.outcome != "invalid"]
     outcomes = Counter(episode.outcome for episode in episodes)
-    mean, interval = mean_and_interval([episode.total_reward for episode in valid])
+    played_out = [episode for episode in valid if episode.outcome != "unparseable"]
+    mean, interval = mean_and_interval([episode.total_reward for episode in played_out])
     return Summary(
         name=name,
         num_episodes=len(valid),

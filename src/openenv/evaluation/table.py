@@ -11,10 +11,12 @@ MEDALS = ("🥇", "🥈", "🥉")
 
 
 def ranked(summaries: Sequence[Summary]) -> list[tuple[int, Summary]]:
-    """Place and summary, best first: by mean return, then by win rate. Equal results share a place (1, 1, 3)."""
-    ordered = sorted(summaries, key=_score, reverse=True)
-    scores = [_score(summary) for summary in ordered]
-    return [(scores.index(_score(summary)) + 1, summary) for summary in ordered]
+    """Place and summary, best first: by mean return, then by win rate; where a policy gave episodes up, which have no
+    return, by win rate alone. Equal results share a place (1, 1, 3)."""
+    score = _win_score if any(summary.num_unparseable for summary in summaries) else _score
+    ordered = sorted(summaries, key=score, reverse=True)
+    scores = [score(summary) for summary in ordered]
+    return [(scores.index(score(summary)) + 1, summary) for summary in ordered]
 
 
 def medal_table(summaries: Sequence[Summary]) -> Table:
@@ -50,3 +52,7 @@ def _score(summary: Summary) -> tuple[float, float]:
     if math.isnan(summary.mean_return):
         return -math.inf, -math.inf
     return summary.mean_return, summary.win_rate
+
+
+def _win_score(summary: Summary) -> tuple[float, float]:
+    return (-math.inf, -math.inf) if math.isnan(summary.win_rate) else (summary.win_rate, 0.0)

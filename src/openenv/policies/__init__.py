@@ -6,7 +6,7 @@ from openenv.policies.catch import CatchPolicy
 from openenv.policies.constant import ConstantPolicy
 from openenv.policies.language_model import ChatEndpoint, Complete, CompletionFailed, LanguageModelPolicy, Message
 from openenv.policies.learning import LearningPolicy
-from openenv.policies.random import RandomPolicy
+from openenv.policies.random import RandomPolicy, RandomReplyPolicy
 from openenv.policies.registry import POLICIES, make_policy
 
 __all__ = [
@@ -24,5 +24,6 @@ __all__ = [
     "Message",
     "Policy",
     "RandomPolicy",
+    "RandomReplyPolicy",
     "make_policy",
 ]

@@ -60,6 +60,8 @@ class Checkpoints:
         """Write a checkpoint, make it the latest, and remove the one before it."""
         before = self._latest_folder() if self.has_any else None
         folder = self.folder / f"step_{progress.step:06d}"
+        if before == folder:
+            return folder  # nothing has been trained since
         partial = folder.with_suffix(".partial")
         _save_model(partial, trainer.model, chat)
         torch.save(trainer.state_dict(), partial / "trainer.pt")
@@ -69,7 +71,7 @@ class Checkpoints:
         pointer = self.folder / f"{_LATEST}.partial"
         pointer.write_text(folder.name)
         os.replace(pointer, self.folder / _LATEST)  # only now: a reader never finds half a checkpoint
-        if before is not None and before != folder:
+        if before is not None:
             shutil.rmtree(before, ignore_errors=True)
         log.info("saved checkpoint: step=%d folder=%s", progress.step, folder)
         return folder

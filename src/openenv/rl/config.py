@@ -114,6 +114,12 @@ class LossConfig:
     importance_cap: float = 2.0
     """Upper limit of the weight exp(lp_old - lp_generator) that corrects stale data."""
 
+    def __post_init__(self) -> None:
+        rule = "its gradient is zero on average, so it would hold nothing back. Use k2 or k3."
+        _require(self.kl != "k1" or self.kl_weight == self.kl_weight_end == 0, "loss.kl", self.kl, rule)
+        _require(self.constant_length > 0, "loss.constant_length", self.constant_length, "must be above 0.")
+        _require(self.importance_cap > 0, "loss.importance_cap", self.importance_cap, "must be above 0.")
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
@@ -123,6 +129,10 @@ class TrainingConfig:
     """Optimizer steps, one for each batch of groups."""
     max_minutes: float = 60.0
     """Stop after this much training time; the schedules end at whichever limit comes first."""
+
+    def __post_init__(self) -> None:
+        _require(self.steps >= 1, "trainer.training.steps", self.steps, "must be at least 1.")
+        _require(self.max_minutes > 0, "trainer.training.max_minutes", self.max_minutes, "must be above 0.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +167,11 @@ class TrainerConfig:
     """Optimizer steps on each batch; above 1 the ratio leaves 1 and clipping begins to matter."""
     rows_per_forward: int = 4096
     """Distinct sequences in one forward and backward pass; gradients are summed over passes."""
+
+    def __post_init__(self) -> None:
+        for key in ("updates_per_batch", "rows_per_forward"):
+            _require(getattr(self, key) >= 1, f"trainer.{key}", getattr(self, key), "must be at least 1.")
+        _require(self.max_grad_norm > 0, "trainer.max_grad_norm", self.max_grad_norm, "0 would stop all learning.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +209,13 @@ class EvaluationConfig:
     temperature: float = 0.0
     """Sampling temperature of the trained model; 0 takes the likeliest token."""
     seed: int = 1_000_000_000
-    """Seed of the first game; training uses seeds below it."""
+    """Seed of the first game; training and reading use seeds below the default."""
+
+    def __post_init__(self) -> None:
+        _require(self.seed >= 1_000_000_000, "evaluation.seed", self.seed, "games of training are below 1000000000.")
+        for key in ("num_games", "sessions"):
+            _require(getattr(self, key) >= 1, f"evaluation.{key}", getattr(self, key), "must be at least 1.")
+        _require(self.temperature >= 0, "evaluation.temperature", self.temperature, "must be at least 0.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,7 +267,9 @@ class Config:
         _require(self.off_by_n >= 0, "off_by_n", self.off_by_n, "weights cannot be younger than the trainer's. Use 0.")
         batch = self.replay_buffer.batch_size
         _require(batch is None or batch >= 1, "replay_buffer.batch_size", batch, "must be at least 1.")
-        _require(bool(self.name) and "/" not in self.name, "name", self.name, "names one folder: no slash, not empty.")
+        _require(self.max_policy_age >= 0, "replay_buffer.max_policy_age", self.max_policy_age, "must be at least 0.")
+        is_folder = bool(self.name) and "/" not in self.name and self.name not in (".", "..")
+        _require(is_folder, "name", self.name, "names one folder: no slash, no dots alone, not empty.")
 
     @property
     def max_policy_age(self) -> int:

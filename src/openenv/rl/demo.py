@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 from openenv.evaluation import play_episodes, summarize
-from openenv.policies import BlackjackChartPolicy, CatchPolicy, LanguageModelPolicy, RandomPolicy
+from openenv.policies import BlackjackChartPolicy, CatchPolicy, LanguageModelPolicy, RandomReplyPolicy
 from openenv.rl.config import Config
 from openenv.rl.report import write_report
 from openenv.rl.results import Result, Role, load_results, optimum, result_of, save_results
@@ -88,11 +88,13 @@ class _Comparison:
     async def baselines(self) -> None:
         """Random play, the chart where there is one, and the model before GRPO, which samples its replies."""
         known = {row.name for row in self._results}
-        players: list[tuple[str, Role, Any]] = [("random", "baseline", RandomPolicy(self._run.config.seed))]
-        if self._game in _CHARTS:
+        config = self._run.config
+        random_play = RandomReplyPolicy(self._run.engine.text, config.seed)
+        players: list[tuple[str, Role, Any]] = [("random", "baseline", random_play)]
+        if self._game in _CHARTS and not config.env.reset.get("game_params"):
             chart = _CHARTS[self._game]()
             players.append((chart.name, "baseline", chart))
-        players.append(("model before GRPO", "before", self._model(temperature=1.0, before=True)))
+        players.append(("model before GRPO (sampled)", "before", self._model(temperature=1.0, before=True)))
         for name, role, policy in players:
             if name not in known:
                 await self._evaluate(name, role, policy)
@@ -100,10 +102,19 @@ class _Comparison:
     async def trained_model(self) -> None:
         """The model after GRPO, the optimum, and the games to read."""
         temperature = self._run.config.evaluation.temperature
-        await self._evaluate("model after GRPO", "after", self._model(temperature=temperature, before=False))
-        best = optimum(self._game, self._run.config.env.reset.get("agent_player", 0))
+        name = f"model after GRPO ({'sampled' if temperature else 'greedy'})"
+        await self._evaluate(name, "after", self._model(temperature=temperature, before=False))
+        best = self._optimum()
         self._save([*self._results, *([best] if best else [])])
         await self._save_games()
+
+    def _optimum(self) -> Result | None:
+        """The best possible play, where it is known: for OpenSpiel's default parameters and random opponents."""
+        config = self._run.config.env
+        is_known = config.name == "openspiel" and not config.server_url and not config.reset.get("game_params")
+        if not is_known or config.reset.get("opponent_policy", "random") != "random":
+            return None
+        return optimum(self._game, config.reset.get("agent_player", 0))
 
     def _model(self, *, temperature: float, before: bool) -> LanguageModelPolicy:
         generator = self._run.engine.player(temperature=temperature, before=before)

@@ -24,6 +24,8 @@ from openenv.rl.weights import WeightStore
 
 log = logging.getLogger(__name__)
 
+_MOST_FAILURES = 20  # groups one after the other in which nothing could be played: then it is no accident
+
 
 class NothingPlayed(OpenEnvError):
     """Every episode failed, as when the server is gone: going on would never fill a batch."""
@@ -51,6 +53,10 @@ class _Clock:
         return min(
             1.0, max(step / max(training.steps, self.last_step), self.training_s / (60.0 * training.max_minutes))
         )
+
+    @property
+    def left_s(self) -> float:
+        return 60.0 * self.config.trainer.training.max_minutes - self.training_s
 
     def is_over(self, step: int) -> bool:
         return step >= self.last_step or self.training_s >= 60.0 * self.config.trainer.training.max_minutes
@@ -81,6 +87,8 @@ class TrainingLoop:
         self._chat = chat
         self._config = config
         self._metrics = metrics
+        self._broken = 0
+        """Episodes since the last step that the environment broke, those of dropped groups among them."""
 
     async def run(self, steps: int, on_step: OnStep | None = None) -> None:
         """Make `steps` more steps, or fewer when the time is up. What was made is saved, also when it is cancelled."""
@@ -103,34 +111,45 @@ class TrainingLoop:
 
     async def _play(self, rollout: Rollout, buffer: ReplayBuffer, numbers: Iterator[int]) -> None:
         """Play groups for ever, as many at a time as there is room for."""
+        failed_in_a_row = 0
         while True:
             reserved = await buffer.reserve(self._config.rollout_threads)
             groups = await rollout.play([next(numbers) for _ in range(reserved)])
-            if not any(group.valid for group in groups):
-                raise NothingPlayed(f"none of {reserved} groups could be played: {groups[0].trajectories[0].reason}")
+            self._broken += sum(not t.valid for group in groups for t in group.trajectories)
+            failed_in_a_row = 0 if any(group.valid for group in groups) else failed_in_a_row + len(groups)
+            if failed_in_a_row >= _MOST_FAILURES:
+                reason = groups[0].trajectories[0].reason
+                raise NothingPlayed(f"none of {failed_in_a_row} groups could be played: {reason}")
             await buffer.put([group for group in groups if self._is_useful(group)], reserved=reserved)
 
     def _is_useful(self, group: Group) -> bool:
+        """Whether there is something to learn from the group: two episodes to compare, and decisions in them."""
         if len(group.valid) < 2:
-            log.warning("dropped group %d: %s", group.index, group.trajectories[0].reason)
+            reasons = {t.reason for t in group.trajectories if not t.valid}
+            log.warning("dropped group %d: %s", group.index, "; ".join(sorted(reasons)))
             return False
+        if not any(t.segments for t in group.valid):
+            return False  # over before the first decision
         return not (self._config.replay_buffer.drop_equal_groups and group.all_equal)
 
     async def _train(self, buffer: ReplayBuffer, clock: _Clock, on_step: OnStep | None) -> None:
         while not clock.is_over(self.progress.step):
             began = time.monotonic()
-            groups = await buffer.get()
-            waited_s = time.monotonic() - began
-            row = await _uninterrupted(self._step(groups, clock))
-            row |= {"wait_time": waited_s, "step_time": time.monotonic() - began, "buffer/evicted": buffer.num_evicted}
-            self._metrics.append(row)
+            try:
+                async with asyncio.timeout(clock.left_s):
+                    groups = await buffer.get()
+            except TimeoutError:
+                log.warning("the time is up while waiting for groups to train on: step=%d", self.progress.step)
+                return
+            row = await _uninterrupted(self._step(groups, clock, began, buffer.num_evicted))
             if on_step is not None:
                 on_step(row)
             await self._checkpoint_when_due()
             await buffer.advance(self._trainer.step_count)
 
-    async def _step(self, groups: list[Group], clock: _Clock) -> dict[str, Any]:
-        """Train on the groups and publish the weights: weights, version and progress move together."""
+    async def _step(self, groups: list[Group], clock: _Clock, began: float, num_evicted: int) -> dict[str, Any]:
+        """Train on the groups, publish the weights, and write the metrics: all of it or nothing."""
+        waited_s = time.monotonic() - began
         part_done = clock.part_done(self.progress.step)
         played = play_metrics(groups, self._trainer.step_count)
         # always the same thread: the matrix library keeps buffers for each thread that ever called it
@@ -138,7 +157,12 @@ class TrainingLoop:
         self._store.publish(self._trainer.model, self._trainer.step_count)
         last = max(group.index for group in groups)
         self.progress = Progress(step=self._trainer.step_count, next_group=last + 1, training_s=clock.training_s)
-        return {"step": self.progress.step, **played, **trained, "training_s": self.progress.training_s}
+        row = {"step": self.progress.step, **played, **trained, "episodes/invalid": self._broken}
+        row |= {"wait_time": waited_s, "step_time": time.monotonic() - began, "buffer/evicted": num_evicted}
+        row["training_s"] = self.progress.training_s
+        self._broken = 0
+        self._metrics.append(row)
+        return row
 
     async def _checkpoint_when_due(self) -> None:
         interval = self._config.checkpoint.interval

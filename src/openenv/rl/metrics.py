@@ -37,17 +37,19 @@ def read_metrics(path: Path) -> list[Row]:
 
 
 def play_metrics(groups: Sequence[Group], policy_version: int) -> Row:
-    """What the episodes of a batch were like. Rates and means are over valid episodes."""
+    """What the episodes of a batch were like. Rates and means are over valid episodes; the mean return leaves out those
+    that a reply without a legal action ended, for they have none."""
     episodes = [trajectory for group in groups for trajectory in group.trajectories]
     valid = [trajectory for trajectory in episodes if trajectory.valid]
     outcomes = Counter(trajectory.outcome for trajectory in episodes)
     lengths = [sum(segment.sampled) for trajectory in valid for segment in trajectory.segments]
+    returns = [trajectory.game_return for trajectory in valid if trajectory.outcome != "unparseable"]
     spreads = [statistics.pstdev([t.reward for t in group.valid]) for group in groups]
     return {
         "reward": statistics.fmean(trajectory.reward for trajectory in valid),
         "reward_std": statistics.fmean(spreads),
         "frac_reward_zero_std": sum(group.all_equal for group in groups) / len(groups),
-        "return": statistics.fmean(trajectory.game_return for trajectory in valid),
+        "return": statistics.fmean(returns) if returns else None,
         "win_rate": outcomes["won"] / len(valid),
         "completions/mean_length": statistics.fmean(lengths) if lengths else 0.0,
         "num_tokens": sum(len(segment.token_ids) for trajectory in valid for segment in trajectory.segments),
@@ -60,11 +62,11 @@ def play_metrics(groups: Sequence[Group], policy_version: int) -> Row:
 
 
 def decision_counts(groups: Sequence[Group]) -> dict[str, dict[str, int]]:
-    """How often which reply was given in which situation: `{"hard 16": {"hit": 12, "stand": 3}}`."""
+    """How often which action was chosen in which situation: `{"hard 16": {"hit": 12, "stand": 3}}`."""
     counts: dict[str, Counter[str]] = {}
     for group in groups:
         for trajectory in group.valid:
             for turn in trajectory.turns:
-                if turn.situation is not None:
-                    counts.setdefault(turn.situation, Counter())[turn.reply] += 1
+                if turn.situation is not None and turn.action is not None:
+                    counts.setdefault(turn.situation, Counter())[turn.action] += 1
     return {situation: dict(replies) for situation, replies in sorted(counts.items())}

@@ -101,7 +101,7 @@ def _training_section(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _curve(rows: Sequence[Mapping[str, Any]], key: str, title: str) -> str:
-    points = [(float(row["step"]), float(row[key])) for row in rows if key in row]
+    points = [(float(row["step"]), float(row[key])) for row in rows if row.get(key) is not None]
     return line_chart(
         title, [Series(name=key, points=points, faint=True), Series(name=key, points=smoothed(points, _SMOOTHING))]
     )

@@ -23,7 +23,7 @@ class Result:
     win_rate: float
     """From 0 to 1."""
     mean_return: float
-    """Of the game, not of the trainer's reward."""
+    """Of the game, not of the trainer's reward, over the games that were played to their end."""
     win_interval: Interval | None = None
     """95 %; None for an exact number."""
     return_interval: Interval | None = None

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, cast
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
@@ -14,7 +14,7 @@ from openenv.rl.config import Config
 from openenv.rl.episodes import Decision, Sessions, play
 from openenv.rl.generator import Generator
 from openenv.rl.reward import Reward
-from openenv.rl.trajectory import Group, Segment, Trajectory, Turn
+from openenv.rl.trajectory import Group, Outcome, Segment, Trajectory, Turn
 
 Generate = Callable[[Sequence[TokenIds], Sequence[random.Random]], list[Segment]]
 
@@ -55,8 +55,9 @@ class Rollout:
 
 
 def group_seed(seed: int, index: int) -> int:
-    """The environment's seed of a group: below the seeds that evaluation uses, and different for each run's seed."""
-    return (seed * 7_919 + index) % 900_000_000
+    """The environment's seed of a group: below the seeds of reading and evaluation. Runs with different seeds share
+    no deal before their hundred-millionth group."""
+    return (seed * 104_729_000 + index) % 900_000_000
 
 
 def stream(seed: int, index: int, member: int) -> random.Random:
@@ -100,8 +101,7 @@ class _Recorder:
         trajectory = self.trajectories[episode]
         trajectory.game_return += float(result.reward or 0.0)
         if result.done:
-            total = trajectory.game_return
-            trajectory.outcome = "won" if total > 0 else "lost" if total < 0 else "push"
+            trajectory.outcome = cast(Outcome, self._text.outcome(trajectory.game_return))
 
     def failed(self, episode: int, error: OpenEnvError) -> None:
         """The episode stays invalid, with the error as its reason."""
@@ -127,12 +127,20 @@ class _Recorder:
         self._keep(trajectory, prompt, segment)
         reply = self._generator.reply(segment)
         seen = self._text.describe(decision.observation)
-        trajectory.turns.append(Turn(seen, reply, self._text.situation(decision.observation)))
         action = self._text.parse(reply, decision.observation)
+        wording = self._wording(reply, action, decision.observation)
+        trajectory.turns.append(Turn(seen, reply, self._text.situation(decision.observation), wording))
         if action is None:
             trajectory.outcome = "unparseable"
             trajectory.reason = f"{reply!r} names none of: {', '.join(self._text.replies(decision.observation))}"
         return action
+
+    def _wording(self, reply: str, action: Any, observation: Any) -> str | None:
+        """How the text interface words the action that was understood, whatever the reply looked like."""
+        if action is None:
+            return None
+        replies = self._text.replies(observation)
+        return reply if reply in replies else next((said for said, legal in replies.items() if legal == action), reply)
 
     def _keep(self, trajectory: Trajectory, prompt: TokenIds, segment: Segment) -> None:
         """A new segment for each decision, or one that grows."""

@@ -5,18 +5,18 @@ Importing this module is cheap; torch is imported when `setup_training` is calle
 
 import asyncio
 import contextlib
+import itertools
 import json
 import logging
-import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.vector import SessionPool
 from openenv.envs import catalog
-from openenv.rl.config import Config, load_config
+from openenv.rl.config import Config, ConfigError, load_config
 from openenv.rl.metrics import MetricsLog
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ async def setup_training(
     """A run that is ready to train: the server answers, the model is loaded or has read its transcripts.
 
     config: the run's YAML file. reward: what an episode is worth, instead of the file's win, push and loss. resume: go
-    on from the run's latest checkpoint, if there is one; otherwise an earlier run of the same name is moved aside.
+    on from the run's latest checkpoint, if there is one; otherwise an earlier run of the same name is moved aside
+    (`name.1`, `name.2`, ...).
     Works where an event loop already runs, as in a notebook.
 
     Raises ConfigError for a file that cannot be used, ServerUnreachable when the server does not answer.
@@ -123,9 +124,11 @@ async def setup_training(
 
     async with contextlib.AsyncExitStack() as stack:
         going_on = resume and config.run_dir.exists()
-        if not going_on:
-            _fresh_folder(config)
         server_url = config.env.server_url or await _start_server(config, stack)
+        if going_on:
+            _same_settings(config)
+        else:
+            _fresh_folder(config)
         engine = await Engine.make(config, server_url, reward, resume=going_on, on_progress=on_progress)
         stack.callback(engine.close)
         metrics = MetricsLog(config.run_dir / "metrics.jsonl", first_step=engine.progress.step)
@@ -147,16 +150,27 @@ async def _start_server(config: Config, stack: contextlib.AsyncExitStack) -> str
 
 
 def _fresh_folder(config: Config) -> None:
-    """Make the run's folder; what an earlier run left there is kept under another name."""
-    from dataclasses import asdict
-
+    """Make the run's folder; what an earlier run left there is kept under the first free name."""
     folder = config.run_dir
     if folder.exists():
-        previous = folder.with_name(f"{folder.name}.previous")
-        shutil.rmtree(previous, ignore_errors=True)
-        folder.rename(previous)
+        names = (folder.with_name(f"{folder.name}.{number}") for number in itertools.count(1))
+        folder.rename(next(name for name in names if not name.exists()))
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(asdict(config), indent=2), encoding="utf-8")
+
+
+def _same_settings(config: Config) -> None:
+    """Raise ConfigError when a run shall go on under other settings than it began with, its length excepted."""
+    began = json.loads((config.run_dir / "config.json").read_text(encoding="utf-8"))
+    now = json.loads(json.dumps(asdict(config)))
+    for settings in (began, now):
+        settings["trainer"].pop("training")
+    changed = [key for key in now if now[key] != began.get(key)]
+    if changed:
+        raise ConfigError(
+            f"{', '.join(changed)}: run {config.name!r} began with other values; resume it with its own file, or give "
+            "the new one another name."
+        )
 
 
 def _silent(phase: str, done: int, total: int, known: dict[str, Any]) -> None:

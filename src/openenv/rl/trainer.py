@@ -85,7 +85,7 @@ class Trainer:
     def _update(self, batch: Batch, old: Tensor | None, progress: float) -> tuple[Tensor, dict[str, float]]:
         """One optimizer step. old: log-probabilities before the batch's first update, [N]; None on the first."""
         config = self.config
-        self.model.train()
+        self.model.train(False)  # no dropout: generator and reference have none, and the ratios compare like with like
         self.optimizer.zero_grad(set_to_none=True)
         weights = formulas.token_weights(
             config.loss.name, batch.episode, batch.num_episodes, config.loss.constant_length
@@ -99,6 +99,11 @@ class Trainer:
             loss = self._loss(part, scores, before, weights[tokens], progress, sums)
             torch.autograd.backward(loss)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.trainer.max_grad_norm)
+        if not torch.isfinite(norm):
+            raise FloatingPointError(
+                f"the gradient of step {self.step_count + 1} is {float(norm)}: the weights are as before it. Lower "
+                "trainer.optimizer.lr, or use model.precision float32."
+            )
         self.optimizer.step()
         count = max(1, len(batch.position))
         metrics = {key: value / count for key, value in sums.items()}

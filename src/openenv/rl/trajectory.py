@@ -41,6 +41,8 @@ class Turn:
     seen: str
     reply: str
     situation: str | None
+    action: str | None
+    """The wording of the action that the reply names; None when it names no legal one."""
 
 
 @dataclass(slots=True)
