@@ -19,8 +19,10 @@ from openenv.core.errors import (
     NotSupported,
     ServerUnreachable,
     SessionFault,
+    TimeLimitExceeded,
 )
 from openenv.core.http_env_client import HTTPEnvClient
+from openenv.core.requests import SUBPROTOCOL
 from tests.core.counting_env import (
     CountAction,
     CountEnv,
@@ -89,7 +91,7 @@ def test_a_server_that_stops_finishes_the_steps_that_run_and_exits_cleanly():
     server = LocalServer("tests.core.counting_env").start()
     env = CountEnv(server.base_url)
     env.reset()
-    pid = server._process.pid
+    pid = server.pid
     threading.Timer(0.15, lambda: os.kill(pid, signal.SIGTERM)).start()
     result = env.step(CountAction(amount=2, mischief="sleep"))  # half a second
     code = server._process.wait(10)
@@ -204,3 +206,95 @@ def test_a_token_that_the_server_did_not_give_is_refused(serving):
         with pytest.raises(SessionFault, match="Unknown snapshot token"):
             env.restore("made up")
         assert env.state().total == 0
+
+
+async def test_an_asynchronous_client_outlives_a_message_above_the_limit(serving):
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(max_message_bytes=10_000)))
+    async with CountEnv(url) as env:
+        await env.reset()
+        with pytest.raises(MessageTooBig):
+            await env.step(CountAction(amount=1, mischief="x" * 20_000))
+
+        assert (await env.step(CountAction(amount=1))).observation.total == 1
+
+
+def test_a_reset_that_is_refused_leaves_no_session_behind(serving):
+    app = create_app(CountingEnvironment)
+    url = serving(app)
+    response = httpx.post(f"{url}/reset", json={"strat": 1}, headers={"X-Session-Id": "new"})
+
+    assert (response.status_code, len(app.state.sessions)) == (422, 0)
+
+
+def test_a_place_is_not_lost_when_a_session_cannot_be_recorded(serving, tmp_path):
+    (tmp_path / "file").touch()
+    app = create_app(CountingEnvironment, config=ServerConfig(max_sessions=1, record_dir=tmp_path / "file"))
+    url = serving(app)
+    for _ in range(2):
+        assert httpx.post(f"{url}/reset").status_code == 500
+    assert app.state.sessions._reserved == 0
+
+
+async def test_a_refused_asynchronous_client_may_try_again(serving):
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(max_sessions=1)))
+    first = await CountEnv(url)
+    await first.reset()
+    second = CountEnv(url)
+    with pytest.raises(CapacityReached):
+        async with second:
+            await second.reset()
+    await first.close()
+
+    async with second:
+        assert (await second.reset()).observation.total == 0
+
+
+def test_a_branch_that_was_closed_opens_a_new_session(serving):
+    with CountEnv(serving(create_app(SavingEnvironment))) as env:
+        env.reset(start=2)
+        (branch,) = env.fork(1)
+        assert branch.state().total == 2
+        branch.close()
+        assert branch.reset().observation.total == 0
+        branch.close()
+
+
+def test_a_body_without_a_length_is_limited_too(serving):
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(max_message_bytes=10_000)))
+    httpx.post(f"{url}/reset")
+    chunks = (part for part in (b'{"action": {"amount": 1, "mischief": "', b"x" * 20_000, b'"}}'))
+
+    assert httpx.post(f"{url}/step", content=chunks).status_code == 413
+
+
+def test_a_preflight_of_an_allowed_page_needs_no_token(serving):
+    config = ServerConfig(token="s3cret", allowed_origins=("http://good.example",))
+    asked = {"Origin": "http://good.example", "Access-Control-Request-Method": "POST"}
+    response = httpx.options(f"{serving(create_app(CountingEnvironment, config=config))}/reset", headers=asked)
+
+    assert response.status_code == 200
+
+
+def test_a_repeated_fork_under_one_id_forks_once(serving):
+    app = create_app(SavingEnvironment)
+    url = serving(app).replace("http", "ws") + "/ws"
+    answers = []
+    with connect(url, subprotocols=[SUBPROTOCOL]) as socket:
+        socket.recv()
+        for message in ('{"type": "reset", "id": "a"}', *['{"type": "fork", "id": "b", "data": {"count": 2}}'] * 2):
+            socket.send(message)
+            answers.append(socket.recv())
+
+        assert answers[1] == answers[2]
+        assert len(app.state.sessions) == 3
+
+
+def test_a_stuck_step_does_not_keep_a_server_from_ending():
+    server = LocalServer("tests.core.counting_env", ["--step-timeout-s", "0.5"]).start()
+    with CountEnv(server.base_url) as env:
+        env.reset()
+        with pytest.raises(TimeLimitExceeded):
+            env.step(CountAction(amount=1, mischief="forever"))
+    os.kill(server.pid, signal.SIGTERM)
+    assert server._process.wait(15) in (0, -signal.SIGTERM)
+    server.stop()

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from openenv.core.env_server.wire import observation_data, read_request
-from openenv.core.errors import InvalidJSON, InvalidMessage, UnknownMessageType
+from openenv.core.env_server.wire import error_frame, observation_data, read_request
+from openenv.core.errors import InvalidJSON, InvalidMessage, RequestRefused, UnknownMessageType
 from tests.core.counting_env import CountObservation
 
 
@@ -49,6 +49,23 @@ def test_a_wrong_frame_is_refused_with_its_reason(frame, error, words):
     with pytest.raises(error) as caught:
         read_request(frame)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        '{"type": "\\ud800"}',
+        '{"type": "step", "data": {}, "\\ud800": 1}',
+        '{"type": "step", "data": ' + "9" * 400 + "}",
+        '{"type": "step", "data": {}, "timeout_s": ' + "9" * 400 + "}",
+        '{"type": "reset", "data": {"seed": ' + "9" * 5000 + "}}",
+    ],
+)
+@pytest.mark.parametrize("extended", [False, True])
+def test_odd_frames_are_refused_in_words_that_can_be_sent(frame, extended):
+    with pytest.raises(RequestRefused) as caught:
+        read_request(frame, extended=extended)
+    assert json.loads(error_frame(caught.value))["type"] == "error"
 
 
 def test_a_binary_frame_of_json_is_read_like_text():

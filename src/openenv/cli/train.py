@@ -87,7 +87,9 @@ class _Reporter:
         self._tenths: dict[str, int] = {}
 
     def __call__(self, phase: str, done: int, total: int, known: dict[str, Any]) -> None:
-        figures = " ".join(f"{key} {known[key]:.3f}" for key in ("win_rate", "return", "kl") if known.get(key) is not None)
+        figures = " ".join(
+            f"{key} {known[key]:.3f}" for key in ("win_rate", "return", "kl") if known.get(key) is not None
+        )
         if not self._progress.console.is_terminal:
             self._say(phase, done, total, figures)
             return

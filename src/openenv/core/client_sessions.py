@@ -28,6 +28,7 @@ from openenv.core.requests import SUBPROTOCOL, Request, answer_data
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
+_MOST_UNDER_WAY = 16  # of one session: the server remembers at least as many answers
 
 _PING_ANSWERER = PingAnswerer()
 
@@ -232,6 +233,7 @@ class AsyncSession:
         self._farewell: dict[str, Any] | None = None
         self._welcomed: asyncio.Future[_Welcome] | None = None
         self._coming_back: asyncio.Task[None] | None = None
+        self._window = asyncio.Semaphore(_MOST_UNDER_WAY)
 
     @classmethod
     async def open(cls, address: Address, session_id: str | None = None) -> "AsyncSession":
@@ -252,6 +254,10 @@ class AsyncSession:
 
     async def ask(self, request: Request, timeout_s: float) -> dict[str, Any]:
         """Send a request, return its answer's data. Raises AnswerTimeout, SessionLost, or what an error stands for."""
+        async with self._window:
+            return await self._ask(request, timeout_s)
+
+    async def _ask(self, request: Request, timeout_s: float) -> dict[str, Any]:
         request_id = next(self._ids) if self._extended else None
         frame = request.frame(request_id)
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
@@ -298,6 +304,9 @@ class AsyncSession:
             try:
                 async with asyncio.timeout(self._address.connect_timeout_s):
                     welcome = await self._welcomed
+            except asyncio.CancelledError:
+                connection.abort()
+                raise
             except (OpenEnvError, TimeoutError) as error:
                 await connection.close()
                 if self.session_id is not None and not isinstance(error, OSError):
@@ -317,12 +326,16 @@ class AsyncSession:
         if waiter is None:
             if message.get("type") == "error" and message.get("id") is None:
                 self._farewell = message  # the server said why before it closed
+                self.is_lost = True
         elif not waiter.done():  # else its request timed out or was cancelled: the answer is dropped
             waiter.set_result(message)
 
     def _waiter(self, message: dict[str, Any]) -> "asyncio.Future[dict[str, Any]] | None":
         if self._extended:
-            _, waiter = self._open.get(message.get("id") or "", (b"", None))
+            request_id = message.get("id")
+            if request_id is None and message.get("type") == "error":
+                request_id = next(iter(self._open), None)  # the server could not read it: answers come in order
+            _, waiter = self._open.get(request_id or "", (b"", None))
             return waiter
         return self._in_order.popleft() if self._in_order else None
 
@@ -369,7 +382,7 @@ class AsyncSession:
 
     async def close(self) -> None:
         """End the session and close the socket."""
-        self.is_lost = True
+        self._give_up(SessionLost("the session was closed while a request was under way"))
         if self._coming_back is not None:
             self._coming_back.cancel()
         if self._connection is not None:

@@ -42,6 +42,7 @@ class BlockingConnection:
         """Connect. Raises ServerUnreachable when nobody answers in time."""
         uri = address.uri(session_id)
         self._inbox: deque[bytes] = deque()
+        self._write_timeout_s = max(60.0, address.connect_timeout_s)
         self._socket = _open_socket(uri, address.connect_timeout_s)
         self._protocol = WebSocketProtocol(uri, address.max_size, address.headers)
         deadline = time.monotonic() + address.connect_timeout_s
@@ -109,6 +110,10 @@ class BlockingConnection:
     def _flush(self) -> None:
         data = self._protocol.outgoing()
         if data:
+            if (
+                len(data) > _READ_BYTES
+            ):  # may have to wait for the other side: not for as long as the last read had left
+                self._socket.settimeout(self._write_timeout_s)
             self._socket.sendall(data)
 
     def _read(self, deadline: float) -> None:
@@ -203,16 +208,17 @@ class AsyncConnection(asyncio.Protocol):
         """Connect. Raises ServerUnreachable when nobody answers in time."""
         uri = address.uri(session_id)
         context = ssl.create_default_context() if uri.secure else None
+        connection = cls(uri, address)
         try:
             async with asyncio.timeout(address.connect_timeout_s):
-                _, connection = await asyncio.get_running_loop().create_connection(
-                    lambda: cls(uri, address), uri.host, uri.port, ssl=context
-                )
+                await asyncio.get_running_loop().create_connection(lambda: connection, uri.host, uri.port, ssl=context)
                 await connection._opened
-        except ServerUnreachable:
-            raise
         except OSError as error:
-            raise unreachable(uri, error) from error
+            connection.abort()
+            raise error if isinstance(error, ServerUnreachable) else unreachable(uri, error) from error
+        except asyncio.CancelledError:
+            connection.abort()
+            raise
         return connection
 
     def listen(self, on_message: Callable[[bytes], None], on_lost: Callable[[], None]) -> None:
@@ -241,6 +247,12 @@ class AsyncConnection(asyncio.Protocol):
         """Send a message. Raises SessionLost when the connection is broken."""
         self._protocol.send(message)
         self._flush()
+
+    def abort(self) -> None:
+        """Close the socket at once."""
+        self.on_lost = _nothing
+        if self._transport is not None:
+            self._transport.abort()
 
     async def close(self) -> None:
         """Say goodbye, wait shortly for the other side's, and close the socket."""

@@ -151,7 +151,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """End the session. The client may be used again: the next verb opens a new session."""
         if self._is_async:
             return self._close_async()  # type: ignore[return-value]
-        session, self._blocking = self._blocking, None
+        session, self._blocking, self._attach_to = self._blocking, None, None
         if session is not None:
             session.close()
         return Completed()
@@ -261,7 +261,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         await self._close_async()
 
     async def _close_async(self) -> None:
-        session, self._async = self._async, None
+        session, self._async, self._attach_to = self._async, None, None
         if session is not None:
             await session.close()
 

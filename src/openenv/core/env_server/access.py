@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import orjson
+from starlette.exceptions import HTTPException
 
 from openenv.core.env_server.config import ServerConfig
 
@@ -35,7 +36,21 @@ class AccessControl:
             if refusal is not None:
                 await _refuse(scope, receive, send, *refusal)
                 return
-        await self._app(scope, receive, send)
+        await self._app(scope, self._counted(receive) if scope["type"] == "http" else receive, send)
+
+    def _counted(self, receive: Receive) -> Receive:
+        """`receive`, refusing a body that grows beyond the limit without having said so in its head."""
+        size, limit = 0, self._config.max_message_bytes
+
+        async def receive_counted() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > limit:
+                raise HTTPException(413, f"a body above this server's limit of {limit} bytes")
+            return message
+
+        return receive_counted
 
     def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
         """Status, code and reason, or None for what may pass."""
@@ -70,18 +85,3 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, code:
     await send({"type": "http.response.start", "status": status, "headers": headers})
     body = orjson.dumps({"detail": reason, "message": reason, "code": code})
     await send({"type": "http.response.body", "body": body})
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is this machine alone."""
-    return host in ("localhost", "::1") or host.startswith("127.")
-
-
-def warn_if_exposed(host: str, config: ServerConfig) -> None:
-    """Say loudly that anybody may come in, when that is so."""
-    if not is_loopback(host) and config.token is None:
-        log.warning(
-            "LISTENING ON %s WITHOUT A TOKEN: anybody who can reach this machine can use its sessions. Set "
-            "OPENENV_TOKEN, or ServerConfig(token=...), or listen on 127.0.0.1.",
-            host,
-        )

@@ -4,11 +4,11 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.inline_limit import InlineTimeLimit
+from openenv.core.env_server.own_thread import OwnThread
 from openenv.core.env_server.verbs import Answer, Verbs, VerbSignatures
 from openenv.core.errors import TimeLimitExceeded
 
@@ -64,7 +64,7 @@ class LocalHost(Host):
         self._declaration = declaration
         self._execution = execution
         self._signatures = signatures
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: OwnThread | None = None
         self._verbs: Verbs | None = None
 
     async def open(self) -> None:
@@ -96,9 +96,7 @@ class LocalHost(Host):
     async def restart(self) -> None:
         if self._declaration.is_one_instance:
             raise TimeLimitExceeded("the server's one ready instance still runs: serve the class to get fresh ones")
-        if self._thread is not None:
-            self._thread.shutdown(wait=False, cancel_futures=True)
-        self._thread = None
+        await self.close()  # the thread closes what it runs when that returns, if it ever does
         await self.open()
 
     async def close(self) -> None:
@@ -107,18 +105,19 @@ class LocalHost(Host):
             if verbs is not None:
                 verbs.close()
             return
+        thread, self._thread = self._thread, None
         if verbs is not None:
-            self._thread.submit(verbs.close)  # after a step that still runs, if it ever ends
-        self._thread.shutdown(wait=False)
+            thread.submit(verbs.close)  # after a step that still runs, if it ever ends
+        thread.stop()
 
     @property
     def _ready(self) -> Verbs:
         assert self._verbs is not None, "open() comes first"
         return self._verbs
 
-    def _own_thread(self) -> ThreadPoolExecutor:
+    def _own_thread(self) -> OwnThread:
         if self._thread is None:
-            self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="environment")
+            self._thread = OwnThread()
         return self._thread
 
     async def _run(self, verb: str, call: Callable[[], ResultT], timeout_s: float) -> ResultT:

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.env_server.access import warn_if_exposed
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.declaration import EnvironmentSource, declare
+from openenv.core.env_server.exposure import warn_if_exposed
 from openenv.core.env_server.types import Action, ConcurrencyConfig, Observation, ServerMode, State
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from openenv.core.env_server.types import (
 )
 from openenv.core.env_server.verbs import Answer
 from openenv.core.env_server.websocket import WebSocketEndpoint
-from openenv.core.env_server.wire import error_data
+from openenv.core.env_server.wire import error_data, error_json
 from openenv.core.errors import RequestRefused, SessionFault
 
 SESSION_HEADER = "X-Session-Id"
@@ -49,6 +49,10 @@ _STATUS = {
     "CAPACITY_REACHED": 503,
     "FACTORY_ERROR": 500,
     "EXECUTION_ERROR": 500,
+    "WORKER_CRASHED": 502,
+    "TIMEOUT": 504,
+    "NOT_SUPPORTED": 501,
+    "MESSAGE_TOO_BIG": 413,
 }
 
 
@@ -63,11 +67,11 @@ def environment_app(declaration: Declaration, config: ServerConfig) -> FastAPI:
     )
     app.state.sessions = sessions
     app.state.config = config
-    if config.allowed_origins:
+    app.add_middleware(AccessControl, config=config)
+    if config.allowed_origins:  # outside the access control: a browser's preflight carries no token
         app.add_middleware(
             CORSMiddleware, allow_origins=config.allowed_origins, allow_methods=["*"], allow_headers=["*"]
         )
-    app.add_middleware(AccessControl, config=config)
     app.add_exception_handler(RequestRefused, _refusal)
     app.add_exception_handler(RequestValidationError, _wrong_body)
     _add_descriptions(app, declaration, sessions)
@@ -143,7 +147,12 @@ def _add_verbs(app: FastAPI, sessions: _HttpSessions) -> None:
         data = body.model_dump(exclude_unset=True) if body else {}
         request_id, timeout_s = data.pop("request_id", None), data.pop("timeout_s", None)
         options = {} if timeout_s is None else {"timeout_s": timeout_s}
-        return _observation(session, await session.ask("reset", data, options, request_id))
+        try:
+            return _observation(session, await session.ask("reset", data, options, request_id))
+        except RequestRefused:
+            if x_session_id == NEW_SESSION:
+                await sessions.end(session.id)  # nobody was told its name
+            raise
 
     @app.post("/step", response_model=StepResponse, tags=["episode"])
     async def step(request: Request, body: StepRequest, x_session_id: SessionId = None) -> Response:
@@ -229,8 +238,9 @@ async def _refusal(_: Request, error: Exception) -> Response:
     """A refused request as JSON: FastAPI's `detail` beside the wire's own code and message."""
     assert isinstance(error, RequestRefused)
     detail = error.details.get("errors", error.message)
-    headers = {"Retry-After": "1"} if error.code == "CAPACITY_REACHED" else None
-    body = orjson.dumps({"detail": detail, **error_data(error)}, default=repr)
+    retry_after = str(error.details.get("retry_after_s", 1))
+    headers = {"Retry-After": retry_after} if error.code == "CAPACITY_REACHED" else None
+    body = error_json({"detail": detail, **error_data(error)})
     return _json(body, headers, _STATUS.get(error.code, 400))
 
 
@@ -238,4 +248,4 @@ async def _wrong_body(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     rows = [{key: row[key] for key in ("type", "loc", "msg", "input", "ctx") if key in row} for row in error.errors()]
     content = {"detail": rows, "code": "VALIDATION_ERROR", "message": "Invalid message"}
-    return _json(orjson.dumps(content, default=repr), status_code=422)
+    return _json(error_json(content), status_code=422)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from openenv.core.env_server.recording import Recorder
 from openenv.core.env_server.telemetry import Telemetry
 from openenv.core.env_server.verbs import Answer
 from openenv.core.errors import (
+    EnvironmentFault,
     EpisodeOver,
     RequestRefused,
     SessionFault,
@@ -23,6 +25,8 @@ log = logging.getLogger(__name__)
 
 ANSWERS_KEPT = 32
 """Answers that a session remembers for a client that asks again."""
+IN_FLIGHT = 16
+"""Answers that are kept whatever their size: a client has no more requests than this under way."""
 _BYTES_KEPT = 4 << 20
 
 Verb = Literal["reset", "step", "state"]
@@ -77,25 +81,29 @@ class Session:
         A request that carries an id which this session has answered gets the recorded answer, and one that is still
         being worked on gets the same answer as the first: nothing happens twice.
         """
+        return await self.once(request_id, lambda: self._run(verb, data, options or {}))
+
+    async def once(self, request_id: str | None, run: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The answer of `run`, or the recorded one when this session has seen the request's id before."""
         self.last_activity = time.monotonic()
         if request_id is None:
-            return await self._run(verb, data, options or {})
+            return await run()
         known = self._answers.find(request_id)
         if known is None:
             known = self._answers.begin(request_id)
-            await self._record(known, self._run(verb, data, options or {}))
+            await self._record(known, run())
         return await asyncio.shield(known)
 
     async def _record(self, answer: "asyncio.Future[Answer]", run: Any) -> None:
         """Whoever asked may go away meanwhile: the verb runs to its end and its answer is kept."""
         try:
             answer.set_result(await run)
-        except RequestRefused as error:
-            answer.set_exception(error)
-            answer.exception()  # retrieved: nobody has to ask again
         except asyncio.CancelledError:
             answer.cancel()
             raise
+        except BaseException as error:  # noqa: BLE001  border: whoever waits under this id must be told, whatever it is
+            answer.set_exception(error if isinstance(error, RequestRefused) else _broken(self.id, error))
+            answer.exception()  # retrieved: nobody has to ask again
 
     async def _run(self, verb: Verb, data: dict[str, Any], options: dict[str, Any]) -> Answer:
         asked = time.perf_counter()
@@ -126,12 +134,9 @@ class Session:
         return answer
 
     async def _act(self, verb: Verb, data: dict[str, Any], options: dict[str, Any]) -> Answer:
-        if self.has_ended:
-            raise SessionFault(f"Session {self.id} has ended: open a new one")
-        if verb == "reset":
+        if verb == "reset" and not self.has_ended:
             return await self._reset(data, options)
-        if self._broken is not None:
-            raise type(self._broken)(f"The episode is gone ({self._broken.message})")
+        self._refuse_when_gone()
         try:
             if verb == "state":
                 return await self._host.state(self._limits.step_timeout_s)
@@ -164,13 +169,24 @@ class Session:
     async def save(self) -> bytes:
         """The environment's snapshot, with whether its episode is over. Raises NotSupported when it has none."""
         async with self._turn:
+            self._refuse_when_gone()
             return bytes([self._episode_is_over]) + await self._host.save(self._limits.step_timeout_s)
 
     async def load(self, snapshot: bytes) -> None:
         """Continue from what `save` of a session of this server returned."""
         async with self._turn:
+            if self._broken is not None and not self.has_ended:
+                await self._host.restart()
+                self._broken = None
+            self._refuse_when_gone()
             await self._host.load(snapshot[1:], self._limits.step_timeout_s)
             self._episode_is_over = bool(snapshot[0])
+
+    def _refuse_when_gone(self) -> None:
+        if self.has_ended:
+            raise SessionFault(f"Session {self.id} has ended: open a new one")
+        if self._broken is not None:
+            raise type(self._broken)(f"The episode is gone ({self._broken.message})")
 
     async def idle(self) -> None:
         """Return when no verb runs."""
@@ -182,6 +198,11 @@ class Session:
         self.has_ended = True
         async with self._turn:
             await self._host.close()
+
+
+def _broken(session_id: str, error: BaseException) -> EnvironmentFault:
+    log.error("session %s: a request failed in an unforeseen way", session_id, exc_info=error)
+    return EnvironmentFault(f"the request failed in the server ({type(error).__name__}): its log says more")
 
 
 def _limit(options: dict[str, Any], most_s: float) -> float:
@@ -202,7 +223,7 @@ class _Answers:
 
     def begin(self, request_id: str) -> "asyncio.Future[Answer]":
         """Room for the answer to a request that is new; the oldest answers make way."""
-        while len(self._by_id) >= ANSWERS_KEPT or (self._size_bytes > _BYTES_KEPT and self._by_id):
+        while len(self._by_id) >= ANSWERS_KEPT or (self._size_bytes > _BYTES_KEPT and len(self._by_id) > IN_FLIGHT):
             oldest = self._by_id[next(iter(self._by_id))]
             if not oldest.done():
                 break  # a request that is being worked on is never forgotten

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import secrets
 import time
 import uuid
@@ -60,9 +61,19 @@ class Sessions:
         if self.is_draining:
             raise CapacityReached("The server is stopping and opens no new sessions", retry_after_s=5)
         await self._take_place()
+        try:
+            session = self._new_session()
+            await session.open()
+            self._sessions[session.id] = session
+        finally:
+            self._reserved -= 1
+            self._admit_next()
+        return session
+
+    def _new_session(self) -> Session:
         session_id = str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
         folder = self.config.record_dir
-        session = Session(
+        return Session(
             session_id,
             self._new_host(),
             self._limits,
@@ -70,13 +81,6 @@ class Sessions:
             may_step_on=self._declaration.environment_cls.ALLOWS_STEP_AFTER_DONE,
             recorder=SessionRecorder(folder, session_id, self._declaration.name) if folder else None,
         )
-        try:
-            await session.open()
-            self._sessions[session.id] = session
-        finally:
-            self._reserved -= 1
-            self._admit_next()
-        return session
 
     def _new_host(self) -> Host:
         if self._nursery is not None:
@@ -94,7 +98,12 @@ class Sessions:
         try:
             async with asyncio.timeout(self.config.max_wait_s):
                 await turn  # whoever gives the turn has reserved the place
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError) as error:
+            if turn.done() and not turn.cancelled():  # admitted in the moment of giving up: the place goes to the next
+                self._reserved -= 1
+                self._admit_next()
+            if isinstance(error, asyncio.CancelledError):
+                raise
             raise self._full() from None
         finally:
             if turn in self._queue:
@@ -113,6 +122,7 @@ class Sessions:
             f"Server at capacity: {len(self)}/{self.max_sessions} sessions active. Cannot accept new connections.",
             active_sessions=len(self),
             max_sessions=self.max_sessions,
+            **({"retry_after_s": math.ceil(self.config.max_wait_s)} if self.config.max_waiting else {}),
         )
 
     def find(self, session_id: str) -> Session:
@@ -144,9 +154,11 @@ class Sessions:
         if self._sessions.pop(session.id, None) is None:
             return
         self._detached_at.pop(session.id, None)
+        self._reserved += 1  # its place is free when its environment is closed, not before
         try:
             await session.end()
         finally:
+            self._reserved -= 1
             self._admit_next()
 
     async def drain(self) -> None:

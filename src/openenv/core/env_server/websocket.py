@@ -14,6 +14,7 @@ import orjson
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.types import ForkRequest, RestoreRequest
+from openenv.core.env_server.verbs import Answer
 from openenv.core.env_server.wire import (
     SUBPROTOCOL,
     Request,
@@ -112,8 +113,8 @@ class _Conversation:
 
     async def _answer(self, request: Request) -> bytes:
         if request.type not in _ANSWER_TYPE:
-            data = orjson.dumps(await self._branch(request))
-            return extended_answer_frame(request.type, data, request.id, "valid")
+            branched = await self._session.once(request.id, lambda: self._branch(request))
+            return extended_answer_frame(request.type, branched.data, request.id, "valid")
         kind = _ANSWER_TYPE[request.type]
         options = {} if request.timeout_s is None else {"timeout_s": request.timeout_s}
         answer = await self._session.ask(request.type, request.data, options, request.id)  # type: ignore[arg-type]
@@ -122,7 +123,10 @@ class _Conversation:
         validity = "truncated" if answer.truncated else "valid"
         return extended_answer_frame(kind, answer.data, request.id, validity)
 
-    async def _branch(self, request: Request) -> dict[str, Any]:
+    async def _branch(self, request: Request) -> Answer:
+        return Answer(orjson.dumps(await self._branched(request)))
+
+    async def _branched(self, request: Request) -> dict[str, Any]:
         """Snapshots: save, restore, fork."""
         if request.type == "save":
             return {"token": await self._sessions.save(self._session)}

@@ -35,6 +35,7 @@ _EXTENDED = {
     "restore": {"type", "data", "id"},
     "fork": {"type", "data", "id"},
 }
+_LONGEST_TIMEOUT_S = 1e9
 _WANT_DATA = {"step", "restore", "fork"}
 _BESIDE_THE_OBSERVATION = {"done", "reward"}
 
@@ -58,7 +59,8 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> Request:
         raise UnknownMessageType(f"Unknown message type: {kind}")
     unknown = message.keys() - allowed
     if unknown:
-        raise InvalidMessage("Invalid message", errors=[_row("extra_forbidden", key, message[key]) for key in unknown])
+        rows = [_row("extra_forbidden", key, message[key]) for key in unknown]
+        raise InvalidMessage("Invalid message", errors=rows)
     data = message.get("data")
     if data is None:
         if kind in _WANT_DATA:
@@ -80,7 +82,7 @@ def _timeout(message: dict[str, Any]) -> float | None:
     timeout_s = message.get("timeout_s")
     if timeout_s is None:
         return None
-    if isinstance(timeout_s, int | float) and timeout_s > 0:
+    if isinstance(timeout_s, int | float) and 0 < timeout_s < _LONGEST_TIMEOUT_S:
         return float(timeout_s)
     raise InvalidMessage("Invalid message", errors=[_row("greater_than", "timeout_s", timeout_s)])
 
@@ -99,7 +101,7 @@ def _tolerant_json(frame: str | bytes) -> Any:
     """The standard library also reads NaN and huge integers, as the published server does."""
     try:
         return json.loads(frame)
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # also a number of thousands of digits, and bytes that are no text
         raise InvalidJSON(f"Invalid JSON: {error}") from None
     except RecursionError:
         raise InvalidJSON("Invalid JSON: nested too deeply") from None
@@ -189,12 +191,20 @@ def error_data(error: RequestRefused) -> dict[str, Any]:
     return {"message": error.message, "code": error.code, **error.details}
 
 
+def error_json(body: dict[str, Any]) -> bytes:
+    """JSON of an error, whatever a client sent that it repeats: also half a surrogate pair, or a huge integer."""
+    try:
+        return orjson.dumps(body, default=repr)
+    except TypeError:
+        return json.dumps(body, default=repr).encode()
+
+
 def error_frame(error: RequestRefused) -> bytes:
     """The answer to a request that was refused, in the published dialect."""
-    return orjson.dumps({"type": "error", "data": error_data(error)}, default=repr)
+    return error_json({"type": "error", "data": error_data(error)})
 
 
 def extended_error_frame(error: RequestRefused, request_id: str | None) -> bytes:
     """The same in the extended dialect."""
     frame = {"type": "error", "id": request_id, "validity": error.validity, "data": error_data(error)}
-    return orjson.dumps(frame, default=repr)
+    return error_json(frame)
