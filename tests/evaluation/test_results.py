@@ -46,7 +46,7 @@ def test_rates_leave_invalid_episodes_out_and_count_them() -> None:
 
     assert (summary.num_episodes, summary.num_invalid, summary.num_unparseable) == (10, 90, 2)
     assert (summary.win_rate, summary.push_rate, summary.loss_rate) == (0.4, 0.1, 0.3)
-    assert (summary.mean_return, summary.mean_steps) == (pytest.approx(-0.1), 1.6)
+    assert (summary.mean_return, summary.mean_steps) == (pytest.approx(1 / 8), 1.6)  # those given up have no return
     assert summary.decisions == {("hard 16", "hit"): 10}
 
 
