@@ -20,16 +20,23 @@ def serve(
     host: str = typer.Option("127.0.0.1", help="Address to listen on (default 127.0.0.1: this machine only)."),
     port: int = typer.Option(8000, help="Port to listen on (default 8000)."),
 ) -> None:
-    """Serve an environment until interrupted. Further options go to the environment's own server (`--game chess`)."""
-    typer.echo(f"serving {environment} at http://{host}:{port} (documentation at /docs); Ctrl-C ends it", err=True)
+    """Serve an environment until interrupted. Further options go to the environment's own server: `--game chess`, or any
+    limit (`python -m openenv.envs.echo_env.server.app --help` lists them)."""
     if ":" in environment:
         if context.args:
             raise typer.BadParameter(f"{environment} takes no further options, got {' '.join(context.args)}")
-        serve_app(_app_of(environment), host, port)
+        app = _app_of(environment)
+        _announce(environment, host, port)
+        serve_app(app, host, port)
     else:
         entry = installed(load(environment))
         server = importlib.import_module(entry.server)
+        _announce(environment, host, port)
         server.main([*context.args, "--host", host, "--port", str(port)])
+
+
+def _announce(environment: str, host: str, port: int) -> None:
+    typer.echo(f"serving {environment} at http://{host}:{port} (documentation at /docs); Ctrl-C ends it", err=True)
 
 
 def installed(entry: CatalogEntry) -> CatalogEntry:

@@ -117,12 +117,22 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
 
     # The verbs. Each returns its result, or in asynchronous mode a coroutine of it.
 
-    def reset(self, *, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> StepResult[ObsT]:
-        """Start a new episode and return its first observation. Equal seeds give equal episodes."""
+    def reset(
+        self,
+        *,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        timeout_s: float | None = None,
+        **kwargs: Any,
+    ) -> StepResult[ObsT]:
+        """Start a new episode and return its first observation. Equal seeds give equal episodes.
+
+        timeout_s: the most that the reset may take on the server. Further keywords reach the environment's `reset`.
+        """
         general = {"seed": seed, "episode_id": episode_id}
         data = {**{key: value for key, value in general.items() if value is not None}, **kwargs}
         self._forget_lost_session()
-        return self._verb(Request("reset", data), self._read_result)
+        return self._verb(Request("reset", data, timeout_s), self._read_result)
 
     def step(self, action: ActT, *, timeout_s: float | None = None) -> StepResult[ObsT]:
         """Take one action and return what follows. Raises EnvironmentFault when the environment refuses it.

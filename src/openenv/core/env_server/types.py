@@ -64,7 +64,9 @@ class ConcurrencyConfig(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     max_concurrent_envs: int = Field(default=1, ge=1, description="Sessions at one time")
-    session_timeout: float | None = Field(default=None, gt=0, description="Seconds without a request; None: no limit")
+    session_timeout: float | None = Field(
+        default=None, gt=0, description="Seconds without a request; None: the server's own"
+    )
 
 
 class HealthStatus(StrEnum):
@@ -76,7 +78,7 @@ class HealthStatus(StrEnum):
 
 
 class ServerMode(StrEnum):
-    """Simulation serves reset, step and state over HTTP; production does not let an agent reset."""
+    """Simulation serves reset, step and state over plain HTTP; production does not."""
 
     SIMULATION = "simulation"
     PRODUCTION = "production"
