@@ -20,8 +20,8 @@ def serve(
     host: str = typer.Option("127.0.0.1", help="Address to listen on (default 127.0.0.1: this machine only)."),
     port: int = typer.Option(8000, help="Port to listen on (default 8000)."),
 ) -> None:
-    """Serve an environment until interrupted. Further options go to the environment's own server: `--game chess`, or any
-    limit (`python -m openenv.envs.echo_env.server.app --help` lists them)."""
+    """Serve an environment until interrupted. Further options go to the environment's own server: `--game chess`, or
+    any limit (`python -m openenv.envs.echo_env.server.app --help` lists them)."""
     if ":" in environment:
         if context.args:
             raise typer.BadParameter(f"{environment} takes no further options, got {' '.join(context.args)}")
