@@ -1,15 +1,24 @@
 """Plain HTTP: what curl and the HTTP client can do."""
 
 import asyncio
+import threading
 
 import httpx
 import pytest
 
 from openenv.core.env_server import create_app, create_fastapi_app
 from openenv.core.env_server.types import ConcurrencyConfig
-from openenv.core.errors import EnvironmentFault, EpisodeOver, InvalidMessage, ServerUnreachable, SessionFault
+from openenv.core.errors import (
+    EnvironmentFault,
+    EpisodeOver,
+    InvalidMessage,
+    ServerUnreachable,
+    SessionFault,
+    SessionGone,
+)
 from openenv.core.http_env_client import HTTPEnvClient
 from tests.core.counting_env import CountAction, CountingEnvironment, CountObservation, CountState
+from tests.core.cutting_proxy import CuttingProxy
 
 
 class CountHttp(HTTPEnvClient[CountAction, CountObservation, CountState]):
@@ -173,3 +182,25 @@ def test_metrics_count_answers_errors_sessions_and_times(url):
     assert told['openenv_errors_total{code="EXECUTION_ERROR"}'] == "1.0"
     assert told['openenv_latency_seconds_bucket{le="+Inf",phase="environment"}'] == "3.0"
     assert float(told['openenv_latency_seconds_sum{phase="encode"}']) > 0
+
+
+def test_an_http_client_whose_session_ended_is_told_and_may_reset(url):
+    with CountHttp(url) as env:
+        env.reset(start=3)
+        httpx.delete(f"{url}/sessions/{env.session_id}")
+        with pytest.raises(SessionGone, match=r"reset\(\) starts a new episode"):
+            env.step(CountAction(amount=1))
+
+        assert env.reset().observation.total == 0
+
+
+def test_a_step_over_http_whose_answer_was_lost_happens_once(url):
+    proxy = CuttingProxy(url)
+    with CountHttp(proxy.url) as env:
+        env.reset()
+        threading.Timer(0.2, proxy.cut).start()  # the step sleeps for half a second
+        result = env.step(CountAction(amount=3, mischief="sleep"))
+
+        assert result.observation.total == 3
+        assert env.state().step_count == 1
+    proxy.close()

@@ -1,5 +1,6 @@
 """The plain-HTTP client of the same verbs, for where a WebSocket cannot pass."""
 
+import secrets
 from typing import Any
 
 import httpx
@@ -8,7 +9,14 @@ from typing_extensions import TypeVar
 from openenv.core.client_sessions import AsyncRequests, BlockingRequests
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Action, Observation, State
-from openenv.core.errors import AnswerTimeout, NotSupported, ServerUnreachable, SessionFault, error_from_wire
+from openenv.core.errors import (
+    AnswerTimeout,
+    NotSupported,
+    ServerUnreachable,
+    SessionFault,
+    SessionGone,
+    error_from_wire,
+)
 from openenv.core.requests import Request, encode_body
 
 ActT = TypeVar("ActT", default=Action)
@@ -22,10 +30,9 @@ _NEW_SESSION = "new"
 class _HttpSession:
     """The session of one client: its id, and how verbs become requests."""
 
-    is_lost = False
-
     def __init__(self, session_id: str | None) -> None:
         self.session_id = session_id
+        self.is_lost = False
 
     def request(self, request: Request) -> dict[str, Any]:
         """Keywords of httpx for a request. A reset opens a session when there is none yet."""
@@ -38,12 +45,16 @@ class _HttpSession:
         if kind == "state":
             return {"method": "GET", "url": "/state", "headers": headers}
         body = {"action": request.data} if kind == "step" else dict(request.data)
+        body["request_id"] = secrets.token_hex(8)  # the server does it once, however often it is sent
         if request.timeout_s is not None:
             body["timeout_s"] = request.timeout_s
         return {"method": "POST", "url": f"/{kind}", "content": encode_body(body), "headers": headers}
 
     def answer(self, response: httpx.Response) -> dict[str, Any]:
         """The data in a response. Raises the exception that an error response stands for."""
+        if response.status_code == 404 and self.session_id is not None:
+            self.is_lost = True
+            raise SessionGone(f"the session is gone ({_error(response)}): reset() starts a new episode in a new one")
         if response.is_error:
             raise _error(response)
         self.session_id = response.headers.get(_SESSION_HEADER, self.session_id)
@@ -73,8 +84,14 @@ class _BlockingHttp(_HttpSession):
         self._client = client
 
     def ask(self, request: Request, timeout_s: float) -> dict[str, Any]:
+        sent = self.request(request)
         try:
-            return self.answer(self._client.request(**self.request(request), timeout=timeout_s))
+            try:
+                return self.answer(self._client.request(**sent, timeout=timeout_s))
+            except (httpx.ReadError, httpx.RemoteProtocolError):
+                if self.session_id is None:
+                    raise
+                return self.answer(self._client.request(**sent, timeout=timeout_s))
         except httpx.TimeoutException as error:
             raise AnswerTimeout(f"no answer from {self._client.base_url} in {timeout_s} s") from error
         except httpx.TransportError as error:
@@ -97,8 +114,14 @@ class _AsyncHttp(_HttpSession):
         self._client = client
 
     async def ask(self, request: Request, timeout_s: float) -> dict[str, Any]:
+        sent = self.request(request)
         try:
-            return self.answer(await self._client.request(**self.request(request), timeout=timeout_s))
+            try:
+                return self.answer(await self._client.request(**sent, timeout=timeout_s))
+            except (httpx.ReadError, httpx.RemoteProtocolError):
+                if self.session_id is None:
+                    raise
+                return self.answer(await self._client.request(**sent, timeout=timeout_s))
         except httpx.TimeoutException as error:
             raise AnswerTimeout(f"no answer from {self._client.base_url} in {timeout_s} s") from error
         except httpx.TransportError as error:
