@@ -1,5 +1,7 @@
 """Code that never returns, crashes or exits: its session says so and can be reset, and nothing else notices."""
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 
@@ -90,3 +92,15 @@ def test_the_operator_chooses_where_environments_run(serving):
         env.reset()
         with pytest.raises(WorkerCrashed):
             env.step(CountAction(amount=1, mischief="exit"))
+
+
+def test_a_nursery_that_is_killed_is_replaced(serving):
+    app = create_app(ProcessEnvironment)
+    url = serving(app)
+    with CountEnv(url) as env:
+        env.reset()
+        os.kill(app.state.sessions._nursery._process.pid, signal.SIGKILL)
+        with pytest.raises((FactoryFault, WorkerCrashed)):
+            CountEnv(url).reset()
+    with CountEnv(url) as env:
+        assert env.reset().observation.total == 0

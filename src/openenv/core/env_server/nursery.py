@@ -47,13 +47,24 @@ def nursery_main(declaration: Declaration, control: socket.socket) -> None:
             if not message:
                 return
             if message == b"fork":
-                pid = _fork_worker(declaration, signatures, control, fds[0])
-                children.alive.add(pid)
-                control.send(b"%d" % pid)
+                control.send(_forked(declaration, signatures, control, fds[0], children))
             else:
                 control.send(children.fate(int(message.split()[1])).encode())
     finally:
         children.kill()
+
+
+def _forked(
+    declaration: Declaration, signatures: VerbSignatures, control: socket.socket, fd: int, children: "_Children"
+) -> bytes:
+    """The new worker's process id, or `!` and why there is none: the workers that run go on either way."""
+    try:
+        pid = _fork_worker(declaration, signatures, control, fd)
+    except OSError as error:
+        os.close(fd)
+        return f"!{error}".encode()
+    children.alive.add(pid)
+    return b"%d" % pid
 
 
 class _Children:

@@ -61,6 +61,9 @@ class Nursery:
         ours, theirs = socket.socketpair()
         with theirs:
             reply = await self._ask(b"fork", [theirs.fileno()])
+        if reply.startswith(b"!"):
+            ours.close()
+            raise FactoryFault(f"no process could be made for {self._declaration.name}: {reply[1:].decode()}")
         ours.setblocking(False)
         return int(reply), ours
 
@@ -84,7 +87,12 @@ class Nursery:
             if self._control is None:
                 await self.start()
             assert self._control is not None
-            return await asyncio.to_thread(self._exchange, self._control, message, fds or [])
+            try:
+                return await asyncio.to_thread(self._exchange, self._control, message, fds or [])
+            except FactoryFault:
+                self._control.close()
+                self._control = None  # the next to ask gets a new nursery
+                raise
 
     def _exchange(self, control: socket.socket, message: bytes, fds: list[int]) -> bytes:
         try:
