@@ -212,7 +212,7 @@ def test_train_prints_the_table_and_writes_the_report(tmp_path):
     done = run("train", "tiny.yaml", "--steps", "3", "--game", "tic_tac_toe", cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
-    for player in ("random", "model before GRPO", "model after GRPO", "optimum"):
+    for player in ("random", "before GRPO (sampled)", "after GRPO (greedy)", "optimum"):
         assert player in done.stdout
     assert "<svg" in (tmp_path / "runs/tic_tac_toe/report.html").read_text()
 

@@ -115,7 +115,7 @@ async def test_a_demo_compares_and_reports(tmp_path: Path, game: str) -> None:
 
     names = [row.name for row in result.results]
     assert names[0] == "random"
-    assert names[-3:] == ["model before GRPO (sampled)", "model after GRPO (greedy)", "optimum"]
+    assert names[-3:] == ["before GRPO (sampled)", "after GRPO (greedy)", "optimum"]
     assert all(row.num_games == 40 for row in result.results if row.role != "optimum")
     page = result.report.read_text()
     assert result.run_dir == tmp_path / game

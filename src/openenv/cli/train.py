@@ -42,15 +42,15 @@ def train(
 
 def results_table(results: Sequence[Result]) -> Table:
     """Who played how well, in the order of the run, with 95 % intervals; exact numbers have none."""
-    table = Table(title="Win rate and mean return of the game, with 95 % intervals", box=box.SIMPLE)
+    table = Table(title="Win rate and mean return of the game, with 95 % intervals", box=box.SIMPLE, pad_edge=False)
     table.add_column("player", no_wrap=True)
     for heading in ("win rate", "mean return", "games"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in results:
         table.add_row(
             row.name,
-            f"{row.win_rate:.2%}{_between(row.win_interval, '.1%')}",
-            f"{row.mean_return:+.4f}{_between(row.return_interval, '+.3f')}",
+            f"{row.win_rate:.2%}{_between(row.win_interval, 100, '.1f')}",
+            f"{row.mean_return:+.4f}{_between(row.return_interval, 1, '+.3f')}",
             f"{row.num_games}" if row.num_games else "exact",
         )
     return table
@@ -69,8 +69,8 @@ def remarks(results: Sequence[Result]) -> Iterator[str]:
             yield f"{row.name}: P(hit) is {low:.3f} for hard totals up to 11 and {high:.3f} from hard 17"
 
 
-def _between(interval: Interval | None, form: str) -> str:
-    return f" [{interval[0]:{form}}, {interval[1]:{form}}]" if interval else ""
+def _between(interval: Interval | None, scale: float, form: str) -> str:
+    return f" [{scale * interval[0]:{form}}, {scale * interval[1]:{form}}]" if interval else ""
 
 
 def _progress() -> Progress:

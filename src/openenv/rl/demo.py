@@ -94,7 +94,7 @@ class _Comparison:
         if self._game in _CHARTS and not config.env.reset.get("game_params"):
             chart = _CHARTS[self._game]()
             players.append((chart.name, "baseline", chart))
-        players.append(("model before GRPO (sampled)", "before", self._model(temperature=1.0, before=True)))
+        players.append(("before GRPO (sampled)", "before", self._model(temperature=1.0, before=True)))
         for name, role, policy in players:
             if name not in known:
                 await self._evaluate(name, role, policy)
@@ -102,7 +102,7 @@ class _Comparison:
     async def trained_model(self) -> None:
         """The model after GRPO, the optimum, and the games to read."""
         temperature = self._run.config.evaluation.temperature
-        name = f"model after GRPO ({'sampled' if temperature else 'greedy'})"
+        name = f"after GRPO ({'sampled' if temperature else 'greedy'})"
         await self._evaluate(name, "after", self._model(temperature=temperature, before=False))
         best = self._optimum()
         self._save([*self._results, *([best] if best else [])])
