@@ -17,7 +17,6 @@ from openenv.rl.demo import run_demo, with_game
 from openenv.rl.metrics import read_metrics
 from openenv.rl.setup import setup_forge_training, setup_training
 
-
 TINY: dict[str, Any] = {
     "name": "tiny",
     "env": {"name": "openspiel", "reset": {"game_name": "blackjack"}},
