@@ -22,7 +22,7 @@ from openenv.core.errors import (
     TimeLimitExceeded,
 )
 from openenv.core.http_env_client import HTTPEnvClient
-from openenv.core.requests import SUBPROTOCOL
+from openenv.core.protocol import SUBPROTOCOL
 from tests.core.counting_env import (
     CountAction,
     CountEnv,

@@ -13,7 +13,7 @@ from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.errors import SessionGone, SessionLost
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.requests import SUBPROTOCOL
+from openenv.core.protocol import SUBPROTOCOL
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
 from tests.core.cutting_proxy import CuttingProxy
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from openenv.core.env_server.types import WSErrorCode
 from openenv.core.env_server.wire import error_frame, observation_data, read_request
-from openenv.core.errors import InvalidJSON, InvalidMessage, RequestRefused, UnknownMessageType
+from openenv.core.errors import InvalidJSON, InvalidMessage, RequestRefused, UnknownMessageType, error_from_wire
 from tests.core.counting_env import CountObservation
 
 
@@ -70,3 +71,10 @@ def test_odd_frames_are_refused_in_words_that_can_be_sent(frame, extended):
 
 def test_a_binary_frame_of_json_is_read_like_text():
     assert read_request(b'{"type": "reset"}').type == "reset"
+
+
+def test_every_error_of_the_wire_has_a_code_that_is_listed_and_a_class_at_the_client():
+    codes = {cls.code for cls in RequestRefused.__subclasses__()} | {"FORBIDDEN_ORIGIN"}
+    assert codes == set(WSErrorCode)
+    for cls in RequestRefused.__subclasses__():
+        assert type(error_from_wire({"message": "why", "code": cls.code})) is cls

@@ -24,7 +24,8 @@ from openenv.core.errors import (
     SessionLost,
     error_from_wire,
 )
-from openenv.core.requests import SUBPROTOCOL, Request, answer_data
+from openenv.core.protocol import SUBPROTOCOL
+from openenv.core.requests import Request, answer_data
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0

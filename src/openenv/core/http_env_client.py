@@ -17,14 +17,12 @@ from openenv.core.errors import (
     SessionGone,
     error_from_wire,
 )
+from openenv.core.protocol import NEW_SESSION, SESSION_HEADER
 from openenv.core.requests import Request, encode_body
 
 ActT = TypeVar("ActT", default=Action)
 ObsT = TypeVar("ObsT", default=Observation)
 StateT = TypeVar("StateT", default=State)
-
-_SESSION_HEADER = "X-Session-Id"
-_NEW_SESSION = "new"
 
 
 class _HttpSession:
@@ -41,7 +39,7 @@ class _HttpSession:
             raise NotSupported(f"{kind}() needs a WebSocket: use EnvClient")
         if self.session_id is None and kind != "reset":
             raise SessionFault(f"no session yet: reset() before {kind}()")
-        headers = {_SESSION_HEADER: self.session_id or _NEW_SESSION, "Content-Type": "application/json"}
+        headers = {SESSION_HEADER: self.session_id or NEW_SESSION, "Content-Type": "application/json"}
         if kind == "state":
             return {"method": "GET", "url": "/state", "headers": headers}
         body = {"action": request.data} if kind == "step" else dict(request.data)
@@ -57,7 +55,7 @@ class _HttpSession:
             raise SessionGone(f"the session is gone ({_error(response)}): reset() starts a new episode in a new one")
         if response.is_error:
             raise _error(response)
-        self.session_id = response.headers.get(_SESSION_HEADER, self.session_id)
+        self.session_id = response.headers.get(SESSION_HEADER, self.session_id)
         data: dict[str, Any] = response.json()
         return data
 

@@ -6,12 +6,7 @@ from typing import Any
 import orjson
 
 from openenv.core.errors import InvalidMessage, error_from_wire
-
-SUBPROTOCOL = "openenv.sessions.v1"
-"""Offered to every server; one that chooses it speaks request ids, time limits, validity, snapshots, and sessions that
-outlive their connection. Any other is spoken to in the published dialect."""
-
-ANSWER_TYPE = {"reset": "observation", "step": "observation", "state": "state"}
+from openenv.core.protocol import ANSWER_TYPE
 
 
 @dataclass(slots=True, frozen=True)

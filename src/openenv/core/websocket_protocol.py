@@ -15,7 +15,7 @@ from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI, parse_uri
 
 from openenv.core.errors import ServerUnreachable, SessionLost
-from openenv.core.requests import SUBPROTOCOL
+from openenv.core.protocol import SUBPROTOCOL
 
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 

@@ -2,20 +2,15 @@
 
 import hmac
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import orjson
 from starlette.exceptions import HTTPException
 
+from openenv.core.env_server.asgi import Message, Receive, Scope, Send
 from openenv.core.env_server.config import ServerConfig
 
 log = logging.getLogger(__name__)
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Scope = MutableMapping[str, Any]
 
 _OPEN_PATHS = {"/health", "/ready"}
 

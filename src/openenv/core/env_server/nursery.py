@@ -22,7 +22,7 @@ from openenv.core.errors import RequestRefused
 
 log = logging.getLogger(__name__)
 
-_LENGTH = struct.Struct(">I")
+REQUEST_LENGTH = struct.Struct(">I")
 ANSWER_HEAD = struct.Struct(">cddI")
 """Kind of an answer, seconds in the environment and in encoding, length of the body."""
 _PR_SET_PDEATHSIG = 1
@@ -121,8 +121,8 @@ def _worker_main(declaration: Declaration, signatures: VerbSignatures, connectio
     """Answer requests until the server closes the socket."""
     worker = _Worker(declaration, signatures)
     with connection, connection.makefile("rb") as requests:
-        while head := requests.read(_LENGTH.size):
-            request = orjson.loads(requests.read(_LENGTH.unpack(head)[0]))
+        while head := requests.read(REQUEST_LENGTH.size):
+            request = orjson.loads(requests.read(REQUEST_LENGTH.unpack(head)[0]))
             head, body = worker.answer(request)
             sys.stdout.flush()
             connection.sendall(head + body)

@@ -34,9 +34,7 @@ from openenv.core.env_server.verbs import Answer
 from openenv.core.env_server.websocket import WebSocketEndpoint
 from openenv.core.env_server.wire import error_data, error_json
 from openenv.core.errors import RequestRefused, SessionFault
-
-SESSION_HEADER = "X-Session-Id"
-NEW_SESSION = "new"
+from openenv.core.protocol import NEW_SESSION, SESSION_HEADER
 
 SessionId = Annotated[
     str | None, Header(description="The session to act on; `new` opens one; left out: the caller's own default session")

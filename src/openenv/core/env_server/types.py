@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from enum import StrEnum
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -100,6 +100,7 @@ class WSErrorCode(StrEnum):
     NOT_SUPPORTED = "NOT_SUPPORTED"
     MESSAGE_TOO_BIG = "MESSAGE_TOO_BIG"
     UNAUTHORIZED = "UNAUTHORIZED"
+    FORBIDDEN_ORIGIN = "FORBIDDEN_ORIGIN"
 
 
 class ResetRequest(BaseModel):
@@ -161,4 +162,4 @@ class SchemaResponse(BaseModel):
 class HealthResponse(BaseModel):
     """Body of `/health`."""
 
-    status: Literal["healthy", "unhealthy", "degraded"] = "healthy"
+    status: HealthStatus = HealthStatus.HEALTHY

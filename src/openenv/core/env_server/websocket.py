@@ -5,18 +5,17 @@ their validity, and the session waits for its client when the connection breaks.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
 import orjson
 
+from openenv.core.env_server.asgi import Receive, Scope, Send
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.types import ForkRequest, RestoreRequest
 from openenv.core.env_server.verbs import Answer
 from openenv.core.env_server.wire import (
-    SUBPROTOCOL,
     Request,
     answer_frame,
     checked,
@@ -26,14 +25,9 @@ from openenv.core.env_server.wire import (
     read_request,
 )
 from openenv.core.errors import MessageTooBig, RequestRefused
+from openenv.core.protocol import ANSWER_TYPE, SUBPROTOCOL
 
 log = logging.getLogger(__name__)
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-
-_ANSWER_TYPE = {"reset": "observation", "step": "observation", "state": "state"}
 
 
 class WebSocketEndpoint:
@@ -42,7 +36,7 @@ class WebSocketEndpoint:
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Accept the connection, open or find its session, answer until either side closes."""
         await receive()  # websocket.connect
         extended = SUBPROTOCOL in scope.get("subprotocols", ())
@@ -63,7 +57,7 @@ class WebSocketEndpoint:
         finally:
             await self._sessions.detach(session, connection, keep=extended and not said_goodbye)
 
-    async def _session(self, scope: MutableMapping[str, Any], connection: object, *, extended: bool) -> Session:
+    async def _session(self, scope: Scope, connection: object, *, extended: bool) -> Session:
         """A new session, or the one that the URL names."""
         named = parse_qs(scope.get("query_string", b"").decode()).get("session_id")
         session = self._sessions.find(named[0]) if named else await self._sessions.open()
@@ -112,10 +106,10 @@ class _Conversation:
             return extended_error_frame(error, request_id) if self._extended else error_frame(error)
 
     async def _answer(self, request: Request) -> bytes:
-        if request.type not in _ANSWER_TYPE:
+        if request.type not in ANSWER_TYPE:
             branched = await self._session.once(request.id, lambda: self._branch(request))
             return extended_answer_frame(request.type, branched.data, request.id, "valid")
-        kind = _ANSWER_TYPE[request.type]
+        kind = ANSWER_TYPE[request.type]
         options = {} if request.timeout_s is None else {"timeout_s": request.timeout_s}
         answer = await self._session.ask(request.type, request.data, options, request.id)  # type: ignore[arg-type]
         if not self._extended:

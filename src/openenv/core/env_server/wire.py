@@ -16,10 +16,6 @@ from openenv.core.errors import InvalidJSON, InvalidMessage, RequestRefused, Unk
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
-SUBPROTOCOL = "openenv.sessions.v1"
-"""What a client offers, and a server chooses, to speak more than the published frames: request ids, time limits,
-validity, snapshots, and sessions that outlive their connection."""
-
 _PUBLISHED = {
     "reset": {"type", "data"},
     "step": {"type", "data"},

@@ -14,20 +14,18 @@ import os
 import pickle
 import signal
 import socket
-import struct
 from typing import Any
 
 import orjson
 
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.hosts import Host
-from openenv.core.env_server.nursery import ANSWER_HEAD, nursery_main
+from openenv.core.env_server.nursery import ANSWER_HEAD, REQUEST_LENGTH, nursery_main
 from openenv.core.env_server.verbs import Answer
 from openenv.core.errors import FactoryFault, TimeLimitExceeded, WorkerCrashed, error_from_wire
 
 log = logging.getLogger(__name__)
 
-LENGTH = struct.Struct(">I")
 _MAX_MESSAGE = 1 << 30
 
 
@@ -154,7 +152,7 @@ class WorkerHost(Host):
         try:
             async with asyncio.timeout(timeout_s):
                 message = orjson.dumps(request)
-                self._writer.write(LENGTH.pack(len(message)) + message)
+                self._writer.write(REQUEST_LENGTH.pack(len(message)) + message)
                 head = await self._reader.readexactly(ANSWER_HEAD.size)
                 kind, environment_s, encode_s, length = ANSWER_HEAD.unpack(head)
                 body = await self._reader.readexactly(length)

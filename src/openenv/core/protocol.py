@@ -1,0 +1,14 @@
+"""The words of the wire that both ends say."""
+
+SUBPROTOCOL = "openenv.sessions.v1"
+"""Offered by a client, chosen by a server: request ids, time limits, validity, snapshots, and sessions that outlive
+their connection. Without it both speak the published frames."""
+
+ANSWER_TYPE = {"reset": "observation", "step": "observation", "state": "state"}
+"""The type of the frame that answers each verb of the published frames."""
+
+SESSION_HEADER = "X-Session-Id"
+"""Names the session of an HTTP request and of its answer."""
+
+NEW_SESSION = "new"
+"""In that header: open a session instead of using the caller's own default one."""
