@@ -98,7 +98,7 @@ def test_a_server_that_stops_finishes_the_steps_that_run_and_exits_cleanly():
     server.stop()
 
     assert result.observation.total == 2
-    assert code in (0, -signal.SIGTERM)
+    assert code == 0
 
 
 def test_ready_says_whether_new_sessions_are_opened(serving):
@@ -296,5 +296,5 @@ def test_a_stuck_step_does_not_keep_a_server_from_ending():
         with pytest.raises(TimeLimitExceeded):
             env.step(CountAction(amount=1, mischief="forever"))
     os.kill(server.pid, signal.SIGTERM)
-    assert server._process.wait(15) in (0, -signal.SIGTERM)
+    assert server._process.wait(15) == 0
     server.stop()

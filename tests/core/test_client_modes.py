@@ -114,7 +114,12 @@ async def test_a_pool_plays_its_sessions_at_the_same_time_and_keeps_errors_apart
         assert (await pool.step({2: CountAction(amount=1)}))[2].observation.total == 3
 
 
-async def test_a_pool_that_cannot_connect_says_so_and_leaves_nothing_open():
+async def test_a_pool_that_cannot_connect_says_so_and_leaves_nothing_open(serving):
+    app = create_app(CountingEnvironment)
+    urls = iter([serving(app), "http://127.0.0.1:9"])
     with pytest.raises(OpenEnvError, match="is the server running"):
-        async with SessionPool(CountEnv, "http://127.0.0.1:9", 2):
+        async with SessionPool(lambda base_url: CountEnv(next(urls)), "", 2):
             pass
+    async with asyncio.timeout(5):
+        while len(app.state.sessions):  # noqa: ASYNC110  the server has no event for a test to wait on
+            await asyncio.sleep(0.01)

@@ -83,6 +83,8 @@ async def test_an_episode_that_the_environment_broke_is_invalid_with_its_reason(
     groups = await played(pool, indices=(0, 1))
     broken = [t for t in groups[1].trajectories if t.outcome == "invalid"]
 
+    assert broken
+    assert {t.outcome for t in groups[1].trajectories} <= {"invalid", "unparseable"}  # the rest said nothing legal
     assert all(t.seed == 1 and "the table broke" in t.reason for t in broken)
     assert all(t.outcome != "invalid" for t in groups[0].trajectories)
 

@@ -1,5 +1,8 @@
 """Makes the application that serves an environment, and runs it."""
 
+import signal
+import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.config import ServerConfig
@@ -79,7 +82,13 @@ def _limits(
 
 
 def serve(app: "FastAPI", host: str = "127.0.0.1", port: int = 8000, *, log_level: str = "warning") -> None:
-    """Run `app` until it is interrupted or asked to stop; steps that run are finished first."""
+    """Run `app` until it is interrupted or asked to stop; steps that run are finished first.
+
+    SIGTERM is a wish like any other: in the main thread the program then exits with 0.
+    """
+    if threading.current_thread() is threading.main_thread():
+        # uvicorn hands the signal on, when it is done, to whoever had it before
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server(app, host, port, log_level=log_level).run()
 
 
