@@ -10,9 +10,6 @@ import socket
 import statistics
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,6 +18,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+
+from openenv.core.containers.local_process import wait_until_healthy
 
 HERE = Path(__file__).parent
 PEER_SERVER = HERE.parent / "tests/interop/published_peer.py"
@@ -113,25 +112,12 @@ def serving(side: str, game: str, published_python: str) -> Iterator[tuple[str, 
     theirs = [published_python, str(PEER_SERVER), "serve", str(port), game]
     process = subprocess.Popen(ours if side == "ours" else theirs, stderr=subprocess.DEVNULL)
     try:
-        wait_until_healthy(process, port)
-        yield f"http://127.0.0.1:{port}", process.pid
+        url = f"http://127.0.0.1:{port}"
+        wait_until_healthy(url, process, timeout_s=60)
+        yield url, process.pid
     finally:
         process.terminate()
         process.wait(10)
-
-
-def wait_until_healthy(process: "subprocess.Popen[bytes]", port: int) -> None:
-    """Return when the server answers. Raises RuntimeError when it ends instead, or takes a minute."""
-    for _ in range(600):
-        if process.poll() is not None:
-            break
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).close()
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-        else:
-            return
-    raise RuntimeError(f"no server at port {port}: {process.args}")
 
 
 def table(rows: list[tuple[str, Figures, Figures]]) -> Table:

@@ -8,11 +8,11 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 
 import pytest
 
+from openenv.core.containers.local_process import wait_until_healthy
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.errors import CapacityReached, EnvironmentFault
 from openenv.envs.echo_env import EchoAction, EchoEnv
@@ -100,7 +100,7 @@ def port():
 def test_serve_serves_until_interrupted(port):
     process = subprocess.Popen([*OPENENV, "serve", "echo", "--port", str(port)], stderr=subprocess.PIPE)
     try:
-        wait_until_healthy(port)
+        wait_until_healthy(f"http://127.0.0.1:{port}", process, timeout_s=30)
         with EchoEnv(base_url=f"http://127.0.0.1:{port}") as env:
             env.reset()
             assert env.step(EchoAction(message="hello")).reward == pytest.approx(0.5)
@@ -115,7 +115,7 @@ def test_serve_takes_the_limits_of_a_server(port, tmp_path):
     options = ["--max-sessions", "1", "--record-dir", str(tmp_path / "recordings")]
     process = subprocess.Popen([*OPENENV, "serve", "echo", "--port", str(port), *options])
     try:
-        wait_until_healthy(port)
+        wait_until_healthy(f"http://127.0.0.1:{port}", process, timeout_s=30)
         with EchoEnv(base_url=f"http://127.0.0.1:{port}") as env:
             env.reset()
             with pytest.raises(CapacityReached, match="1/1"):
@@ -130,7 +130,7 @@ def test_serve_takes_the_limits_of_a_server(port, tmp_path):
 def test_serve_hands_further_options_to_the_environments_server(port):
     process = subprocess.Popen([*OPENENV, "serve", "openspiel", "--game", "kuhn_poker", "--port", str(port)])
     try:
-        wait_until_healthy(port)
+        wait_until_healthy(f"http://127.0.0.1:{port}", process, timeout_s=30)
         body = urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/reset", method="POST")).read()
         assert json.loads(body)["metadata"]["game_name"] == "kuhn_poker"
     finally:
@@ -152,17 +152,6 @@ def test_an_interrupted_evaluation_keeps_what_was_played(tmp_path):
     assert process.returncode == 130
     assert "smart" in out
     assert "random" not in out
-
-
-def wait_until_healthy(port):
-    for _ in range(300):
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).close()
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError("the server never answered")
 
 
 @pytest.fixture

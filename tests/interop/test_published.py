@@ -4,16 +4,13 @@ import json
 import os
 import socket
 import subprocess
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
+from openenv.core.containers.local_process import LocalServer, wait_until_healthy
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from openenv.policies import make_policy
@@ -35,25 +32,13 @@ def published_server(name: str) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    process = subprocess.Popen([PYTHON, PEER, "serve", str(port), name], stderr=subprocess.PIPE)
+    process = subprocess.Popen([PYTHON, PEER, "serve", str(port), name])
     try:
-        wait_until_healthy(process, f"http://127.0.0.1:{port}")
+        wait_until_healthy(f"http://127.0.0.1:{port}", process, timeout_s=60)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.terminate()
         process.communicate(timeout=10)
-
-
-def wait_until_healthy(process: subprocess.Popen, url: str) -> None:
-    for _ in range(600):
-        assert process.poll() is None, process.stderr.read().decode()[-2000:]
-        try:
-            urllib.request.urlopen(f"{url}/health", timeout=1).close()
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError(f"no published server at {url}")
 
 
 def test_its_client_plays_echo_on_our_server():

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from typing import Self
@@ -57,7 +56,11 @@ class LocalServer:
         )
         log.info("started %s: pid=%d url=%s", self._command[2], self._process.pid, self.base_url)
         try:
-            self._wait_until_healthy()
+            wait_until_healthy(self.base_url, self._process, self._start_timeout_s)
+        except ServerUnreachable as error:
+            said = self._output()
+            self.stop()
+            raise ServerUnreachable(f"{error}\n{said}") from None
         except BaseException:
             self.stop()
             raise
@@ -88,27 +91,25 @@ class LocalServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _wait_until_healthy(self) -> None:
-        deadline = time.monotonic() + self._start_timeout_s
-        while time.monotonic() < deadline:
-            assert self._process is not None
-            if self._process.poll() is not None:
-                raise ServerUnreachable(
-                    f"{' '.join(self._command[1:])} ended with code {self._process.returncode}:\n{self._output()}"
-                )
-            with (
-                contextlib.suppress(urllib.error.URLError, OSError),
-                urllib.request.urlopen(f"{self.base_url}/health", timeout=1),
-            ):
-                return
-            time.sleep(0.05)
-        raise ServerUnreachable(
-            f"{' '.join(self._command[1:])} was not healthy in {self._start_timeout_s} s:\n{self._output()}"
-        )
-
     def _output(self) -> str:
         self._log.seek(0)
         return self._log.read().decode(errors="replace")[-4000:]
+
+
+def wait_until_healthy(base_url: str, process: "subprocess.Popen[bytes]", timeout_s: float) -> None:
+    """Return when the server that `process` runs answers. Raises ServerUnreachable when it ends, or takes too long."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise ServerUnreachable(f"{_command_of(process)} ended with code {process.returncode}")
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{base_url}/health", timeout=1):
+            return
+        time.sleep(0.05)
+    raise ServerUnreachable(f"{_command_of(process)} was not healthy in {timeout_s:g} s")
+
+
+def _command_of(process: "subprocess.Popen[bytes]") -> str:
+    return " ".join(map(str, process.args)) if isinstance(process.args, list) else str(process.args)
 
 
 def _free_port() -> int:
