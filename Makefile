@@ -24,7 +24,7 @@ lint: $(VENV)/.installed  ## Style, types, and who may import whom
 	$(BIN)/lint-imports
 
 interop: $(VENV)/.installed .venv-published/.installed  ## The published package and ours play together
-	$(BIN)/pytest -m interop tests/interop -v
+	$(BIN)/pytest -m "not slow" tests/interop -v
 
 bench: $(VENV)/.installed .venv-published/.installed  ## Ours beside the published package
 	$(BIN)/python -m benchmarks.steps

@@ -109,6 +109,19 @@ class SavingEnvironment(CountingEnvironment):
         self._rng.setstate(rng_state)
 
 
+class AsyncEnvironment(CountingEnvironment):
+    """Its step is a coroutine, in which the mischief blocks without ever awaiting."""
+
+    async def step_async(self, action: CountAction, timeout_s: float | None = None, **kwargs: Any) -> CountObservation:
+        return self.step(action, timeout_s, **kwargs)
+
+
+class InlineAsyncEnvironment(AsyncEnvironment):
+    """The same in the server's own event loop."""
+
+    execution = "inline"
+
+
 class InlineEnvironment(CountingEnvironment):
     """The same in the event loop."""
 

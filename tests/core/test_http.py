@@ -57,10 +57,19 @@ def test_an_unknown_session_is_404_with_the_reason(url):
     assert "Unknown session_id: nobody" in response.json()["message"]
 
 
-def test_a_step_before_any_reset_is_404_with_the_remedy(url):
-    response = httpx.post(f"{url}/step", json={"action": {"amount": 1}})
-    assert response.status_code == 404
-    assert "POST /reset" in response.json()["message"]
+def test_the_first_request_opens_the_callers_own_session_whatever_it_asks(url):
+    assert httpx.get(f"{url}/state").json()["total"] == 0
+    assert httpx.post(f"{url}/step", json={"action": {"amount": 1}}).json()["observation"]["total"] == 1
+
+
+def test_when_the_callers_own_session_has_ended_only_a_reset_opens_another(url):
+    session = httpx.post(f"{url}/reset").headers["x-session-id"]
+    httpx.delete(f"{url}/sessions/{session}")
+
+    refused = httpx.post(f"{url}/step", json={"action": {"amount": 1}})
+    assert refused.status_code == 404
+    assert "POST /reset" in refused.json()["message"]
+    assert httpx.post(f"{url}/reset").headers["x-session-id"] != session
 
 
 def test_an_ended_session_is_gone(url):
@@ -150,7 +159,7 @@ async def test_the_http_client_is_asynchronous_too(url):
 def test_schema_metadata_health_and_docs_are_served(url):
     with httpx.Client(base_url=url) as curl:
         assert curl.get("/health").json() == {"status": "healthy"}
-        assert set(curl.get("/schema").json()) == {"action", "observation", "state"}
+        assert set(curl.get("/schema").json()) == {"action", "observation", "reset_observation", "state"}
         assert curl.get("/schema").json()["action"]["required"] == ["amount"]
         assert curl.get("/metadata").json()["description"] == "Adds amounts; ends at ten."
         assert curl.get("/docs").status_code == 200

@@ -13,9 +13,18 @@ from openenv.core.errors import EnvironmentFault, FactoryFault, TimeLimitExceede
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, ProcessEnvironment
 
 
-@pytest.fixture(params=["CountingEnvironment", "InlineEnvironment", "ProcessEnvironment"])
+@pytest.fixture(
+    params=[
+        "CountingEnvironment",
+        "InlineEnvironment",
+        "ProcessEnvironment",
+        "AsyncEnvironment",
+        "InlineAsyncEnvironment",
+    ]
+)
 def url(request) -> Iterator[str]:
-    """A server that allows a second for a step; environments in a thread, in the event loop, and in processes."""
+    """A server that allows a second for a step; environments in a thread, in the event loop, in processes, and with
+    coroutines that block."""
     with LocalServer("tests.core.counting_env", ["--serve", request.param, "--step-timeout-s", "1"]) as server:
         yield server.base_url
 

@@ -104,6 +104,13 @@ class NotSupported(RequestRefused):
     validity = "refused"
 
 
+class UnknownTask(RequestRefused):
+    """The environment has no such split, or no task of that number in it."""
+
+    code = "UNKNOWN_TASK"
+    validity = "refused"
+
+
 class MessageTooBig(RequestRefused):
     """The message is larger than the server takes."""
 

@@ -72,7 +72,9 @@ def _error(response: httpx.Response) -> Exception:
         body = {"message": response.text[:500]}
     if "detail" in body and "message" not in body:
         body = {"message": f"HTTP {response.status_code}: {body['detail']}"}
-    body.pop("detail", None)
+    detail = body.pop("detail", None)
+    if isinstance(detail, list):  # what is wrong with each field
+        body["errors"] = detail
     return error_from_wire(body)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.types import Action, Observation, OpenAction, State
+from openenv.core.env_server.types import Action, Observation, OpenAction, ServerMode, State
 
 log = logging.getLogger(__name__)
 
@@ -22,14 +22,25 @@ class Declaration:
     """An environment as the server needs to know it."""
 
     make: Callable[[], Environment]
-    """Returns the environment of a new session."""
+    """Returns an environment: the author's class or function."""
     environment_cls: type[Environment]
     action_cls: type[Action]
     observation_cls: type[Observation]
+    reset_observation_cls: type[Observation]
+    """Class of what a reset returns, where it is another than a step's."""
     state_cls: type[State]
     name: str
     is_one_instance: bool
     """Whether `make` always returns the same ready instance, which then serves one session at a time."""
+
+    mode: ServerMode = ServerMode.SIMULATION
+    """What the server is for; an environment is told, because some of its tools may be for one of them."""
+
+    def new_environment(self) -> Environment:
+        """The environment of a new session, told what its server is for."""
+        env = self.make()
+        env.server_mode = self.mode
+        return env
 
     @property
     def max_sessions(self) -> int | None:
@@ -43,6 +54,7 @@ def declare(
     observation_cls: type[Observation] | None = None,
     state_cls: type[State] | None = None,
     name: str | None = None,
+    reset_observation_cls: type[Observation] | None = None,
 ) -> Declaration:
     """Read an environment's declaration from a class, a factory, or one ready instance.
 
@@ -56,11 +68,13 @@ def declare(
     if action is None:
         log.warning("%s declares no action class: any field is accepted. Write Environment[YourAction, ...] or pass "
                     "action_cls.", environment_cls.__name__)  # fmt: skip
+    observation = observation_cls or _find(environment_cls, Observation, hints.get("observation")) or Observation
     return Declaration(
         make=make,
         environment_cls=environment_cls,
         action_cls=action or OpenAction,
-        observation_cls=observation_cls or _find(environment_cls, Observation, hints.get("observation")) or Observation,
+        observation_cls=observation,
+        reset_observation_cls=reset_observation_cls or observation,
         state_cls=state_cls or _find(environment_cls, State, hints.get("state")) or State,
         name=name or environment_cls.__name__,
         is_one_instance=isinstance(env, Environment),

@@ -1,18 +1,31 @@
 """Makes the application that serves an environment, and runs it."""
 
+import dataclasses
 import signal
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.config import ServerConfig
-from openenv.core.env_server.declaration import EnvironmentSource, declare
+from openenv.core.env_server.declaration import Declaration, EnvironmentSource, declare
+from openenv.core.env_server.exceptions import ConcurrencyConfigurationError
 from openenv.core.env_server.exposure import warn_if_exposed
-from openenv.core.env_server.types import Action, ConcurrencyConfig, Observation, ServerMode, State
+from openenv.core.env_server.types import (
+    Action,
+    ConcurrencyConfig,
+    Observation,
+    ServerCapacityStatus,
+    ServerMode,
+    SessionInfo,
+    State,
+)
 
 if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
+
+    from openenv.core.env_server.sessions import Sessions
 
 
 def create_app(
@@ -25,21 +38,26 @@ def create_app(
     state_cls: type[State] | None = None,
     *,
     mode: ServerMode | str | None = None,
+    reset_observation_cls: type[Observation] | None = None,
     config: ServerConfig | None = None,
 ) -> "FastAPI":
     """The application that serves `env` over HTTP and WebSocket.
 
     env: an Environment class or a factory (one environment for each session), or one ready instance (one session at a
-    time). Message classes that are not given are read from the environment's declaration. `max_concurrent_envs`,
-    `concurrency_config` and `mode` are the published package's words for `config`.
+    time). Message classes that are not given are read from the environment's declaration; reset_observation_cls: where
+    a reset returns another class than a step. `max_concurrent_envs`, `concurrency_config` and `mode` are the published
+    package's words for `config`.
 
-    Raises TypeError when `env` is no environment, ValueError when `config` comes with one of the published words.
+    Raises TypeError when `env` is no environment, ValueError when `config` comes with one of the published words or
+    says the same as another of them, ConcurrencyConfigurationError for more sessions than the environment allows.
     """
     # FastAPI takes half a second to import: whoever only needs the messages of an environment does not pay for it.
     from openenv.core.env_server.routes import environment_app
 
     limits = _limits(config, max_concurrent_envs, concurrency_config, mode)
-    return environment_app(declare(env, action_cls, observation_cls, state_cls, env_name), limits)
+    declaration = declare(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
+    _refuse_too_many(declaration, limits, is_asked_for=bool(max_concurrent_envs or concurrency_config))
+    return environment_app(dataclasses.replace(declaration, mode=limits.mode), limits)
 
 
 def create_fastapi_app(
@@ -52,11 +70,95 @@ def create_fastapi_app(
     state_cls: type[State] | None = None,
     *,
     mode: ServerMode | str | None = None,
+    reset_observation_cls: type[Observation] | None = None,
 ) -> "FastAPI":
     """`create_app` with the parameters in the order of the published function of this name."""
     return create_app(
-        env, action_cls, observation_cls, env_name, max_concurrent_envs, concurrency_config, state_cls, mode=mode
+        env,
+        action_cls,
+        observation_cls,
+        env_name,
+        max_concurrent_envs,
+        concurrency_config,
+        state_cls=state_cls,
+        mode=mode,
+        reset_observation_cls=reset_observation_cls,
     )
+
+
+class HTTPEnvServer:
+    """Serves an environment in an application of yours: `HTTPEnvServer(MyEnv, ...).register_routes(app)`."""
+
+    def __init__(
+        self,
+        env: EnvironmentSource,
+        action_cls: type[Action] | None = None,
+        observation_cls: type[Observation] | None = None,
+        max_concurrent_envs: int | None = None,
+        concurrency_config: ConcurrencyConfig | None = None,
+        env_name: str | None = None,
+        state_cls: type[State] | None = None,
+        *,
+        reset_observation_cls: type[Observation] | None = None,
+        config: ServerConfig | None = None,
+    ) -> None:
+        """The parameters of `create_app`, and what it raises."""
+        self._config = _limits(config, max_concurrent_envs, concurrency_config, None)
+        self._declaration = declare(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
+        _refuse_too_many(self._declaration, self._config, is_asked_for=bool(max_concurrent_envs or concurrency_config))
+        self._sessions: Sessions | None = None
+
+    def register_routes(self, app: "FastAPI", mode: ServerMode | str = ServerMode.SIMULATION) -> None:
+        """Add every route of an environment to `app`, and its sessions to the application's life."""
+        from openenv.core.env_server.routes import add_environment
+
+        config = dataclasses.replace(self._config, mode=ServerMode(mode))
+        self._sessions = add_environment(app, dataclasses.replace(self._declaration, mode=config.mode), config)
+
+    @property
+    def active_sessions(self) -> int:
+        """Sessions that are open."""
+        return 0 if self._sessions is None else len(self._sessions)
+
+    @property
+    def max_concurrent_envs(self) -> int:
+        """Sessions at one time."""
+        return min(self._config.max_sessions, self._declaration.max_sessions or self._config.max_sessions)
+
+    @property
+    def is_concurrency_safe(self) -> bool:
+        """Whether the environment allows more than one session."""
+        return self._declaration.max_sessions is None
+
+    @property
+    def concurrency_config(self) -> ConcurrencyConfig:
+        """The limits in the published package's words."""
+        return ConcurrencyConfig(
+            max_concurrent_envs=self.max_concurrent_envs, session_timeout=self._config.idle_timeout_s
+        )
+
+    def get_capacity_status(self) -> ServerCapacityStatus:
+        """How full the server is."""
+        return ServerCapacityStatus.from_counts(self.active_sessions, self.max_concurrent_envs)
+
+    def get_session_info(self, session_id: str) -> SessionInfo | None:
+        """What is known of a session, or None when there is none of that id."""
+        session = self._sessions.get(session_id) if self._sessions is not None else None
+        if session is None:
+            return None
+        now_s = time.time() - time.monotonic()
+        return SessionInfo(
+            session_id=session.id,
+            created_at=now_s + session.created,
+            last_activity_at=now_s + session.last_activity,
+            step_count=session.num_steps,
+            environment_type=self._declaration.environment_cls.__name__,
+        )
+
+
+def _refuse_too_many(declaration: Declaration, limits: ServerConfig, *, is_asked_for: bool) -> None:
+    if is_asked_for and limits.max_sessions > 1 and not declaration.environment_cls.SUPPORTS_CONCURRENT_SESSIONS:
+        raise ConcurrencyConfigurationError(declaration.environment_cls.__name__, limits.max_sessions)
 
 
 def _limits(

@@ -5,15 +5,20 @@ Signals reach the main thread only, where a served event loop runs; elsewhere in
 says so once.
 """
 
+import functools
 import logging
 import signal
 import threading
 import time
+from collections.abc import Callable, Coroutine, Generator
 from types import FrameType
+from typing import Any, Generic, TypeVar
 
 from openenv.core.errors import TimeLimitExceeded
 
 log = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT")
 
 _LOOK_EVERY_S = 0.25
 
@@ -57,6 +62,29 @@ class InlineTimeLimit:
 
     def __exit__(self, *_: object) -> None:
         _Running.deadline = 0.0
+
+
+class Slices(Generic[ResultT]):
+    """Awaits a coroutine with the time limit on each stretch between two of its awaits, where it might block."""
+
+    def __init__(self, verb: str, coroutine: Coroutine[Any, Any, ResultT], timeout_s: float) -> None:
+        self._verb = verb
+        self._coroutine = coroutine
+        self._timeout_s = timeout_s
+
+    def __await__(self) -> Generator[Any, Any, ResultT]:
+        go_on: Callable[[], Any] = functools.partial(self._coroutine.send, None)
+        while True:
+            try:
+                with InlineTimeLimit(self._verb, self._timeout_s):
+                    waited_for = go_on()
+            except StopIteration as end:
+                result: ResultT = end.value
+                return result
+            try:
+                go_on = functools.partial(self._coroutine.send, (yield waited_for))
+            except BaseException as error:  # noqa: BLE001  handed on into the coroutine, cancellation too
+                go_on = functools.partial(self._coroutine.throw, error)
 
 
 def _look(_signal: int, _frame: FrameType | None) -> None:

@@ -5,11 +5,19 @@ from typing import Any, ClassVar, Generic, Literal
 
 from typing_extensions import TypeVar
 
-from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, ServerMode, State
 
 ActT = TypeVar("ActT", bound=Action, default=Action)
 ObsT = TypeVar("ObsT", bound=Observation, default=Observation)
 StateT = TypeVar("StateT", bound=State, default=State)
+
+
+class Transform(ABC, Generic[ObsT]):
+    """Changes observations on their way out of an environment: adds a field, hides one, scales a reward."""
+
+    @abstractmethod
+    def __call__(self, observation: ObsT) -> ObsT:
+        """The observation that the agent sees: the same one, changed or not, or another."""
 
 
 class Environment(ABC, Generic[ActT, ObsT, StateT]):
@@ -28,6 +36,24 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     execution: Literal["inline", "thread", "process"] = "thread"
     """Where the server runs the verbs: `inline` in its event loop (for steps well under a millisecond), in a `thread`
     that belongs to the session, or in a `process` of the session's own, whose crash ends that session alone."""
+
+    REQUIRES_SINGLE_THREAD_EXECUTOR: ClassVar[bool] = False
+    """True for libraries that must not be used from two threads of a process: all sessions then share one thread, and
+    wait for one another. `execution = "process"` gives each session such a library of its own."""
+
+    server_mode: ServerMode = ServerMode.SIMULATION
+    """What the server is for; the server sets it on each new instance."""
+
+    transform: Transform[ObsT] | None = None
+    """What `_apply_transform` does to observations."""
+
+    rubric: Any = None
+    """What `_apply_rubric` scores with. Training reads the scores of its parts from `rubric.named_rubrics()`."""
+
+    def __init__(self, transform: Transform[ObsT] | None = None, rubric: Any = None) -> None:
+        """A subclass that takes neither need not call this."""
+        self.transform = transform
+        self.rubric = rubric
 
     @abstractmethod
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> ObsT:

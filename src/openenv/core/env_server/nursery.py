@@ -1,6 +1,5 @@
 """What runs in the nursery process and in the workers that it forks."""
 
-import asyncio
 import contextlib
 import ctypes
 import logging
@@ -135,7 +134,6 @@ class _Worker:
         self._declaration = declaration
         self._signatures = signatures
         self._verbs: Verbs | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
 
     def answer(self, request: dict[str, Any]) -> tuple[bytes, bytes]:
         """The answer's head (its kind, its times, its length) and its body.
@@ -151,31 +149,14 @@ class _Worker:
         return ANSWER_HEAD.pack(kind, answer.environment_s, answer.encode_s, len(answer.data)), answer.data
 
     def _call(self, request: dict[str, Any]) -> Answer:
-        verb = request["verb"]
+        verb, data = request["verb"], request.get("data", {})
         if verb == "open":
             self._verbs = Verbs(self._declaration, self._signatures)
             return Answer(b"")
-        verbs = self._verbs
-        assert verbs is not None, "open comes first"
-        if verb == "reset":
-            is_async = self._signatures.reset_is_async
-            return self._wait(verbs.reset_async(request["data"])) if is_async else verbs.reset(request["data"])
-        if verb == "step":
-            data, options = request["data"], request["options"]
-            is_async = self._signatures.step_is_async
-            return self._wait(verbs.step_async(data, options)) if is_async else verbs.step(data, options)
-        if verb == "state":
-            return verbs.state()
-        if verb == "save":
-            return Answer(verbs.save())
+        assert self._verbs is not None, "open comes first"
+        if verb == "close":
+            self._verbs.close()
+            return Answer(b"")
         if verb == "load":
-            verbs.load(bytes.fromhex(request["data"]))
-        else:
-            verbs.close()
-        return Answer(b"")
-
-    def _wait(self, coroutine: Any) -> Answer:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-        answer: Answer = self._loop.run_until_complete(coroutine)
-        return answer
+            data = {"snapshot": bytes.fromhex(data["snapshot"])}
+        return self._verbs.call(verb, data, request.get("options", {}))

@@ -16,9 +16,12 @@ from starlette.routing import WebSocketRoute
 from openenv.core.env_server.access import AccessControl
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.declaration import Declaration
+from openenv.core.env_server.http_sessions import HttpSessions
 from openenv.core.env_server.inline_limit import start_watching, stop_watching
+from openenv.core.env_server.mcp_endpoints import add_mcp
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
+from openenv.core.env_server.task_routes import task_routes
 from openenv.core.env_server.types import (
     EnvironmentMetadata,
     HealthResponse,
@@ -33,7 +36,7 @@ from openenv.core.env_server.types import (
 from openenv.core.env_server.verbs import Answer
 from openenv.core.env_server.websocket import WebSocketEndpoint
 from openenv.core.env_server.wire import error_data, error_json
-from openenv.core.errors import RequestRefused, SessionFault
+from openenv.core.errors import RequestRefused
 from openenv.core.protocol import NEW_SESSION, SESSION_HEADER
 
 SessionId = Annotated[
@@ -50,19 +53,26 @@ _STATUS = {
     "WORKER_CRASHED": 502,
     "TIMEOUT": 504,
     "NOT_SUPPORTED": 501,
+    "UNKNOWN_TASK": 400,
     "MESSAGE_TOO_BIG": 413,
 }
 
 
 def environment_app(declaration: Declaration, config: ServerConfig) -> FastAPI:
-    """The application of one environment: `/ws`, the HTTP verbs, `/schema`, `/metadata`, `/health` and `/docs`."""
-    sessions = Sessions(declaration, config)
+    """The application of one environment: `/ws`, the HTTP verbs, `/mcp`, tasks, descriptions, and `/docs`."""
     app = FastAPI(
         title=f"{declaration.name}: an OpenEnv environment",
         description="Reset an episode, step it with actions, ask for its state. `/ws` plays the same over a WebSocket.",
         version="1.0.0",
-        lifespan=_lifespan(sessions),
     )
+    add_environment(app, declaration, config)
+    return app
+
+
+def add_environment(app: FastAPI, declaration: Declaration, config: ServerConfig) -> Sessions:
+    """Serve an environment in an application, beside what that has already. Returns its sessions."""
+    sessions = Sessions(declaration, config)
+    app.router.lifespan_context = _lifespan(sessions, app.router.lifespan_context)
     app.state.sessions = sessions
     app.state.config = config
     app.add_middleware(AccessControl, config=config)
@@ -73,71 +83,42 @@ def environment_app(declaration: Declaration, config: ServerConfig) -> FastAPI:
     app.add_exception_handler(RequestRefused, _refusal)
     app.add_exception_handler(RequestValidationError, _wrong_body)
     _add_descriptions(app, declaration, sessions)
+    http_sessions = HttpSessions(sessions)
     if config.mode is ServerMode.SIMULATION:
-        _add_verbs(app, _HttpSessions(sessions))
+        _add_verbs(app, http_sessions)
+    add_mcp(app, sessions, http_sessions)
     app.router.routes.append(WebSocketRoute("/ws", WebSocketEndpoint(sessions)))
-    return app
+    app.include_router(task_routes(sessions, declaration.name))
+    return sessions
 
 
-def _lifespan(sessions: Sessions) -> Any:
+def _lifespan(sessions: Sessions, around: Any) -> Any:
+    """around: the application's own lifespan, which begins before ours and ends after it."""
+
     @contextlib.asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        reaper = asyncio.create_task(sessions.end_forgotten(), name="end forgotten sessions")
-        is_watching = sessions.execution != "process" and start_watching()
-        try:
-            yield
-        finally:
-            if is_watching:
-                stop_watching()
-            reaper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await reaper
-            await sessions.end_all()
+    async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
+        async with around(app) as state, _running(sessions):
+            yield state
 
     return lifespan
 
 
-class _HttpSessions:
-    """Which session an HTTP request means."""
-
-    def __init__(self, sessions: Sessions) -> None:
-        self._sessions = sessions
-        self._default_of: dict[str, str] = {}
-        self._opening = asyncio.Lock()
-
-    async def for_reset(self, request: Request, session_id: str | None) -> Session:
-        """The named session, a new one, or the caller's default, opened at its first use."""
-        if session_id == NEW_SESSION:
-            return await self._sessions.open()
-        if session_id is not None:
-            return self._sessions.find(session_id)
-        async with self._opening:
-            try:
-                return self.named(request, None)
-            except SessionFault:
-                session = await self._sessions.open()
-                self._default_of[_caller(request)] = session.id
-                return session
-
-    def named(self, request: Request, session_id: str | None) -> Session:
-        """The named session or the caller's default. Raises SessionFault when there is none."""
-        if session_id is not None:
-            return self._sessions.find(session_id)
-        default = self._default_of.get(_caller(request))
-        if default is None:
-            raise SessionFault(f"No session yet: POST /reset opens one and returns its id ({SESSION_HEADER})")
-        return self._sessions.find(default)
-
-    async def end(self, session_id: str) -> None:
-        """End the session of that id."""
-        await self._sessions.end(self._sessions.find(session_id))
+@contextlib.asynccontextmanager
+async def _running(sessions: Sessions) -> AsyncIterator[None]:
+    reaper = asyncio.create_task(sessions.end_forgotten(), name="end forgotten sessions")
+    is_watching = sessions.execution != "process" and start_watching()
+    try:
+        yield
+    finally:
+        if is_watching:
+            stop_watching()
+        reaper.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await reaper
+        await sessions.end_all()
 
 
-def _caller(request: Request) -> str:
-    return request.client.host if request.client else "local"
-
-
-def _add_verbs(app: FastAPI, sessions: _HttpSessions) -> None:
+def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
     @app.post("/reset", response_model=ResetResponse, tags=["episode"])
     async def reset(request: Request, body: ResetRequest | None = None, x_session_id: SessionId = None) -> Response:
         """Start a new episode; the answer names the session in its body and in X-Session-Id."""
@@ -155,7 +136,7 @@ def _add_verbs(app: FastAPI, sessions: _HttpSessions) -> None:
     @app.post("/step", response_model=StepResponse, tags=["episode"])
     async def step(request: Request, body: StepRequest, x_session_id: SessionId = None) -> Response:
         """Take one action in the session's episode. A repeated request_id gets the first answer and steps once."""
-        session = sessions.named(request, x_session_id)
+        session = await sessions.for_verb(request, x_session_id)
         options = {"timeout_s": body.timeout_s, **(body.model_extra or {})}
         if body.request_id is not None:
             options["request_id"] = body.request_id
@@ -164,7 +145,7 @@ def _add_verbs(app: FastAPI, sessions: _HttpSessions) -> None:
     @app.get("/state", response_model=State, tags=["episode"])
     async def state(request: Request, x_session_id: SessionId = None) -> Response:
         """Identity and progress of the session's episode."""
-        session = sessions.named(request, x_session_id)
+        session = await sessions.for_verb(request, x_session_id)
         return _json((await session.ask("state", {})).data, {SESSION_HEADER: session.id})
 
     @app.delete("/sessions/{session_id}", status_code=204, tags=["episode"])
@@ -197,6 +178,7 @@ def _add_descriptions(app: FastAPI, declaration: Declaration, sessions: Sessions
         return {
             "action": declaration.action_cls.model_json_schema(),
             "observation": declaration.observation_cls.model_json_schema(),
+            "reset_observation": declaration.reset_observation_cls.model_json_schema(),
             "state": declaration.state_cls.model_json_schema(),
         }
 
@@ -206,18 +188,9 @@ def _add_descriptions(app: FastAPI, declaration: Declaration, sessions: Sessions
     async def metadata() -> EnvironmentMetadata:
         """What the environment says about itself."""
         if not described:
-            described.append(await asyncio.to_thread(_describe, declaration))
+            said = await sessions.describe("get_metadata", [])
+            described.append(EnvironmentMetadata.model_validate_json(said))
         return described[0]
-
-
-def _describe(declaration: Declaration) -> EnvironmentMetadata:
-    """Ask an environment that is made for the question, and closed after it."""
-    env = declaration.make()
-    try:
-        return env.get_metadata()
-    finally:
-        if not declaration.is_one_instance:
-            env.close()
 
 
 def _observation(session: Session, answer: Answer) -> Response:
@@ -238,7 +211,8 @@ async def _refusal(_: Request, error: Exception) -> Response:
     detail = error.details.get("errors", error.message)
     retry_after = str(error.details.get("retry_after_s", 1))
     headers = {"Retry-After": retry_after} if error.code == "CAPACITY_REACHED" else None
-    body = error_json({"detail": detail, **error_data(error)})
+    said = {key: value for key, value in error_data(error).items() if key != "errors"}  # the rows are in `detail`
+    body = error_json({"detail": detail, **said})
     return _json(body, headers, _STATUS.get(error.code, 400))
 
 

@@ -29,7 +29,7 @@ IN_FLIGHT = 16
 """Answers that are kept whatever their size: a client has no more requests than this under way."""
 _BYTES_KEPT = 4 << 20
 
-Verb = Literal["reset", "step", "state"]
+Verb = Literal["reset", "step", "state", "mcp"]
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,10 +55,16 @@ class Session:
     ) -> None:
         """may_step_on: whether an episode may be stepped after its end. recorder: is told of every reset and step."""
         self.id = session_id
-        self.last_activity = time.monotonic()
+        self.created = self.last_activity = time.monotonic()
+        self.num_steps = 0
+        """Steps that were taken, in all episodes."""
         self.attachment: object | None = None
         """Whoever holds the session's connection now; None over HTTP and while the client is away."""
         self.has_ended = False
+        self.is_closing = False
+        """Whether it ends as soon as its connection does."""
+        self.outlives_connection = False
+        """Whether it was opened over HTTP, where no connection ends it."""
         self._host = host
         self._limits = limits
         self._telemetry = telemetry
@@ -138,9 +144,9 @@ class Session:
             return await self._reset(data, options)
         self._refuse_when_gone()
         try:
-            if verb == "state":
-                return await self._host.state(self._limits.step_timeout_s)
-            return await self._step(data, options)
+            if verb == "step":
+                return await self._step(data, options)
+            return await self._host.call(verb, data, {}, self._limits.step_timeout_s)
         except (TimeLimitExceeded, WorkerCrashed) as error:
             self._broken = error
             raise
@@ -152,7 +158,7 @@ class Session:
             await self._host.restart()
             self._broken = None
         try:
-            answer = await self._host.reset(data, _limit(options, self._limits.reset_timeout_s))
+            answer = await self._host.call("reset", data, {}, _limit(options, self._limits.reset_timeout_s))
         except (TimeLimitExceeded, WorkerCrashed) as error:
             self._broken = error
             raise
@@ -162,15 +168,17 @@ class Session:
     async def _step(self, data: dict[str, Any], options: dict[str, Any]) -> Answer:
         if self._episode_is_over and not self._may_step_on:
             raise EpisodeOver("The episode is over: reset before the next step")
-        answer = await self._host.step(data, options, _limit(options, self._limits.step_timeout_s))
+        answer = await self._host.call("step", data, options, _limit(options, self._limits.step_timeout_s))
         self._episode_is_over = answer.done
+        self.num_steps += 1
         return answer
 
     async def save(self) -> bytes:
         """The environment's snapshot, with whether its episode is over. Raises NotSupported when it has none."""
         async with self._turn:
             self._refuse_when_gone()
-            return bytes([self._episode_is_over]) + await self._host.save(self._limits.step_timeout_s)
+            snapshot = await self._host.call("save", {}, {}, self._limits.step_timeout_s)
+            return bytes([self._episode_is_over]) + snapshot.data
 
     async def load(self, snapshot: bytes) -> None:
         """Continue from what `save` of a session of this server returned."""
@@ -179,7 +187,7 @@ class Session:
                 await self._host.restart()
                 self._broken = None
             self._refuse_when_gone()
-            await self._host.load(snapshot[1:], self._limits.step_timeout_s)
+            await self._host.call("load", {"snapshot": snapshot[1:]}, {}, self._limits.step_timeout_s)
             self._episode_is_over = bool(snapshot[0])
 
     def _refuse_when_gone(self) -> None:

@@ -7,10 +7,13 @@ import secrets
 import time
 import uuid
 from collections import deque
+from typing import Any
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.declaration import Declaration
+from openenv.core.env_server.exceptions import SessionCapacityError, SessionNotFoundError
 from openenv.core.env_server.hosts import Host, LocalHost
+from openenv.core.env_server.own_thread import OwnThread
 from openenv.core.env_server.recording import SessionRecorder
 from openenv.core.env_server.session import Limits, Session
 from openenv.core.env_server.telemetry import Telemetry
@@ -38,6 +41,7 @@ class Sessions:
         self._reserved = 0  # places of sessions that are being opened
         self._nursery = Nursery(declaration) if self.execution == "process" else None
         self._snapshots: dict[str, bytes] = {}
+        self._shared_thread = OwnThread() if declaration.environment_cls.REQUIRES_SINGLE_THREAD_EXECUTOR else None
 
     @property
     def execution(self) -> str:
@@ -52,8 +56,9 @@ class Sessions:
         """Callers in the queue for a session."""
         return len(self._queue)
 
-    async def open(self) -> Session:
-        """A new session with an environment of its own.
+    async def open(self, *, outlives_connection: bool = False) -> Session:
+        """A new session with an environment of its own. outlives_connection: whether it is HTTP's, and so stays when
+        a WebSocket that attached to it has gone.
 
         Waits in a queue, first come first served, while the server is full. Raises CapacityReached when the queue is
         full or the wait too long, and FactoryFault when the environment cannot be made.
@@ -63,6 +68,7 @@ class Sessions:
         await self._take_place()
         try:
             session = self._new_session()
+            session.outlives_connection = outlives_connection
             await session.open()
             self._sessions[session.id] = session
         finally:
@@ -85,7 +91,7 @@ class Sessions:
     def _new_host(self) -> Host:
         if self._nursery is not None:
             return WorkerHost(self._nursery)
-        return LocalHost(self._declaration, self._signatures, self.config.execution)
+        return LocalHost(self._declaration, self._signatures, self.config.execution, self._shared_thread)
 
     async def _take_place(self) -> None:
         if len(self) + self._reserved < self.max_sessions and not self._queue:
@@ -118,18 +124,18 @@ class Sessions:
 
     def _full(self) -> CapacityReached:
         self.telemetry.failed(CapacityReached.code)
-        return CapacityReached(
-            f"Server at capacity: {len(self)}/{self.max_sessions} sessions active. Cannot accept new connections.",
-            active_sessions=len(self),
-            max_sessions=self.max_sessions,
-            **({"retry_after_s": math.ceil(self.config.max_wait_s)} if self.config.max_waiting else {}),
-        )
+        retry_after_s = math.ceil(self.config.max_wait_s) if self.config.max_waiting else None
+        return SessionCapacityError(len(self), self.max_sessions, retry_after_s=retry_after_s)
+
+    def get(self, session_id: str) -> Session | None:
+        """The session of that id, or None."""
+        return self._sessions.get(session_id)
 
     def find(self, session_id: str) -> Session:
         """The session of that id. Raises SessionFault when there is none (any more)."""
         session = self._sessions.get(session_id)
-        if session is None:
-            raise SessionFault(f"Unknown session_id: {session_id}")
+        if session is None or session.is_closing:
+            raise SessionNotFoundError(session_id)
         return session
 
     def attach(self, session: Session, connection: object, *, take_over: bool) -> None:
@@ -144,6 +150,7 @@ class Sessions:
         if session.attachment is not connection:
             return
         session.attachment = None
+        keep = (keep or session.outlives_connection) and not session.is_closing
         if keep and self.config.grace_s > 0 and not self.is_draining:
             self._detached_at[session.id] = time.monotonic()
         else:
@@ -161,6 +168,25 @@ class Sessions:
             self._reserved -= 1
             self._admit_next()
 
+    async def end_when_detached(self, session: Session) -> bool:
+        """Close a session, as soon as no connection plays it any more; it can no longer be found. Returns whether that
+        is so already."""
+        if session.attachment is not None:
+            session.is_closing = True
+            return False
+        await self.end(session)
+        return True
+
+    async def describe(self, question: str, arguments: list[Any]) -> bytes:
+        """What an environment that is made for the question answers, as JSON. Raises NotSupported and UnknownTask."""
+        host = self._new_host()
+        await host.open()
+        try:
+            asked = {"question": question, "arguments": arguments}
+            return (await host.call("describe", asked, {}, self._limits.step_timeout_s)).data
+        finally:
+            await host.close()
+
     async def drain(self) -> None:
         """Open no new sessions and wait until no verb runs; each ends by its limit at the latest."""
         self.is_draining = True
@@ -172,6 +198,8 @@ class Sessions:
         await asyncio.gather(*(self.end(session) for session in list(self._sessions.values())))
         if self._nursery is not None:
             await self._nursery.stop()
+        if self._shared_thread is not None:
+            self._shared_thread.stop()
 
     async def end_forgotten(self) -> None:
         """Run for as long as the server does: end idle sessions, and those whose client has not come back."""
@@ -182,7 +210,7 @@ class Sessions:
             for session in list(self._sessions.values()):
                 away_s = now - self._detached_at.get(session.id, now)
                 idle_s = now - session.last_activity
-                if away_s > self.config.grace_s or idle_s > self.config.idle_timeout_s:
+                if min(away_s, idle_s) > self.config.grace_s or idle_s > self.config.idle_timeout_s:
                     log.info("session %s: ended, idle for %.1f s, client away for %.1f s", session.id, idle_s, away_s)
                     await self.end(session)
 

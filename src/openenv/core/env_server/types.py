@@ -7,6 +7,62 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from openenv.core.env_server.dataclass_idiom import DataclassIdiom
+from openenv.core.env_server.messages import (
+    BaseMessage,
+    CodeExecResult,
+    GetTaskRangeRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    NumTasksRequest,
+    ServerCapacityStatus,
+    SessionInfo,
+    WSCloseMessage,
+    WSErrorCode,
+    WSErrorResponse,
+    WSIncomingMessage,
+    WSObservationResponse,
+    WSResetMessage,
+    WSStateMessage,
+    WSStateResponse,
+    WSStepMessage,
+)
+
+__all__ = [
+    "Action",
+    "BaseMessage",
+    "CodeExecResult",
+    "ConcurrencyConfig",
+    "EnvironmentMetadata",
+    "ForkRequest",
+    "GetTaskRangeRequest",
+    "GetTaskRequest",
+    "HealthResponse",
+    "HealthStatus",
+    "ListTasksRequest",
+    "NumTasksRequest",
+    "Observation",
+    "OpenAction",
+    "ResetData",
+    "ResetRequest",
+    "ResetResponse",
+    "RestoreRequest",
+    "SchemaResponse",
+    "ServerCapacityStatus",
+    "ServerMode",
+    "SessionInfo",
+    "State",
+    "StepRequest",
+    "StepResponse",
+    "WSCloseMessage",
+    "WSErrorCode",
+    "WSErrorResponse",
+    "WSIncomingMessage",
+    "WSObservationResponse",
+    "WSResetMessage",
+    "WSStateMessage",
+    "WSStateResponse",
+    "WSStepMessage",
+]
 
 
 class Action(DataclassIdiom):
@@ -84,32 +140,19 @@ class ServerMode(StrEnum):
     PRODUCTION = "production"
 
 
-class WSErrorCode(StrEnum):
-    """Codes of an error frame. The first seven are the published ones."""
-
-    INVALID_JSON = "INVALID_JSON"
-    UNKNOWN_TYPE = "UNKNOWN_TYPE"
-    VALIDATION_ERROR = "VALIDATION_ERROR"
-    EXECUTION_ERROR = "EXECUTION_ERROR"
-    CAPACITY_REACHED = "CAPACITY_REACHED"
-    FACTORY_ERROR = "FACTORY_ERROR"
-    SESSION_ERROR = "SESSION_ERROR"
-    EPISODE_OVER = "EPISODE_OVER"
-    TIMEOUT = "TIMEOUT"
-    WORKER_CRASHED = "WORKER_CRASHED"
-    NOT_SUPPORTED = "NOT_SUPPORTED"
-    MESSAGE_TOO_BIG = "MESSAGE_TOO_BIG"
-    UNAUTHORIZED = "UNAUTHORIZED"
-    FORBIDDEN_ORIGIN = "FORBIDDEN_ORIGIN"
-
-
-class ResetRequest(BaseModel):
-    """Body of `POST /reset` and data of a reset frame; further keys reach `Environment.reset` as keywords."""
+class ResetData(BaseModel):
+    """Data of a reset frame; further keys reach `Environment.reset` as keywords."""
 
     model_config = ConfigDict(extra="allow")
 
-    seed: int | None = Field(default=None, ge=0, description="Equal seeds give equal episodes")
+    seed: int | None = Field(default=None, description="Equal seeds give equal episodes")
     episode_id: str | None = Field(default=None, max_length=255)
+
+
+class ResetRequest(ResetData):
+    """Body of `POST /reset`."""
+
+    seed: int | None = Field(default=None, ge=0, description="Equal seeds give equal episodes")
 
 
 class StepRequest(BaseModel):
@@ -157,6 +200,7 @@ class SchemaResponse(BaseModel):
     action: dict[str, Any]
     observation: dict[str, Any]
     state: dict[str, Any]
+    reset_observation: dict[str, Any] | None = None
 
 
 class HealthResponse(BaseModel):

@@ -3,11 +3,13 @@
 The same code runs in the event loop, in a session's thread, and in a worker process.
 """
 
+import asyncio
+import contextlib
 import inspect
 import logging
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +17,14 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from openenv.core.env_server.declaration import Declaration
+from openenv.core.env_server.exceptions import EnvironmentFactoryError
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.types import Action, Observation, ResetRequest
+from openenv.core.env_server.mcp_types import McpMethod
+from openenv.core.env_server.serialization import action_class
+from openenv.core.env_server.tools import result_json, tools_of
+from openenv.core.env_server.types import Action, Observation, ResetData
 from openenv.core.env_server.wire import invalid_message, observation_data, refuse_unknown, state_data
-from openenv.core.errors import EnvironmentFault, FactoryFault, NotSupported, RequestRefused, TimeLimitExceeded
+from openenv.core.errors import EnvironmentFault, NotSupported, RequestRefused, TimeLimitExceeded, UnknownTask
 
 log = logging.getLogger(__name__)
 
@@ -41,10 +47,18 @@ class VerbSignatures:
     """Which keywords an environment's `reset` and `step` take, and which verbs it wrote asynchronously."""
 
     def __init__(self, cls: type[Environment]) -> None:
-        self.reset_is_async = cls.reset_async is not Environment.reset_async
-        self.step_is_async = cls.step_async is not Environment.step_async
-        self.reset_keywords = _keywords(cls.reset_async if self.reset_is_async else cls.reset)
-        self.step_keywords = _keywords(cls.step_async if self.step_is_async else cls.step)
+        self.asynchronous = frozenset(
+            {"mcp", "describe", *(verb for verb in ("reset", "step") if _prefers_async(cls, verb))}
+        )
+        self.reset_keywords = _keywords(cls.reset_async if "reset" in self.asynchronous else cls.reset)
+        self.step_keywords = _keywords(cls.step_async if "step" in self.asynchronous else cls.step)
+
+
+def _prefers_async(cls: type[Environment], verb: str) -> bool:
+    """Whether the verb's asynchronous twin was written, and not left behind by a subclass that wrote the plain one."""
+    definers = {name: next(i for i, c in enumerate(cls.__mro__) if name in vars(c)) for name in (verb, f"{verb}_async")}
+    written = getattr(cls, f"{verb}_async") is not getattr(Environment, f"{verb}_async")
+    return written and definers[f"{verb}_async"] <= definers[verb]
 
 
 def _keywords(function: Callable[..., Any]) -> set[str] | None:
@@ -56,77 +70,158 @@ def _keywords(function: Callable[..., Any]) -> set[str] | None:
 
 
 class Verbs:
-    """One environment instance and its verbs. Every method raises RequestRefused for what went wrong, nothing else."""
+    """One environment instance and its verbs. Raises RequestRefused for what went wrong, nothing else.
+
+    `call` runs a verb to its end wherever no event loop runs; asynchronous verbs then run in a loop of their own, which
+    lives as long as the environment. `call_async` is for an event loop that runs already.
+    """
 
     def __init__(self, declaration: Declaration, signatures: VerbSignatures) -> None:
         """Make the environment. Raises FactoryFault when that fails."""
         self._declaration = declaration
         self._signatures = signatures
+        self._runner: asyncio.Runner | None = None
+        self._task: asyncio.Task[Any] | None = None
         try:
-            self.env = declaration.make()
-        except Exception as error:  # border: an author's constructor may raise anything
+            self.env = declaration.new_environment()
+        except (Exception, SystemExit) as error:  # border: an author's constructor may raise anything
             log.exception("%s could not be made", declaration.name)
-            raise FactoryFault(f"{declaration.name} could not be made: {without_paths(str(error))}") from error
+            reason = f"{declaration.name} could not be made: {without_paths(str(error))}"
+            raise EnvironmentFactoryError(declaration.name, reason) from error
 
-    def reset(self, data: dict[str, Any]) -> Answer:
-        """Start an episode. `data` holds seed, episode_id and the environment's own keywords."""
+    def is_async(self, verb: str) -> bool:
+        """Whether `call_async` has anything to wait for."""
+        return verb in self._signatures.asynchronous
+
+    def call(self, verb: str, data: dict[str, Any], options: dict[str, Any]) -> Answer:
+        """Run a verb. data: what the client sent; options: further keywords of the environment's `step`."""
+        if verb in self._signatures.asynchronous:
+            return self._run(self.call_async(verb, data, options))
+        if verb == "step":
+            return self._step(data, options)
+        if verb == "reset":
+            return self._reset(data)
+        if verb == "state":
+            return self._state()
+        return self._save() if verb == "save" else self._load(data["snapshot"])
+
+    async def call_async(self, verb: str, data: dict[str, Any], options: dict[str, Any]) -> Answer:
+        """Run a verb that waits."""
+        if verb == "mcp":
+            return await self._mcp(data)
+        if verb == "describe":
+            return await self._describe(data["question"], data["arguments"])
+        began = time.perf_counter()
+        if verb == "reset":
+            call = self.env.reset_async(**self._reset_keywords(data))
+        else:
+            call = self.env.step_async(self._action(data), **self._step_keywords(options))
+        try:
+            observation = await call
+        except (Exception, SystemExit) as error:  # border: an author's code may raise anything
+            raise environment_fault(verb, error) from error
+        return self._answer(verb, observation, began)
+
+    def interrupt(self) -> None:
+        """Cancel what `call` waits for in another thread. Synchronous code cannot be stopped."""
+        task = self._task
+        if task is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended meanwhile, and its loop too
+                task.get_loop().call_soon_threadsafe(task.cancel)
+
+    def close(self) -> None:
+        """Close the environment, unless it is the author's one ready instance. Errors of `close` are logged."""
+        try:
+            if not self._declaration.is_one_instance:
+                self.env.close()
+        except Exception:  # border: an author's close may raise anything, and the session ends all the same
+            log.exception("close() of %s failed", self._declaration.name)
+        finally:
+            if self._runner is not None:
+                self._runner.close()
+
+    def _run(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+        return self._runner.run(self._noted(coroutine))
+
+    async def _noted(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
+        self._task = asyncio.current_task()
+        try:
+            return await coroutine
+        finally:
+            self._task = None
+
+    def _reset(self, data: dict[str, Any]) -> Answer:
         keywords = self._reset_keywords(data)
         return self._observed("reset", lambda: self.env.reset(**keywords))
 
-    def step(self, data: dict[str, Any], options: dict[str, Any]) -> Answer:
-        """Take an action. `data` holds its fields, `options` further keywords of the environment's `step`."""
+    def _step(self, data: dict[str, Any], options: dict[str, Any]) -> Answer:
         action, keywords = self._action(data), self._step_keywords(options)
         return self._observed("step", lambda: self.env.step(action, **keywords))
 
-    async def reset_async(self, data: dict[str, Any]) -> Answer:
-        """`reset` of an environment that wrote it asynchronously."""
-        keywords = self._reset_keywords(data)
-        began = time.perf_counter()
-        return self._answer("reset", await _awaited("reset", self.env.reset_async(**keywords)), began)
-
-    async def step_async(self, data: dict[str, Any], options: dict[str, Any]) -> Answer:
-        """`step` of an environment that wrote it asynchronously."""
-        action, keywords = self._action(data), self._step_keywords(options)
-        began = time.perf_counter()
-        return self._answer("step", await _awaited("step", self.env.step_async(action, **keywords)), began)
-
-    def state(self) -> Answer:
-        """The environment's state."""
+    def _state(self) -> Answer:
         try:
             return Answer(state_data(self.env.state))
         except (Exception, SystemExit) as error:  # border: an author's property may raise anything
             raise environment_fault("state", error) from error
 
-    def save(self) -> bytes:
+    def _save(self) -> Answer:
         """The environment's own snapshot. Raises NotSupported when it has none."""
         if type(self.env).save_state is Environment.save_state:
             raise NotSupported(f"{self._declaration.name} cannot be saved: it does not write save_state and load_state")
         try:
-            return self.env.save_state()
+            return Answer(self.env.save_state())
         except (Exception, SystemExit) as error:  # border: an author's code may raise anything
             raise environment_fault("save_state", error) from error
 
-    def load(self, snapshot: bytes) -> None:
+    def _load(self, snapshot: bytes) -> Answer:
         """Continue from a snapshot that `save` of an environment of this class returned."""
         try:
             self.env.load_state(snapshot)
         except (Exception, SystemExit) as error:  # border: an author's code may raise anything
             raise environment_fault("load_state", error) from error
+        return Answer(b"")
 
-    def close(self) -> None:
-        """Close the environment, unless it is the author's one ready instance. Errors of `close` are logged."""
-        if self._declaration.is_one_instance:
-            return
+    async def _mcp(self, data: dict[str, Any]) -> Answer:
+        """List or call the environment's tools. Raises NotSupported when it has none."""
+        began = time.perf_counter()
+        tools = tools_of(self.env, self._declaration.action_cls)
+        if tools is None:
+            raise NotSupported("Environment does not support MCP")
         try:
-            self.env.close()
-        except Exception:  # border: an author's close may raise anything, and the session ends all the same
-            log.exception("close() of %s failed", self._declaration.name)
+            if data["method"] == McpMethod.TOOLS_LIST:
+                result: Any = {"tools": await tools.list_tools()}
+            else:
+                result = await tools.call_tool(data["name"], data["arguments"])
+            returned = time.perf_counter()
+            body = result_json(result)
+        except (Exception, SystemExit) as error:  # border: a tool may raise anything
+            raise environment_fault(data["method"], error) from error
+        return Answer(body, environment_s=returned - began, encode_s=time.perf_counter() - returned)
+
+    async def _describe(self, question: str, arguments: list[Any]) -> Answer:
+        """What the environment says about itself or its tasks: `get_metadata`, or a method of the task API."""
+        method = getattr(self.env, question, None)
+        if not callable(method):
+            raise NotSupported(f"{question} is not supported for this environment")
+        try:
+            answer = method(*arguments)
+            return Answer(result_json(await answer if inspect.isawaitable(answer) else answer))
+        except NotImplementedError:
+            raise NotSupported(f"{question} is not supported for this environment") from None
+        except IndexError as error:
+            raise UnknownTask("Invalid task index") from error
+        except (KeyError, ValueError) as error:
+            raise UnknownTask(without_paths(str(error))) from error
+        except (Exception, SystemExit) as error:  # border: an author's code may raise anything
+            raise environment_fault(question, error) from error
 
     def _reset_keywords(self, data: dict[str, Any]) -> dict[str, Any]:
         """The keywords of a reset that the environment takes. Seed and episode_id are the protocol's: an environment
         that has no use for them does not see them."""
         try:
-            request = ResetRequest.model_validate(data)
+            request = ResetData.model_validate(data)
         except ValidationError as error:
             raise invalid_message(error) from None
         takes = self._signatures.reset_keywords
@@ -143,7 +238,7 @@ class Verbs:
 
     def _action(self, data: dict[str, Any]) -> Action:
         try:
-            return self._declaration.action_cls.model_validate(data)
+            return action_class(data, self._declaration.action_cls).model_validate(data)
         except ValidationError as error:
             raise invalid_message(error) from None
 
@@ -170,13 +265,6 @@ class Verbs:
         except (PydanticSerializationError, TypeError) as error:
             log.warning("the observation of %s cannot be serialised: %s", self._declaration.name, error)
             raise EnvironmentFault(str(error)) from error
-
-
-async def _awaited(verb: str, call: Any) -> Any:
-    try:
-        return await call
-    except (Exception, SystemExit) as error:  # border: an author's code may raise anything
-        raise environment_fault(verb, error) from error
 
 
 def environment_fault(verb: str, error: Exception | SystemExit) -> RequestRefused:

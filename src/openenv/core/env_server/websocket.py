@@ -11,9 +11,10 @@ from urllib.parse import parse_qs
 import orjson
 
 from openenv.core.env_server.asgi import Receive, Scope, Send
+from openenv.core.env_server.json_rpc import JsonRpc
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
-from openenv.core.env_server.types import ForkRequest, RestoreRequest
+from openenv.core.env_server.types import ForkRequest, ResetRequest, RestoreRequest
 from openenv.core.env_server.verbs import Answer
 from openenv.core.env_server.wire import (
     Request,
@@ -24,7 +25,7 @@ from openenv.core.env_server.wire import (
     extended_error_frame,
     read_request,
 )
-from openenv.core.errors import MessageTooBig, RequestRefused
+from openenv.core.errors import InvalidJSON, MessageTooBig, RequestRefused
 from openenv.core.protocol import ANSWER_TYPE, SUBPROTOCOL
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class WebSocketEndpoint:
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
+        self._rpc = JsonRpc(sessions)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Accept the connection, open or find its session, answer until either side closes."""
@@ -52,7 +54,7 @@ class WebSocketEndpoint:
         try:
             if extended:
                 await _send_text(send, _welcome(session, self._sessions.config.grace_s))
-            conversation = _Conversation(self._sessions, session, extended=extended)
+            conversation = _Conversation(self._sessions, self._rpc, session, extended=extended)
             said_goodbye = await conversation.hold(receive, send)
         finally:
             await self._sessions.detach(session, connection, keep=extended and not said_goodbye)
@@ -72,8 +74,9 @@ def _welcome(session: Session, grace_s: float) -> bytes:
 class _Conversation:
     """Requests and answers of one connection."""
 
-    def __init__(self, sessions: Sessions, session: Session, *, extended: bool) -> None:
+    def __init__(self, sessions: Sessions, rpc: JsonRpc, session: Session, *, extended: bool) -> None:
         self._sessions = sessions
+        self._rpc = rpc
         self._session = session
         self._extended = extended
         self._max_bytes = sessions.config.max_message_bytes
@@ -81,18 +84,20 @@ class _Conversation:
     async def hold(self, receive: Receive, send: Send) -> bool:
         """Answer until the connection ends. Returns whether the client said goodbye."""
         while (message := await receive())["type"] == "websocket.receive":
-            frame = message.get("text")
-            answer = await self.reply(message.get("bytes", b"") if frame is None else frame)
+            answer = await self.reply(message.get("text"))
             if answer is None:
                 await send({"type": "websocket.close", "code": 1000})
                 return True
             await _send_text(send, answer)
         return message.get("code") in (1000, 1001)
 
-    async def reply(self, frame: str | bytes) -> bytes | None:
-        """The frame that answers `frame`, or None when it asks to close. Never raises what a client caused."""
+    async def reply(self, frame: str | None) -> bytes | None:
+        """The frame that answers `frame` (None: it was binary), or None when it asks to close. Never raises what a
+        client caused."""
         request_id = None
         try:
+            if frame is None:
+                raise InvalidJSON("Invalid JSON: a message is a text frame, this is a binary one")
             if len(frame) > self._max_bytes:
                 raise MessageTooBig(
                     f"a message of {len(frame)} bytes is above this server's limit of {self._max_bytes}"
@@ -107,8 +112,13 @@ class _Conversation:
 
     async def _answer(self, request: Request) -> bytes:
         if request.type not in ANSWER_TYPE:
-            branched = await self._session.once(request.id, lambda: self._branch(request))
-            return extended_answer_frame(request.type, branched.data, request.id, "valid")
+            run = self._call_tools if request.type == "mcp" else self._branch
+            answer = await self._session.once(request.id, lambda: run(request))
+            if not self._extended:
+                return answer_frame(request.type, answer.data)
+            return extended_answer_frame(request.type, answer.data, request.id, "valid")
+        if self._extended and request.type == "reset":
+            checked(ResetRequest, request.data)  # the published frames leave a negative seed to the environment
         kind = ANSWER_TYPE[request.type]
         options = {} if request.timeout_s is None else {"timeout_s": request.timeout_s}
         answer = await self._session.ask(request.type, request.data, options, request.id)  # type: ignore[arg-type]
@@ -116,6 +126,9 @@ class _Conversation:
             return answer_frame(kind, answer.data)
         validity = "truncated" if answer.truncated else "valid"
         return extended_answer_frame(kind, answer.data, request.id, validity)
+
+    async def _call_tools(self, request: Request) -> Answer:
+        return Answer(await self._rpc.reply(request.data, own=self._session))
 
     async def _branch(self, request: Request) -> Answer:
         return Answer(orjson.dumps(await self._branched(request)))

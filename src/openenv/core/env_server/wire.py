@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
+from pydantic.version import version_short
 from pydantic_core import to_json
 
 from openenv.core.env_server.types import Observation
@@ -20,19 +21,21 @@ _PUBLISHED = {
     "reset": {"type", "data"},
     "step": {"type", "data"},
     "state": {"type"},
+    "mcp": {"type", "data"},
     "close": {"type"},
 }
 _EXTENDED = {
     "reset": {"type", "data", "id", "timeout_s"},
     "step": {"type", "data", "id", "timeout_s"},
     "state": {"type", "id"},
+    "mcp": {"type", "data", "id"},
     "close": {"type", "id"},
     "save": {"type", "id"},
     "restore": {"type", "data", "id"},
     "fork": {"type", "data", "id"},
 }
 _LONGEST_TIMEOUT_S = 1e9
-_WANT_DATA = {"step", "restore", "fork"}
+_WANT_DATA = {"step", "mcp", "restore", "fork"}
 _BESIDE_THE_OBSERVATION = {"done", "reward"}
 
 
@@ -114,7 +117,8 @@ _ROW_TEXT = {
 
 def _row(kind: str, name: str, value: Any) -> dict[str, Any]:
     """An error row in pydantic's shape, for what is checked before a model sees it."""
-    return {"type": kind, "loc": [name], "msg": _ROW_TEXT[kind], "input": value}
+    url = f"https://errors.pydantic.dev/{version_short()}/v/{kind}"
+    return {"type": kind, "loc": [name], "msg": _ROW_TEXT[kind], "input": value, "url": url}
 
 
 def refuse_unknown(given: set[str], allowed: str, verb: str) -> InvalidMessage:

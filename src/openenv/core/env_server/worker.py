@@ -120,20 +120,10 @@ class WorkerHost(Host):
         except WorkerCrashed as error:
             raise FactoryFault(f"the environment could not be made: {error.message}") from error
 
-    async def reset(self, data: dict[str, Any], timeout_s: float) -> Answer:
-        return await self._ask({"verb": "reset", "data": data}, timeout_s)
-
-    async def step(self, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
-        return await self._ask({"verb": "step", "data": data, "options": options}, timeout_s)
-
-    async def state(self, timeout_s: float) -> Answer:
-        return await self._ask({"verb": "state"}, timeout_s)
-
-    async def save(self, timeout_s: float) -> bytes:
-        return (await self._ask({"verb": "save"}, timeout_s)).data
-
-    async def load(self, snapshot: bytes, timeout_s: float) -> None:
-        await self._ask({"verb": "load", "data": snapshot.hex()}, timeout_s)
+    async def call(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
+        if verb == "load":
+            data = {"snapshot": data["snapshot"].hex()}
+        return await self._ask({"verb": verb, "data": data, "options": options}, timeout_s)
 
     async def restart(self) -> None:
         await self._end()

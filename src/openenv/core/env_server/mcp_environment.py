@@ -1,0 +1,246 @@
+"""Environments whose actions are calls of tools, written as a FastMCP server."""
+
+import asyncio
+import contextlib
+import inspect
+import re
+import threading
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from fastmcp import Client, FastMCP
+from fastmcp.exceptions import ToolError as ToolFailed
+
+from openenv.core.env_server.interfaces import Environment, Transform
+from openenv.core.env_server.mcp_types import (
+    RESERVED_TOOL_NAMES,
+    CallToolAction,
+    CallToolObservation,
+    ListToolsAction,
+    ListToolsObservation,
+    Tool,
+    ToolError,
+    ToolErrorType,
+)
+from openenv.core.env_server.types import Action, Observation, ServerMode
+
+ResultT = TypeVar("ResultT")
+
+TOOL_TIMEOUT_S = 30.0
+"""The most that a tool may take when the step does not say."""
+
+_WRONG_ARGUMENTS = re.compile(r"\d+ validation errors? for call\[")
+
+
+class MCPEnvironment(Environment):
+    """An environment with tools: `ListToolsAction` lists them, `CallToolAction` calls one, `_step_impl` does the rest.
+
+    Example:
+        class Notes(MCPEnvironment):
+            def __init__(self) -> None:
+                mcp = FastMCP("notes")
+                self.notes: list[str] = []
+
+                @mcp.tool
+                def write(text: str) -> int:
+                    self.notes.append(text)
+                    return len(self.notes)
+
+                super().__init__(mcp)
+
+    The tools are there before the first reset too, and over `/mcp`, where an agent finds them and nothing else: no
+    tool may be called reset, step, state or close. One MCP session lasts as long as the environment.
+    """
+
+    def __init__(self, mcp_server: Any, transform: Transform[Any] | None = None) -> None:
+        """mcp_server: a FastMCP server. Raises ValueError when one of its tools has a reserved name."""
+        super().__init__(transform=transform)
+        _refuse_reserved({tool.name for tool in _at_once(mcp_server.list_tools())})
+        self.mcp_server = mcp_server
+        self.mcp_client: Any = Client(mcp_server)
+        self.mcp_tools = _Tools(self._all_tools)
+        self._of_mode: dict[str, FastMCP[Any]] = {}
+
+    @abstractmethod
+    def _step_impl(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        """The observation after an action that is about no tool."""
+
+    def tool(self, mode: str | None = None) -> Callable[[Callable[..., Any]], Any]:
+        """Decorator: a further tool, in one mode of the server (`simulation`, `production`) or in both.
+
+        Raises ValueError for another mode and for a reserved name.
+        """
+        if mode is not None and mode not in list(ServerMode):
+            raise ValueError(f"mode={mode!r}: a tool is for simulation, for production, or (None) for both")
+
+        def register(function: Callable[..., Any]) -> Any:
+            _refuse_reserved({function.__name__})
+            server = self.mcp_server if mode is None else self._of_mode.setdefault(mode, FastMCP(mode))
+            return server.tool(function)
+
+        return register
+
+    def step(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        """List the tools, call one, or hand the action to `_step_impl`. timeout_s: the most that a tool may take."""
+        if isinstance(action, ListToolsAction | CallToolAction):
+            return self.mcp_tools.run(self._tool_step(action, timeout_s)).result()
+        return self._step_impl(action, timeout_s=timeout_s, **kwargs)
+
+    async def step_async(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        """The same without blocking the event loop while a tool runs."""
+        if isinstance(action, ListToolsAction | CallToolAction):
+            return await asyncio.wrap_future(self.mcp_tools.run(self._tool_step(action, timeout_s)))
+        observation = self._step_impl(action, timeout_s=timeout_s, **kwargs)
+        return await observation if inspect.isawaitable(observation) else observation
+
+    async def _tool_step(self, action: ListToolsAction | CallToolAction, timeout_s: float | None) -> Observation:
+        if isinstance(action, ListToolsAction):
+            listed = await self.mcp_tools.client.list_tools()
+            return ListToolsObservation(tools=[
+                Tool(name=tool.name, description=tool.description or "", input_schema=tool.inputSchema)
+                for tool in listed
+            ])  # fmt: skip
+        limit_s = TOOL_TIMEOUT_S if timeout_s is None else timeout_s
+        name = action.tool_name
+        try:
+            async with asyncio.timeout(limit_s):
+                result = await self.mcp_tools.client.call_tool(name, action.arguments)
+        except TimeoutError:
+            error = ToolError(error_type=ToolErrorType.TIMEOUT, message=f"tool {name!r} took longer than {limit_s:g} s")
+        except ToolFailed as failed:
+            error = ToolError(error_type=_kind(str(failed)), message=str(failed))
+        else:
+            return CallToolObservation(tool_name=name, result=result)
+        return CallToolObservation(tool_name=name, error=error)
+
+    @contextlib.asynccontextmanager
+    async def mcp_session(self) -> AsyncIterator[Any]:
+        """A FastMCP client that is connected inside the block, in the caller's own event loop.
+
+        Raises RuntimeError when the environment is closed.
+        """
+        if self.mcp_client is None:
+            raise RuntimeError("the environment is closed, and its tools with it")
+        async with self.mcp_client:
+            yield self.mcp_client
+
+    @property
+    def supports_code_mode(self) -> bool:
+        """Whether `execute_code` runs programs that call the tools."""
+        return True
+
+    def get_callables(self) -> dict[str, Callable[..., Any]]:
+        """The functions behind the tools, by name, for programs that call them directly."""
+        servers = filter(None, (self.mcp_server, self._of_mode.get(self.server_mode)))
+        tools = [tool for server in servers for tool in _at_once(server.list_tools())]
+        return {tool.name: tool.fn for tool in tools if callable(getattr(tool, "fn", None))}
+
+    def execute_code(self, code: str) -> Observation:
+        """Run a Python program in which the tools are functions; `metadata` holds what it left in the variable
+        `result`, or why it failed under `error`.
+
+        The program runs in this very process with all that the process may do: serve it isolated.
+        """
+        names: dict[str, Any] = dict(self.get_callables())
+        try:
+            exec(compile(code, "<agent>", "exec"), names)
+        except SyntaxError as error:
+            return Observation(reward=0.0, metadata={"error": f"Syntax error: {error}"})
+        except Exception as error:  # noqa: BLE001  border: an agent's program may raise anything
+            return Observation(reward=0.0, metadata={"error": f"{type(error).__name__}: {error}"})
+        return Observation(reward=0.0, metadata={"result": names.get("result")})
+
+    def close(self) -> None:
+        """End the MCP session."""
+        self.mcp_client = None
+        self.mcp_tools.close()
+
+    def _all_tools(self) -> Any:
+        """The author's server, with the tools of this server's mode where there are some."""
+        of_mode = self._of_mode.get(self.server_mode)
+        if of_mode is None:
+            return self.mcp_server
+        both: FastMCP[Any] = FastMCP(self.mcp_server.name)
+        both.mount(self.mcp_server)
+        both.mount(of_mode)
+        return both
+
+
+class _Tools:
+    """One MCP session in an event loop of its own thread, so that verbs of any thread or loop share its state."""
+
+    def __init__(self, server: Callable[[], Any]) -> None:
+        """server: returns the FastMCP server, asked at the first use."""
+        self._server = server
+        self._client: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def client(self) -> Any:
+        """The connected client; only inside what `run` runs."""
+        return self._client
+
+    async def list_tools(self) -> list[Any]:
+        """Each tool as MCP lists it."""
+        return list(await asyncio.wrap_future(self.run(self._list())))
+
+    async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
+        """What a tool returned. Raises FastMCP's ToolError with what it said."""
+        return await asyncio.wrap_future(self.run(self._call(name, arguments)))
+
+    async def _list(self) -> Any:
+        return await self._client.list_tools()
+
+    async def _call(self, name: str, arguments: dict[str, Any]) -> Any:
+        return await self._client.call_tool(name, arguments)
+
+    def run(self, coroutine: Coroutine[Any, Any, ResultT]) -> "Future[ResultT]":
+        """Run a coroutine beside the connected client."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            # A daemon: a tool that never returns does not keep the program from ending.
+            threading.Thread(target=self._loop.run_forever, name="environment tools", daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(self._connected(coroutine), self._loop)
+
+    async def _connected(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+        if self._client is None:
+            client: Any = Client(self._server())
+            self._client = await client.__aenter__()
+        return await coroutine
+
+    def close(self) -> None:
+        """Disconnect and end the thread, once what runs in it lets go."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            asyncio.run_coroutine_threadsafe(self._disconnect(), loop).add_done_callback(
+                lambda _: loop.call_soon_threadsafe(loop.stop)
+            )
+
+    async def _disconnect(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+
+def _at_once(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """The coroutine's result, also where an event loop runs already."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
+
+
+def _refuse_reserved(names: set[str]) -> None:
+    taken = names & RESERVED_TOOL_NAMES
+    if taken:
+        raise ValueError(
+            f"tools named {', '.join(sorted(taken))}: {', '.join(sorted(RESERVED_TOOL_NAMES))} are the verbs of "
+            "whoever runs the episode. Give the tools other names."
+        )
+
+
+def _kind(message: str) -> ToolErrorType:
+    """FastMCP tells failures apart by their wording alone."""
+    if message.startswith("Unknown tool"):
+        return ToolErrorType.TOOL_NOT_FOUND
+    return ToolErrorType.INVALID_ARGS if _WRONG_ARGUMENTS.match(message) else ToolErrorType.EXECUTION_ERROR
