@@ -1,11 +1,16 @@
 """The specification's server side: an environment is reset, stepped, asked for its state, and closed."""
 
+import inspect
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Generic, Literal
 
 from typing_extensions import TypeVar
 
+from openenv.core.env_server.protocols import Message, ModelTokenizer, TaskProvider
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, ServerMode, State
+from openenv.core.rubrics.base import Rubric
+
+__all__ = ["Environment", "Message", "ModelTokenizer", "TaskProvider", "Transform"]
 
 ActT = TypeVar("ActT", bound=Action, default=Action)
 ObsT = TypeVar("ObsT", bound=Observation, default=Observation)
@@ -33,10 +38,6 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     ALLOWS_STEP_AFTER_DONE: ClassVar[bool] = False
     """True when an episode may be stepped on after `done`; otherwise the server answers EPISODE_OVER."""
 
-    execution: Literal["inline", "thread", "process"] = "thread"
-    """Where the server runs the verbs: `inline` in its event loop (for steps well under a millisecond), in a `thread`
-    that belongs to the session, or in a `process` of the session's own, whose crash ends that session alone."""
-
     REQUIRES_SINGLE_THREAD_EXECUTOR: ClassVar[bool] = False
     """True for libraries that must not be used from two threads of a process: all sessions then share one thread, and
     wait for one another. `execution = "process"` gives each session such a library of its own."""
@@ -44,13 +45,17 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     server_mode: ServerMode = ServerMode.SIMULATION
     """What the server is for; the server sets it on each new instance."""
 
+    execution: Literal["inline", "thread", "process"] = "thread"
+    """Where the server runs the verbs: `inline` in its event loop (for steps well under a millisecond), in a `thread`
+    that belongs to the session, or in a `process` of the session's own, whose crash ends that session alone."""
+
     transform: Transform[ObsT] | None = None
     """What `_apply_transform` does to observations."""
 
-    rubric: Any = None
+    rubric: Rubric | None = None
     """What `_apply_rubric` scores with. Training reads the scores of its parts from `rubric.named_rubrics()`."""
 
-    def __init__(self, transform: Transform[ObsT] | None = None, rubric: Any = None) -> None:
+    def __init__(self, transform: Transform[ObsT] | None = None, rubric: Rubric | None = None) -> None:
         """A subclass that takes neither need not call this."""
         self.transform = transform
         self.rubric = rubric
@@ -81,6 +86,46 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         name = type(self).__name__
         first_line = (type(self).__doc__ or f"{name} environment").strip().splitlines()[0]
         return EnvironmentMetadata(name=name, description=first_line, version="1.0.0")
+
+    def render_web(self, observation: dict[str, Any]) -> str | None:
+        """HTML that draws an observation on the page at `/web`, or None for a list of its fields.
+
+        observation: its fields as they are sent, with `reward` and `done`.
+        """
+        return None
+
+    def web_actions(self, observation: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+        """Buttons for the page at `/web`: labels with the actions that they send. observation: as for `render_web`."""
+        return []
+
+    def _apply_transform(self, observation: ObsT) -> ObsT:
+        """The observation as the transform leaves it. Call it last in `reset` and `step`."""
+        return observation if self.transform is None else self.transform(observation)
+
+    def _apply_rubric(self, action: ActT, observation: ObsT) -> Any:
+        """The rubric's score, or 0.0 without a rubric: `observation.reward = self._apply_rubric(action, observation)`.
+
+        An asynchronous rubric gives an awaitable: write `step_async` and use `_apply_rubric_async`.
+        """
+        return 0.0 if self.rubric is None else self.rubric(action, observation)
+
+    async def _apply_rubric_async(self, action: ActT, observation: ObsT) -> Any:
+        """The same in `step_async`, for synchronous and asynchronous rubrics."""
+        score = self._apply_rubric(action, observation)
+        return await score if inspect.isawaitable(score) else score
+
+    def _reset_rubric(self) -> None:
+        """Let the rubric forget the last episode. Call it in `reset`."""
+        if self.rubric is not None:
+            self.rubric.reset()
+
+    async def _reset_rubric_async(self) -> None:
+        """The same in `reset_async`, where a rubric may have a `reset_async` of its own."""
+        if self.rubric is None:
+            return
+        done = getattr(self.rubric, "reset_async", self.rubric.reset)()
+        if inspect.isawaitable(done):
+            await done
 
     def save_state(self) -> bytes:
         """A snapshot of the episode: board, random numbers, step count. Optional; `load_state` continues from it."""

@@ -1,0 +1,255 @@
+"""Clients of language models behind HTTP: any OpenAI-compatible service, and Anthropic's."""
+
+import json
+from abc import ABC, abstractmethod
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from openenv.core.llm_http import LLMError, post_json, unexpected
+from openenv.core.llm_messages import LLMResponse, ToolCall, anthropic_messages, anthropic_tools, openai_tools
+
+__all__ = [
+    "AnthropicClient",
+    "LLMClient",
+    "LLMError",
+    "LLMResponse",
+    "OpenAIClient",
+    "ToolCall",
+    "create_llm_client",
+]
+
+
+class LLMClient(ABC):
+    """A language model that completes prompts. Write `complete` for a model of your own."""
+
+    def __init__(self, endpoint: str, port: int | None) -> None:
+        """endpoint: an http(s) URL, perhaps with port and path. port: where the URL names none."""
+        self.endpoint = endpoint
+        self.port = port
+
+    @abstractmethod
+    async def complete(self, prompt: str, **kwargs: Any) -> str:
+        """The model's answer to `prompt`. kwargs: parameters of this request, such as temperature or max_tokens."""
+
+    async def complete_with_tools(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], **kwargs: Any
+    ) -> LLMResponse:
+        """The model's answer to a conversation in which it may call tools.
+
+        messages: in the form of the OpenAI API. tools: as MCP defines them. Raises NotImplementedError where a client
+        has no tools.
+        """
+        raise NotImplementedError(f"{type(self).__name__} calls no tools: write complete_with_tools")
+
+    @property
+    def base_url(self) -> str:
+        """The endpoint with its port, without a slash at the end. Raises ValueError when it is no such URL."""
+        return _joined(self.endpoint, self.port)
+
+
+class _HostedClient(LLMClient):
+    """What the clients below have in common: the parameters of a request, and how it is sent."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        port: int | None,
+        model: str,
+        api_key: str | None = None,
+        system_prompt: str | None = None,
+        temperature: float = 0.0,
+        max_tokens: int = 256,
+        *,
+        timeout_s: float = 120.0,
+    ) -> None:
+        """Where the model is, and how it is asked unless a request says otherwise.
+
+        endpoint: an http(s) URL, perhaps with port and path, without credentials or query. port: where the URL names
+        none. system_prompt: before every conversation that has no system message of its own. temperature: from 0, the
+        likeliest answer. max_tokens: of the answer. timeout_s: for each try. Raises ValueError for another endpoint.
+        """
+        super().__init__(endpoint, port)
+        self.model = model
+        self.system_prompt = system_prompt
+        self.temperature = temperature
+        self.max_tokens = max_tokens
+        self.timeout_s = timeout_s
+        self._api_key = api_key
+        self._url = self._request_url(self.base_url)
+
+    async def complete(self, prompt: str, **kwargs: Any) -> str:
+        """The model's answer to `prompt`. kwargs: further parameters of the API. Raises LLMError."""
+        return (await self.complete_with_tools([{"role": "user", "content": prompt}], [], **kwargs)).content
+
+    async def complete_with_tools(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], **kwargs: Any
+    ) -> LLMResponse:
+        """The model's answer to a conversation of OpenAI messages, with tools as MCP defines them. Raises LLMError."""
+        parameters = {"max_tokens": self.max_tokens, "temperature": self.temperature, **kwargs}
+        body = {"model": self.model, **self._request(messages, tools, parameters)}
+        headers = self._headers(self._api_key) if self._api_key else self._headers("")
+        answer = await post_json(self._url, body, headers, timeout_s=self.timeout_s, secret=self._api_key)
+        try:
+            return self._response(answer)
+        except (KeyError, IndexError, TypeError, AttributeError):
+            raise unexpected(self._url, answer, self._api_key) from None
+
+    @abstractmethod
+    def _request_url(self, base_url: str) -> str:
+        """Where requests go."""
+
+    @abstractmethod
+    def _headers(self, api_key: str) -> dict[str, str]:
+        """Headers of a request; `api_key` is empty where there is none."""
+
+    @abstractmethod
+    def _request(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], parameters: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The body of a request."""
+
+    @abstractmethod
+    def _response(self, answer: dict[str, Any]) -> LLMResponse:
+        """The body of an answer, read."""
+
+
+class OpenAIClient(_HostedClient):
+    """A model behind the chat completions of OpenAI, vLLM, TGI, Ollama, or another service that speaks them.
+
+    An endpoint without a path gets `/v1`; one with a path is taken as it is.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        port: int | None,
+        model: str,
+        api_key: str | None = None,
+        system_prompt: str | None = None,
+        temperature: float = 0.0,
+        max_tokens: int = 256,
+        use_max_completion_tokens: bool = False,
+        *,
+        timeout_s: float = 120.0,
+    ) -> None:
+        """use_max_completion_tokens: for OpenAI's reasoning models, which name the limit so and take no temperature."""
+        super().__init__(endpoint, port, model, api_key, system_prompt, temperature, max_tokens, timeout_s=timeout_s)
+        self.use_max_completion_tokens = use_max_completion_tokens
+
+    def _request_url(self, base_url: str) -> str:
+        prefix = "" if urlsplit(base_url).path else "/v1"
+        return f"{base_url}{prefix}/chat/completions"
+
+    def _headers(self, api_key: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {api_key}"} if api_key else {}
+
+    def _request(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], parameters: dict[str, Any]
+    ) -> dict[str, Any]:
+        if self.use_max_completion_tokens:
+            parameters["max_completion_tokens"] = parameters.pop("max_tokens")
+            del parameters["temperature"]
+        if self.system_prompt and not any(message["role"] == "system" for message in messages):
+            messages = [{"role": "system", "content": self.system_prompt}, *messages]
+        return {"messages": messages, **({"tools": openai_tools(tools)} if tools else {}), **parameters}
+
+    def _response(self, answer: dict[str, Any]) -> LLMResponse:
+        message = answer["choices"][0]["message"]
+        calls = [_tool_call(call["id"], call["function"]) for call in message.get("tool_calls") or []]
+        return LLMResponse(message.get("content") or "", calls)
+
+
+class AnthropicClient(_HostedClient):
+    """A model behind Anthropic's Messages API."""
+
+    def _request_url(self, base_url: str) -> str:
+        return f"{base_url}/v1/messages"
+
+    def _headers(self, api_key: str) -> dict[str, str]:
+        return {"anthropic-version": "2023-06-01", **({"x-api-key": api_key} if api_key else {})}
+
+    def _request(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], parameters: dict[str, Any]
+    ) -> dict[str, Any]:
+        own_system, converted = anthropic_messages(messages)
+        system = own_system or self.system_prompt
+        return {
+            "messages": converted,
+            **({"system": system} if system else {}),
+            **({"tools": anthropic_tools(tools)} if tools else {}),
+            **parameters,
+        }
+
+    def _response(self, answer: dict[str, Any]) -> LLMResponse:
+        blocks = answer["content"]
+        text = "".join(block["text"] for block in blocks if block["type"] == "text")
+        calls = [ToolCall(b["id"], b["name"], b["input"]) for b in blocks if b["type"] == "tool_use"]
+        return LLMResponse(text, calls)
+
+
+_HOSTED: dict[str, tuple[str, type[_HostedClient]]] = {
+    "openai": ("https://api.openai.com", OpenAIClient),
+    "anthropic": ("https://api.anthropic.com", AnthropicClient),
+}
+_REASONING_MODELS = ("gpt-5", "o1", "o3", "o4")
+"""Beginnings of the names of OpenAI models that want max_completion_tokens and no temperature."""
+
+
+def create_llm_client(
+    provider: str,
+    model: str,
+    api_key: str,
+    *,
+    system_prompt: str | None = None,
+    temperature: float = 0.0,
+    max_tokens: int = 4096,
+) -> LLMClient:
+    """A client of a model that `openai` or `anthropic` hosts. Raises ValueError for another provider."""
+    if provider.lower() not in _HOSTED:
+        raise ValueError(f"provider={provider!r}: there is {' and '.join(_HOSTED)}. For others use OpenAIClient(url).")
+    endpoint, cls = _HOSTED[provider.lower()]
+    client = cls(endpoint, 443, model, api_key, system_prompt, temperature, max_tokens)
+    if isinstance(client, OpenAIClient):
+        client.use_max_completion_tokens = model.startswith(_REASONING_MODELS)
+    return client
+
+
+def _tool_call(call_id: str, function: dict[str, Any]) -> ToolCall:
+    name, arguments = function["name"], function["arguments"] or "{}"
+    try:
+        return ToolCall(call_id, name, json.loads(arguments))
+    except ValueError:
+        raise LLMError(
+            f"the model called {name} with arguments that are no JSON: ask again, or raise max_tokens if they were cut "
+            f"short. They are: {arguments[:300]}"
+        ) from None
+
+
+def _joined(endpoint: str, port: int | None) -> str:
+    try:
+        parts = urlsplit(endpoint)
+        own_port = parts.port
+    except ValueError:  # its text may hold what somebody took for a place to put a password
+        raise _no_endpoint(endpoint, "it is no URL with a port from 1 to 65535") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise _no_endpoint(endpoint, "it must begin with http:// or https:// and a host")
+    if parts.username is not None or parts.password is not None:
+        raise _no_endpoint(endpoint, "it must hold no user or password. Give api_key")
+    if parts.query or parts.fragment:
+        raise _no_endpoint(endpoint, "it must hold no query or fragment")
+    if port is not None and own_port not in (None, port):
+        raise _no_endpoint(endpoint, f"it names port {own_port}, and port={port} another. Give one of them")
+    if port is not None and not 1 <= port <= 65535:
+        raise _no_endpoint(endpoint, f"port={port} is not from 1 to 65535")
+    address = parts.netloc.rstrip(":") if own_port or port is None else f"{parts.netloc.rstrip(':')}:{port}"
+    return urlunsplit(parts._replace(netloc=address, path=parts.path.rstrip("/")))
+
+
+def _no_endpoint(endpoint: str, reason: str) -> ValueError:
+    return ValueError(f"endpoint={_without_user(endpoint)!r}: {reason}")
+
+
+def _without_user(endpoint: str) -> str:
+    """`endpoint` without what stands before an @ in it, which may be a secret."""
+    scheme, separator, rest = endpoint.rpartition("://")
+    return f"{scheme}{separator}***@{rest.rpartition('@')[2]}" if "@" in rest else endpoint
