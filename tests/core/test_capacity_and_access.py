@@ -13,6 +13,7 @@ from websockets.sync.client import connect
 
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.http_server import HTTPEnvServer
 from openenv.core.errors import (
     CapacityReached,
     MessageTooBig,
@@ -298,3 +299,26 @@ def test_a_stuck_step_does_not_keep_a_server_from_ending():
     os.kill(server.pid, signal.SIGTERM)
     assert server._process.wait(15) == 0
     server.stop()
+
+
+@pytest.mark.parametrize(
+    ("host", "status"), [("127.0.0.1:8000", 200), ("localhost:8000", 200), ("[::1]:8000", 200), ("evil.example", 403)]
+)
+def test_without_a_token_only_an_address_counts_as_the_servers_own_page(serving, host, status):
+    url = serving(create_app(CountingEnvironment))
+    headers = {"Host": host, "Origin": f"http://{host}"}
+    assert httpx.post(f"{url}/reset", headers=headers).status_code == status
+
+
+def test_with_a_token_its_own_page_may_have_any_name(serving):
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(token="secret")))
+    headers = {"Host": "space.example", "Origin": "https://space.example", "Authorization": "Bearer secret"}
+    assert httpx.post(f"{url}/reset", headers=headers).status_code == 200
+
+
+def test_instances_that_disturb_each_other_may_be_many_in_processes_of_their_own():
+    class Lonely(CountingEnvironment):
+        SUPPORTS_CONCURRENT_SESSIONS = False
+
+    assert HTTPEnvServer(Lonely).max_concurrent_envs == 1
+    assert HTTPEnvServer(Lonely, config=ServerConfig(execution="process", max_sessions=7)).max_concurrent_envs == 7

@@ -42,7 +42,7 @@ def test_one_ready_instance_serves_one_session():
     env = CountingEnvironment()
     found = declare(env)
     assert found.make() is env
-    assert found.max_sessions == 1
+    assert found.limited(8, None) == 1
 
 
 def test_an_undeclared_action_class_takes_any_field_and_says_so(caplog):

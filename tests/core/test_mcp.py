@@ -40,7 +40,7 @@ def url(serving):
 def rpc(url, method, **params):
     """What `/mcp` answers over HTTP."""
     request = {"jsonrpc": "2.0", "method": method, "params": params, "id": next(_ids)}
-    answer = httpx.post(f"{url}/mcp", json=request).json()
+    answer = httpx.post(f"{url}/mcp", json=request, timeout=60).json()
     assert answer["id"] == request["id"]
     return answer
 
@@ -211,7 +211,7 @@ def test_tools_work_wherever_the_environment_runs(serving, execution):
     session = new_session(url)
     assert [call(url, "write", session, text="a")["result"]["data"] for _ in range(2)] == [1, 2]
     assert [call(url, "count_calls", session)["result"]["data"] for _ in range(2)] == [1, 2]
-    step = httpx.post(f"{url}/step", json={"action": {"tool_name": "write", "arguments": {"text": "b"}}})
+    step = httpx.post(f"{url}/step", json={"action": {"tool_name": "write", "arguments": {"text": "b"}}}, timeout=60)
     assert step.json()["observation"]["result"]["data"] == 1
 
 

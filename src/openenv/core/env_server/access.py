@@ -1,8 +1,10 @@
 """Who may use a server: bearer token, origins of web pages, and the size of requests. Runs before everything else."""
 
 import hmac
+import ipaddress
 import logging
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 from starlette.exceptions import HTTPException
@@ -55,7 +57,13 @@ class AccessControl:
                 return 401, "UNAUTHORIZED", "This server wants its token: Authorization: Bearer ..."
         origin = headers.get(b"origin")
         if origin is not None and not self._may_come_from(origin.decode("latin-1"), headers.get(b"host", b"").decode()):
-            return 403, "FORBIDDEN_ORIGIN", f"Web pages of {origin.decode('latin-1')[:200]} may not use this server"
+            return (
+                403,
+                "FORBIDDEN_ORIGIN",
+                (
+                    f"Web pages of {origin.decode('latin-1')[:200]} may not use this server: name them in allowed_origins"
+                ),
+            )
         size = headers.get(b"content-length", b"0")
         if scope["type"] == "http" and size.isdigit() and int(size) > self._config.max_message_bytes:
             limit = self._config.max_message_bytes
@@ -63,9 +71,25 @@ class AccessControl:
         return None
 
     def _may_come_from(self, origin: str, host: str) -> bool:
-        """Only browsers send an origin. The server's own pages may use it, and those that it was told of."""
+        """Only browsers send an origin. The server's own pages may use it, and those that it was told of.
+
+        A name is taken for the server's own only where a token is asked for too: without one, a page of evil.example
+        could let that name point to this machine and come as its own.
+        """
         allowed = self._config.allowed_origins
-        return origin.partition("://")[2] == host or origin in allowed or "*" in allowed
+        if origin in allowed or "*" in allowed:
+            return True
+        return origin.partition("://")[2] == host and (self._token is not None or _is_address(host))
+
+
+def _is_address(host: str) -> bool:
+    """Whether a Host header names a machine by its address, or this one: nobody else can make that point here."""
+    name = urlsplit(f"//{host}").hostname or ""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name == "localhost"
+    return True
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, code: str, reason: str) -> None:

@@ -29,6 +29,8 @@ class ServerConfig:
     """The most that a reset may take."""
     max_snapshots: int = 1024
     """Snapshots kept for `restore`; the oldest make way."""
+    max_snapshot_bytes: int = 256 << 20
+    """All snapshots together."""
     max_message_bytes: int = 100 << 20
     """The largest message taken from a client."""
     execution: Execution | None = None
@@ -43,8 +45,9 @@ class ServerConfig:
     """Production serves no reset, step and state over plain HTTP."""
 
     def __post_init__(self) -> None:
-        if self.max_sessions < 1:
-            raise ValueError(f"max_sessions={self.max_sessions}: a server holds at least 1 session")
+        for name in ("max_sessions", "max_snapshots", "max_snapshot_bytes", "max_message_bytes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}: give 1 or more")
         if self.max_waiting < 0:
             raise ValueError(f"max_waiting={self.max_waiting}: give 0 (nobody waits) or more")
         for name in ("idle_timeout_s", "step_timeout_s", "reset_timeout_s", "max_wait_s"):

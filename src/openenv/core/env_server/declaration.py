@@ -42,10 +42,12 @@ class Declaration:
         env.server_mode = self.mode
         return env
 
-    @property
-    def max_sessions(self) -> int | None:
-        """The most sessions that the environment itself allows, or None."""
-        return 1 if self.is_one_instance or not self.environment_cls.SUPPORTS_CONCURRENT_SESSIONS else None
+    def limited(self, max_sessions: int, execution: str | None) -> int:
+        """As many sessions as asked for, or 1 where the environment allows no more. Instances that disturb each other
+        in one process do not from processes of their own."""
+        is_apart = (execution or self.environment_cls.execution) == "process"
+        may_have_more = self.environment_cls.SUPPORTS_CONCURRENT_SESSIONS or is_apart
+        return max_sessions if may_have_more and not self.is_one_instance else 1
 
 
 def declare(

@@ -4,9 +4,11 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
+from concurrent.futures import Future
 from typing import Any
 
 from openenv.core.env_server.declaration import Declaration
+from openenv.core.env_server.exceptions import EnvironmentFactoryError
 from openenv.core.env_server.inline_limit import InlineTimeLimit, Slices
 from openenv.core.env_server.own_thread import OwnThread
 from openenv.core.env_server.verbs import Answer, Verbs, VerbSignatures
@@ -22,8 +24,8 @@ class Host(ABC):
     """
 
     @abstractmethod
-    async def open(self) -> None:
-        """Make the environment. Raises FactoryFault when that fails."""
+    async def open(self, timeout_s: float) -> None:
+        """Make the environment, as every later one of this host, within its limit. Raises FactoryFault."""
 
     @abstractmethod
     async def call(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
@@ -56,13 +58,33 @@ class LocalHost(Host):
         self._shared_thread = shared_thread
         self._thread: OwnThread | None = None
         self._verbs: Verbs | None = None
+        self._open_timeout_s = 0.0
 
-    async def open(self) -> None:
-        def make() -> Verbs:
-            return Verbs(self._declaration, self._signatures)
+    async def open(self, timeout_s: float) -> None:
+        self._open_timeout_s = timeout_s
+        try:
+            if (self._execution or self._declaration.environment_cls.execution) == "inline":
+                with InlineTimeLimit("the environment's constructor", timeout_s):
+                    self._verbs = self._make()
+            else:
+                self._verbs = await self._make_in_thread(timeout_s)
+        except (TimeLimitExceeded, TimeoutError):
+            reason = f"{self._declaration.name} could not be made in {timeout_s:g} s"
+            raise EnvironmentFactoryError(self._declaration.name, reason) from None
 
-        is_inline = (self._execution or self._declaration.environment_cls.execution) == "inline"
-        self._verbs = make() if is_inline else await asyncio.wrap_future(self._own_thread().submit(make))
+    def _make(self) -> Verbs:
+        return Verbs(self._declaration, self._signatures)
+
+    async def _make_in_thread(self, timeout_s: float) -> Verbs:
+        made = self._own_thread().submit(self._make)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await asyncio.wrap_future(made)
+        except BaseException as error:
+            if isinstance(error, TimeoutError | asyncio.CancelledError):
+                made.add_done_callback(_close_when_made)
+            await self.close()
+            raise
 
     async def call(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
         verbs = self._verbs
@@ -88,7 +110,7 @@ class LocalHost(Host):
         if self._declaration.is_one_instance:
             raise TimeLimitExceeded("the server's one ready instance still runs: serve the class to get fresh ones")
         await self.close()  # the thread closes what it runs when that returns, if it ever does
-        await self.open()
+        await self.open(self._open_timeout_s)
 
     async def close(self) -> None:
         verbs, self._verbs = self._verbs, None
@@ -106,6 +128,12 @@ class LocalHost(Host):
         if self._thread is None:
             self._thread = self._shared_thread or OwnThread()
         return self._thread
+
+
+def _close_when_made(made: "Future[Verbs]") -> None:
+    """An environment whose session has given up waiting for it; called in the thread that made it."""
+    if not made.cancelled() and made.exception() is None:
+        made.result().close()
 
 
 async def _limited(verb: str, awaitable: Awaitable[Answer], timeout_s: float) -> Answer:

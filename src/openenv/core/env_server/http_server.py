@@ -123,12 +123,12 @@ class HTTPEnvServer:
     @property
     def max_concurrent_envs(self) -> int:
         """Sessions at one time."""
-        return min(self._config.max_sessions, self._declaration.max_sessions or self._config.max_sessions)
+        return self._declaration.limited(self._config.max_sessions, self._config.execution)
 
     @property
     def is_concurrency_safe(self) -> bool:
         """Whether the environment allows more than one session."""
-        return self._declaration.max_sessions is None
+        return self._declaration.limited(2, self._config.execution) == 2
 
     @property
     def concurrency_config(self) -> ConcurrencyConfig:
@@ -157,7 +157,7 @@ class HTTPEnvServer:
 
 
 def _refuse_too_many(declaration: Declaration, limits: ServerConfig, *, is_asked_for: bool) -> None:
-    if is_asked_for and limits.max_sessions > 1 and not declaration.environment_cls.SUPPORTS_CONCURRENT_SESSIONS:
+    if is_asked_for and declaration.limited(limits.max_sessions, limits.execution) < limits.max_sessions:
         raise ConcurrencyConfigurationError(declaration.environment_cls.__name__, limits.max_sessions)
 
 

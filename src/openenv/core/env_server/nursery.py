@@ -32,7 +32,7 @@ _FATE_PATIENCE_S = 0.5
 
 def nursery_main(declaration: Declaration, control: socket.socket) -> None:
     """Fork workers on demand, tell their fate, and end with the server, killing what is left."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle: it closes our socket
+    _leave_signals_to_the_server()
     signatures = VerbSignatures(declaration.environment_cls)
     children = _Children()
     control.settimeout(_REAP_EVERY_S)
@@ -48,9 +48,19 @@ def nursery_main(declaration: Declaration, control: socket.socket) -> None:
             if message == b"fork":
                 control.send(_forked(declaration, signatures, control, fds[0], children))
             else:
-                control.send(children.fate(int(message.split()[1])).encode())
+                question, pid = message.split()
+                control.send((children.end(int(pid)) if question == b"kill" else children.fate(int(pid))).encode())
     finally:
         children.kill()
+
+
+def _leave_signals_to_the_server() -> None:
+    """Ctrl-C and a SIGTERM to the whole group are the server's to handle: it ends us by closing our socket.
+
+    Handlers that do nothing, rather than ignoring: a program that an environment starts gets its default ones back.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
 
 
 def _forked(
@@ -86,6 +96,12 @@ class _Children:
             time.sleep(0.005)
         return self._fates.pop(pid, "unknown")
 
+    def end(self, pid: int) -> str:
+        """Kill a worker, unless it has ended already."""
+        if pid in self.alive:
+            os.kill(pid, signal.SIGKILL)
+        return "killed"
+
     def kill(self) -> None:
         """End all of them."""
         for pid in self.alive:
@@ -108,12 +124,16 @@ def _fork_worker(declaration: Declaration, signatures: VerbSignatures, control: 
     if pid:
         os.close(fd)
         return pid
+    code = 0
     try:
         control.close()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # also when the nursery itself is killed
         _worker_main(declaration, signatures, socket.socket(fileno=fd))
+    except BaseException:
+        log.exception("a worker of %s ends", declaration.name)
+        code = 1
     finally:
-        os._exit(0)  # a worker never returns into the nursery's code
+        os._exit(code)  # a worker never returns into the nursery's code
 
 
 def _worker_main(declaration: Declaration, signatures: VerbSignatures, connection: socket.socket) -> None:

@@ -16,6 +16,8 @@ _LIMITS: dict[str, tuple[Callable[[str], Any], str]] = {
     "grace_s": (float, "Seconds a session waits for its client to come back after the connection broke"),
     "step_timeout_s": (float, "Seconds a step may take"),
     "reset_timeout_s": (float, "Seconds a reset may take"),
+    "max_snapshots": (int, "Snapshots kept for restore"),
+    "max_snapshot_bytes": (int, "All snapshots together, in bytes"),
     "max_message_bytes": (int, "Largest message taken from a client, in bytes"),
     "execution": (str, "Where environments run: inline, thread or process"),
     "record_dir": (Path, "Folder to record every session to"),

@@ -77,7 +77,7 @@ class Session:
 
     async def open(self) -> None:
         """Make the environment. Raises FactoryFault when that fails."""
-        await self._host.open()
+        await self._host.open(self._limits.reset_timeout_s)
 
     async def ask(
         self, verb: Verb, data: dict[str, Any], options: dict[str, Any] | None = None, request_id: str | None = None

@@ -16,6 +16,7 @@ from openenv.core.env_server.hosts import Host, LocalHost
 from openenv.core.env_server.own_thread import OwnThread
 from openenv.core.env_server.recording import SessionRecorder
 from openenv.core.env_server.session import Limits, Session
+from openenv.core.env_server.snapshots import Snapshots
 from openenv.core.env_server.telemetry import Telemetry
 from openenv.core.env_server.verbs import VerbSignatures
 from openenv.core.env_server.worker import Nursery, WorkerHost
@@ -29,7 +30,7 @@ class Sessions:
 
     def __init__(self, declaration: Declaration, config: ServerConfig) -> None:
         self.config = config
-        self.max_sessions = min(config.max_sessions, declaration.max_sessions or config.max_sessions)
+        self.max_sessions = declaration.limited(config.max_sessions, config.execution)
         self.is_draining = False
         self._declaration = declaration
         self._signatures = VerbSignatures(declaration.environment_cls)
@@ -40,7 +41,7 @@ class Sessions:
         self._queue: deque[asyncio.Future[None]] = deque()
         self._reserved = 0  # places of sessions that are being opened
         self._nursery = Nursery(declaration) if self.execution == "process" else None
-        self._snapshots: dict[str, bytes] = {}
+        self._snapshots = Snapshots(config.max_snapshots, config.max_snapshot_bytes)
         self._shared_thread = OwnThread() if declaration.environment_cls.REQUIRES_SINGLE_THREAD_EXECUTOR else None
 
     @property
@@ -180,7 +181,7 @@ class Sessions:
     async def describe(self, question: str, arguments: list[Any]) -> bytes:
         """What an environment that is made for the question answers, as JSON. Raises NotSupported and UnknownTask."""
         host = self._new_host()
-        await host.open()
+        await host.open(self._limits.reset_timeout_s)
         try:
             asked = {"question": question, "arguments": arguments}
             return (await host.call("describe", asked, {}, self._limits.step_timeout_s)).data
@@ -216,16 +217,11 @@ class Sessions:
 
     async def save(self, session: Session) -> str:
         """A token of the session's snapshot, which the server keeps. Raises NotSupported."""
-        snapshot = await session.save()
-        while len(self._snapshots) >= self.config.max_snapshots:
-            del self._snapshots[next(iter(self._snapshots))]
-        token = secrets.token_urlsafe(24)
-        self._snapshots[token] = snapshot
-        return token
+        return self._snapshots.keep(await session.save())
 
     async def restore(self, session: Session, token: str) -> None:
         """Continue a session from the snapshot of that token. Raises SessionFault for a token that is not kept."""
-        await session.load(self._snapshot(token))
+        await session.load(self._snapshots.find(token))
 
     async def fork(self, session: Session, count: int) -> list[Session]:
         """New sessions that continue from where this one stands. All of them or, with the error raised, none."""
@@ -241,9 +237,3 @@ class Sessions:
                 await self.end(branch)
             raise
         return branches
-
-    def _snapshot(self, token: str) -> bytes:
-        snapshot = self._snapshots.get(token)
-        if snapshot is None:
-            raise SessionFault(f"Unknown snapshot token: the server keeps the newest {self.config.max_snapshots}")
-        return snapshot

@@ -98,10 +98,8 @@ class _Conversation:
         try:
             if frame is None:
                 raise InvalidJSON("Invalid JSON: a message is a text frame, this is a binary one")
-            if len(frame) > self._max_bytes:
-                raise MessageTooBig(
-                    f"a message of {len(frame)} bytes is above this server's limit of {self._max_bytes}"
-                )
+            if 4 * len(frame) > self._max_bytes:  # no character takes more bytes than that
+                _refuse_too_big(len(frame.encode()), self._max_bytes)
             request = read_request(frame, extended=self._extended)
             request_id = request.id
             if request.type == "close":
@@ -142,6 +140,11 @@ class _Conversation:
             return {}
         count = checked(ForkRequest, request.data).count
         return {"session_ids": [branch.id for branch in await self._sessions.fork(self._session, count)]}
+
+
+def _refuse_too_big(size_bytes: int, max_bytes: int) -> None:
+    if size_bytes > max_bytes:
+        raise MessageTooBig(f"a message of {size_bytes} bytes is above this server's limit of {max_bytes}")
 
 
 async def _send_text(send: Send, frame: bytes) -> None:

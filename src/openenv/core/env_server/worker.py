@@ -10,9 +10,7 @@ import contextlib
 import json
 import logging
 import multiprocessing
-import os
 import pickle
-import signal
 import socket
 from typing import Any
 
@@ -71,6 +69,11 @@ class Nursery:
             return (await self._ask(b"fate %d" % pid)).decode()
         return "unknown"
 
+    async def kill(self, pid: int) -> None:
+        """End a worker that may have ended already; the nursery knows whether the id is still the worker's."""
+        with contextlib.suppress(FactoryFault):  # a nursery that is gone has taken its workers with it
+            await self._ask(b"kill %d" % pid)
+
     async def stop(self) -> None:
         """End the nursery and every worker of it."""
         if self._control is not None:
@@ -109,15 +112,17 @@ class WorkerHost(Host):
     def __init__(self, nursery: Nursery) -> None:
         self._nursery = nursery
         self._pid = 0
+        self._open_timeout_s = 0.0
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
-    async def open(self) -> None:
+    async def open(self, timeout_s: float) -> None:
+        self._open_timeout_s = timeout_s
         self._pid, connection = await self._nursery.fork()
         self._reader, self._writer = await asyncio.open_unix_connection(sock=connection, limit=_MAX_MESSAGE)
         try:
-            await self._ask({"verb": "open"}, timeout_s=60.0)
-        except WorkerCrashed as error:
+            await self._ask({"verb": "open"}, timeout_s)
+        except (WorkerCrashed, TimeLimitExceeded) as error:
             raise FactoryFault(f"the environment could not be made: {error.message}") from error
 
     async def call(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
@@ -127,7 +132,7 @@ class WorkerHost(Host):
 
     async def restart(self) -> None:
         await self._end()
-        await self.open()
+        await self.open(self._open_timeout_s)
 
     async def close(self) -> None:
         if self._writer is not None:
@@ -157,6 +162,9 @@ class WorkerHost(Host):
             raise WorkerCrashed(
                 f"the environment's process ended during {request['verb']} ({fate}): reset the session"
             ) from None
+        except asyncio.CancelledError:
+            await self._end()  # its answer would be read as the next one's
+            raise
         if kind == b"e":
             raise error_from_wire(json.loads(body))
         return Answer(body, kind != b"a", kind == b"t", environment_s, encode_s)
@@ -166,7 +174,6 @@ class WorkerHost(Host):
         if self._writer is not None:
             self._writer.close()
             self._reader = self._writer = None
-        if self._pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGKILL)
-            self._pid = 0
+        pid, self._pid = self._pid, 0
+        if pid:
+            await self._nursery.kill(pid)
