@@ -143,16 +143,20 @@ def main() -> None:
     import argparse
 
     from openenv.core.env_server import ServerConfig, create_app, serve
+    from openenv.core.env_server.episode_log import configure_logging
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--serve", default="CountingEnvironment")
     parser.add_argument("--step-timeout-s", type=float, default=120.0)
     parser.add_argument("--grace-s", type=float, default=60.0)
+    parser.add_argument("--log-level", default="warning")
+    parser.add_argument("--log-format", default="text")
     parser.add_argument("--host")
     parser.add_argument("--port", type=int)
     args = parser.parse_args()
     from tests.core import counting_env
 
+    configure_logging(args.log_level.upper(), args.log_format)
     environment = getattr(counting_env, args.serve)
     config = ServerConfig(step_timeout_s=args.step_timeout_s, grace_s=args.grace_s)
     serve(create_app(environment, config=config), args.host, args.port)

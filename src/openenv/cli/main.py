@@ -6,6 +6,7 @@ import sys
 import typer
 
 from openenv.cli import envs, evaluate, replay, serve, train
+from openenv.core.env_server.episode_log import configure_logging
 
 app = typer.Typer(
     name="openenv",
@@ -24,10 +25,9 @@ app.command("train", epilog=train.EXAMPLE)(train.train)
 @app.callback()
 def _options(
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Log what happens (default: warnings)."),
+    json_log: bool = typer.Option(False, "--json-log", help="Log as JSON lines (default: as text)."),
 ) -> None:
-    logging.basicConfig(
-        level=logging.INFO if verbose else logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    configure_logging(logging.INFO if verbose else logging.WARNING, "json" if json_log else "text")
 
 
 def main() -> None:

@@ -57,13 +57,8 @@ class AccessControl:
                 return 401, "UNAUTHORIZED", "This server wants its token: Authorization: Bearer ..."
         origin = headers.get(b"origin")
         if origin is not None and not self._may_come_from(origin.decode("latin-1"), headers.get(b"host", b"").decode()):
-            return (
-                403,
-                "FORBIDDEN_ORIGIN",
-                (
-                    f"Web pages of {origin.decode('latin-1')[:200]} may not use this server: name them in allowed_origins"
-                ),
-            )
+            page = origin.decode("latin-1")[:200]
+            return 403, "FORBIDDEN_ORIGIN", f"Web pages of {page} may not use this server: name them in allowed_origins"
         size = headers.get(b"content-length", b"0")
         if scope["type"] == "http" and size.isdigit() and int(size) > self._config.max_message_bytes:
             limit = self._config.max_message_bytes

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 
 from openenv.core.env_server.declaration import Declaration
+from openenv.core.env_server.episode_log import Episode, LogFormat, configure_logging, current_episode
 from openenv.core.env_server.verbs import Answer, Verbs, VerbSignatures
 from openenv.core.env_server.wire import error_data
 from openenv.core.errors import RequestRefused
@@ -30,8 +31,12 @@ _FATES_KEPT = 256
 _FATE_PATIENCE_S = 0.5
 
 
-def nursery_main(declaration: Declaration, control: socket.socket) -> None:
-    """Fork workers on demand, tell their fate, and end with the server, killing what is left."""
+def nursery_main(declaration: Declaration, control: socket.socket, logging_choice: tuple[int, LogFormat]) -> None:
+    """Fork workers on demand, tell their fate, and end with the server, killing what is left.
+
+    logging_choice: level and format of the server's log.
+    """
+    configure_logging(*logging_choice)
     _leave_signals_to_the_server()
     signatures = VerbSignatures(declaration.environment_cls)
     children = _Children()
@@ -174,6 +179,7 @@ class _Worker:
             self._verbs = Verbs(self._declaration, self._signatures)
             return Answer(b"")
         assert self._verbs is not None, "open comes first"
+        current_episode.set(Episode(*request["episode"]) if request.get("episode") else None)
         if verb == "close":
             self._verbs.close()
             return Answer(b"")

@@ -1,12 +1,18 @@
 """Command-line options that every environment's server takes: where it listens, and its limits."""
 
 import argparse
+import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.config import ServerConfig
+from openenv.core.env_server.episode_log import configure_logging
+from openenv.core.env_server.http_server import serve
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 _LIMITS: dict[str, tuple[Callable[[str], Any], str]] = {
     "max_sessions": (int, "Sessions at one time"),
@@ -28,12 +34,35 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
     """Add --host, --port and one option for each limit of ServerConfig."""
     parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default %(default)s: this machine).")
     parser.add_argument("--port", type=int, default=8000, help="Port to listen on (default %(default)s).")
+    parser.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"],
+                        help="Log from this level on (default %(default)s).")  # fmt: skip
+    parser.add_argument("--log-format", default="text", choices=["text", "json"],
+                        help="Log as text or as JSON lines, to stderr (default %(default)s).")  # fmt: skip
     limits = parser.add_argument_group("limits", "A token, if clients must have one, is read from OPENENV_TOKEN.")
     for name, (kind, sentence) in _LIMITS.items():
         default = getattr(ServerConfig, name)
         told = "the environment's choice" if name == "execution" else "off" if default is None else default
         option = f"--{name.replace('_', '-')}"
         limits.add_argument(option, type=kind, default=default, help=f"{sentence} (default {told}).")
+
+
+def run_server(
+    parser: argparse.ArgumentParser,
+    argv: Sequence[str] | None,
+    build: Callable[[argparse.Namespace, ServerConfig], "FastAPI"],
+) -> None:
+    """Serve what `build` makes of the command line until interrupted; a ValueError of its is the user's to mend.
+
+    argv: the arguments; None: the program's own. A program that logs already keeps its way of logging.
+    """
+    args = parser.parse_args(argv)
+    if not logging.getLogger().handlers:
+        configure_logging(logging.getLevelNamesMapping()[args.log_level.upper()], args.log_format)
+    try:
+        app = build(args, server_config(args))
+    except ValueError as error:
+        parser.error(str(error))
+    serve(app, args.host, args.port)
 
 
 def server_config(args: argparse.Namespace) -> ServerConfig:

@@ -1,5 +1,6 @@
 """A thread that belongs to one session: the author's code is made, run and closed in it."""
 
+import contextvars
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -17,9 +18,10 @@ class OwnThread:
         threading.Thread(target=self._run, name=f"environment-{id(self):x}", daemon=True).start()
 
     def submit(self, call: Callable[[], ResultT]) -> "Future[ResultT]":
-        """Run `call` after what was submitted before it."""
+        """Run `call` after what was submitted before it, in the context of the caller."""
         future: Future[ResultT] = Future()
-        self._calls.put((future, call))
+        context = contextvars.copy_context()
+        self._calls.put((future, lambda: context.run(call)))
         return future
 
     def stop(self) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from openenv.core.env_server.episode_log import Episode, current_episode
 from openenv.core.env_server.hosts import Host
 from openenv.core.env_server.recording import Recorder
 from openenv.core.env_server.telemetry import Telemetry
@@ -70,6 +71,8 @@ class Session:
         self._telemetry = telemetry
         self._may_step_on = may_step_on
         self._episode_is_over = False
+        self._num_resets = 0
+        self._episode = Episode(session_id, "0")
         self._broken: RequestRefused | None = None
         self._turn = asyncio.Lock()
         self._answers = _Answers()
@@ -115,6 +118,10 @@ class Session:
         asked = time.perf_counter()
         async with self._turn:
             began = time.perf_counter()
+            if verb == "reset":
+                self._num_resets += 1
+                self._episode = Episode(self.id, str(data.get("episode_id") or self._num_resets))
+            current_episode.set(self._episode)
             try:
                 if self._recorder is None or verb == "state":
                     answer = await self._act(verb, data, options)
@@ -122,6 +129,8 @@ class Session:
                     answer = await self._act_recorded(self._recorder, verb, data, options)
             except RequestRefused as error:
                 self._telemetry.failed(error.code)
+                if error.validity == "invalid":
+                    log.warning("%s failed: %s %s", verb, error.code, error.message)
                 raise
             self._telemetry.answered(verb, began - asked, answer.environment_s, answer.encode_s)
             return answer
@@ -157,6 +166,7 @@ class Session:
         if self._broken is not None:
             await self._host.restart()
             self._broken = None
+        log.info("episode begins: seed=%s", data.get("seed"))
         try:
             answer = await self._host.call("reset", data, {}, _limit(options, self._limits.reset_timeout_s))
         except (TimeLimitExceeded, WorkerCrashed) as error:
@@ -171,6 +181,8 @@ class Session:
         answer = await self._host.call("step", data, options, _limit(options, self._limits.step_timeout_s))
         self._episode_is_over = answer.done
         self.num_steps += 1
+        if answer.done:
+            log.info("episode is over: %s", "truncated" if answer.truncated else "terminated")
         return answer
 
     async def save(self) -> bytes:

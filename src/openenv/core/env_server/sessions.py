@@ -57,6 +57,12 @@ class Sessions:
         """Callers in the queue for a session."""
         return len(self._queue)
 
+    @property
+    def must_wait(self) -> bool:
+        """Whether the next caller has to wait for a session, and may."""
+        is_full = len(self) + self._reserved >= self.max_sessions or bool(self._queue)
+        return is_full and not self.is_draining and len(self._queue) < self.config.max_waiting
+
     async def open(self, *, outlives_connection: bool = False) -> Session:
         """A new session with an environment of its own. outlives_connection: whether it is HTTP's, and so stays when
         a WebSocket that attached to it has gone.
@@ -72,6 +78,7 @@ class Sessions:
             session.outlives_connection = outlives_connection
             await session.open()
             self._sessions[session.id] = session
+            log.info("session %s opened: %d of %d", session.id, len(self), self.max_sessions)
         finally:
             self._reserved -= 1
             self._admit_next()
@@ -162,6 +169,7 @@ class Sessions:
         if self._sessions.pop(session.id, None) is None:
             return
         self._detached_at.pop(session.id, None)
+        log.info("session %s ends: steps=%d", session.id, session.num_steps)
         self._reserved += 1  # its place is free when its environment is closed, not before
         try:
             await session.end()

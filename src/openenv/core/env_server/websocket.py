@@ -16,6 +16,7 @@ from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.types import ForkRequest, ResetRequest, RestoreRequest
 from openenv.core.env_server.verbs import Answer
+from openenv.core.env_server.waiting_line import PatientReceive, session_in_turn
 from openenv.core.env_server.wire import (
     Request,
     answer_frame,
@@ -44,8 +45,14 @@ class WebSocketEndpoint:
         extended = SUBPROTOCOL in scope.get("subprotocols", ())
         await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL if extended else None})
         connection = object()
+        receive = PatientReceive(receive)
         try:
-            session = await self._session(scope, connection, extended=extended)
+            named = parse_qs(scope.get("query_string", b"").decode()).get("session_id")
+            if named:
+                session = self._sessions.find(named[0])
+            else:
+                session = await session_in_turn(self._sessions, receive, send, extended=extended)
+            self._sessions.attach(session, connection, take_over=extended)
         except RequestRefused as error:
             await _send_text(send, extended_error_frame(error, None) if extended else error_frame(error))
             await send({"type": "websocket.close", "code": 1000})
@@ -58,13 +65,6 @@ class WebSocketEndpoint:
             said_goodbye = await conversation.hold(receive, send)
         finally:
             await self._sessions.detach(session, connection, keep=extended and not said_goodbye)
-
-    async def _session(self, scope: Scope, connection: object, *, extended: bool) -> Session:
-        """A new session, or the one that the URL names."""
-        named = parse_qs(scope.get("query_string", b"").decode()).get("session_id")
-        session = self._sessions.find(named[0]) if named else await self._sessions.open()
-        self._sessions.attach(session, connection, take_over=extended)
-        return session
 
 
 def _welcome(session: Session, grace_s: float) -> bytes:

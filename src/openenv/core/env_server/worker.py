@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from openenv.core.env_server.declaration import Declaration
+from openenv.core.env_server.episode_log import current_episode, logging_choice
 from openenv.core.env_server.hosts import Host
 from openenv.core.env_server.nursery import ANSWER_HEAD, REQUEST_LENGTH, nursery_main
 from openenv.core.env_server.verbs import Answer
@@ -40,7 +41,9 @@ class Nursery:
         """Start the process. Raises FactoryFault when the environment cannot be sent to it."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         context = multiprocessing.get_context("spawn")
-        self._process = context.Process(target=nursery_main, args=(self._declaration, theirs), daemon=True)
+        self._process = context.Process(
+            target=nursery_main, args=(self._declaration, theirs, logging_choice()), daemon=True
+        )
         try:
             await asyncio.to_thread(self._process.start)
         except (AttributeError, TypeError, OSError, ValueError, pickle.PicklingError) as error:
@@ -128,7 +131,8 @@ class WorkerHost(Host):
     async def call(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
         if verb == "load":
             data = {"snapshot": data["snapshot"].hex()}
-        return await self._ask({"verb": verb, "data": data, "options": options}, timeout_s)
+        episode = tuple(current_episode.get() or ())
+        return await self._ask({"verb": verb, "data": data, "options": options, "episode": episode}, timeout_s)
 
     async def restart(self) -> None:
         await self._end()

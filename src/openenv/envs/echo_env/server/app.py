@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from fastapi import FastAPI
 
-from openenv.core.env_server import ServerConfig, create_app, serve
-from openenv.core.env_server.options import add_server_options, server_config
+from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.options import add_server_options, run_server
 from openenv.envs.echo_env.models import EchoAction, EchoObservation, EchoState
 from openenv.envs.echo_env.server.environment import EchoEnvironment
 
@@ -25,12 +25,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Serve until interrupted. argv: arguments of the command line; None: the program's own."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_server_options(parser)
-    args = parser.parse_args(argv)
-    try:
-        served = build_app(server_config(args))
-    except ValueError as error:
-        parser.error(str(error))
-    serve(served, args.host, args.port)
+    run_server(parser, argv, lambda _, config: build_app(config))
 
 
 if __name__ == "__main__":

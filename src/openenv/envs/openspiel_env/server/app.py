@@ -13,8 +13,8 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from openenv.core.env_server import ServerConfig, create_app, serve
-from openenv.core.env_server.options import add_server_options, server_config
+from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.options import add_server_options, run_server
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 
@@ -90,12 +90,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--game-params", default=default["game_params"], help="A JSON object (default %(default)s).")
     add_server_options(parser)
-    args = parser.parse_args(argv)
-    try:
-        served = build_app(args.game, args.agent_player, args.opponent, args.game_params, server_config(args))
-    except ValueError as error:
-        parser.error(str(error))
-    serve(served, host=args.host, port=args.port)
+    run_server(parser, argv, lambda args, config: build_app(
+        args.game, args.agent_player, args.opponent, args.game_params, config
+    ))  # fmt: skip
 
 
 if __name__ == "__main__":
