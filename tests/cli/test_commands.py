@@ -172,6 +172,26 @@ def test_a_recorded_session_is_replayed_bit_for_bit(recording):
     assert (done.returncode, "7 requests, all as recorded" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
+def test_a_recording_with_snapshots_is_replayed_through_them(serving, tmp_path):
+    url = serving(create_app(OpenSpielEnvironment, config=ServerConfig(record_dir=tmp_path)))
+    with OpenSpielEnv(url) as env:
+        env.reset(game_name="tic_tac_toe")
+        legal = env.step(OpenSpielAction(action_id=4)).observation.legal_actions
+        token = env.save()
+        env.step(OpenSpielAction(action_id=legal[0]))
+        env.restore(token)
+        [branch] = env.fork(1)
+        branch.step(OpenSpielAction(action_id=legal[0]))
+        env.step(OpenSpielAction(action_id=legal[-1]))
+        own, forked = (tmp_path / f"{client.session_id}.jsonl" for client in (env, branch))
+        branch.close()
+
+    done = run("replay", str(own))
+    assert (done.returncode, "7 requests, all as recorded" in done.stdout) == (0, True), done.stdout + done.stderr
+    refused = run("replay", str(forked))
+    assert (refused.returncode, "replay that one's recording" in refused.stderr) == (1, True)
+
+
 def test_a_replay_that_goes_another_way_says_where(recording):
     lines = recording.read_text().splitlines()
     lines[1] = lines[1].replace('"seed":', '"seed":1')

@@ -28,8 +28,9 @@ def replay(
     lines = _read(recording)
     with server_for(load(env), url) as base_url, GenericEnvClient(base_url) as client:
         progress = track(lines, description="replay", console=Console(stderr=True), transient=True)
+        replayed = Replay(client)
         for number, line in enumerate(progress, start=2):
-            difference = next(differences(line, play(client, line)), None)
+            difference = next(differences(line, replayed.play(line)), None)
             if difference:
                 typer.echo(f"line {number}, {line['verb']} {json.dumps(line['data'])}: {difference}")
                 raise typer.Exit(1)
@@ -43,13 +44,39 @@ def _read(recording: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def play(client: GenericEnvClient, line: dict[str, Any]) -> dict[str, Any]:
-    """What a recorded request gives now, in the recording's own words."""
-    try:
-        result = client.reset(**line["data"]) if line["verb"] == "reset" else client.step(line["data"])
-    except RequestRefused as error:
-        return {"validity": error.validity, "code": error.code, "message": error.message}
-    return _as_recorded(result)
+class Replay:
+    """Plays recorded requests in one session."""
+
+    def __init__(self, client: GenericEnvClient) -> None:
+        self._client = client
+        self._tokens: dict[str, str] = {}
+        """The snapshots of this replay, by the recording's tokens."""
+
+    def play(self, line: dict[str, Any]) -> dict[str, Any]:
+        """What a recorded request gives now, in the recording's own words.
+
+        Raises ValueError for a recording that begins, or goes on, where another session left off.
+        """
+        verb, data = line["verb"], line["data"]
+        if verb in ("save", "restore", "fork", "branch"):
+            self._move(verb, data)
+            return {}
+        try:
+            result = self._client.reset(**data) if verb == "reset" else self._client.step(data)
+        except RequestRefused as error:
+            return {"validity": error.validity, "code": error.code, "message": error.message}
+        return _as_recorded(result)
+
+    def _move(self, verb: str, data: dict[str, Any]) -> None:
+        if verb == "branch":
+            raise ValueError(f"this session was forked off session {data['from']}: replay that one's recording")
+        if verb == "save":
+            self._tokens[data["token"]] = self._client.save()
+        elif verb == "restore":
+            token = self._tokens.get(data["token"])
+            if token is None:
+                raise ValueError("this session was restored to a snapshot of another: replay that one")
+            self._client.restore(token)
 
 
 def _as_recorded(result: StepResult[dict[str, Any]]) -> dict[str, Any]:

@@ -32,6 +32,10 @@ class Recorder(Protocol):
         """A request was refused, or what came of it is invalid."""
         ...
 
+    def noted(self, verb: str, data: dict[str, Any]) -> None:
+        """Something happened to the whole session."""
+        ...
+
 
 class SessionRecorder:
     """Writes one session to `<folder>/<session id>.jsonl`."""
@@ -61,6 +65,10 @@ class SessionRecorder:
         """Write the request and why nothing valid came of it."""
         outcome = {"validity": error.validity, "code": error.code, "message": error.message}
         self._append({"verb": verb, "data": data, **outcome, "took_s": round(took_s, 6)})
+
+    def noted(self, verb: str, data: dict[str, Any]) -> None:
+        """Write what happened and with which token or sessions."""
+        self._append({"verb": verb, "data": data})
 
     def _append(self, line: dict[str, Any]) -> None:
         with self._path.open("ab") as file:

@@ -129,8 +129,9 @@ class Session:
                     answer = await self._act_recorded(self._recorder, verb, data, options)
             except RequestRefused as error:
                 self._telemetry.failed(error.code)
-                if error.validity == "invalid":
-                    log.warning("%s failed: %s %s", verb, error.code, error.message)
+                if error.validity == "invalid":  # an environment that raises is every day's work, all else is not
+                    level = logging.INFO if isinstance(error, EnvironmentFault) else logging.WARNING
+                    log.log(level, "%s failed: %s %s", verb, error.code, error.message)
                 raise
             self._telemetry.answered(verb, began - asked, answer.environment_s, answer.encode_s)
             return answer
@@ -201,6 +202,12 @@ class Session:
             self._refuse_when_gone()
             await self._host.call("load", {"snapshot": snapshot[1:]}, {}, self._limits.step_timeout_s)
             self._episode_is_over = bool(snapshot[0])
+
+    def note(self, verb: str, data: dict[str, Any]) -> None:
+        """Count and record what happened to the whole session: that it was saved, restored, or branched."""
+        self._telemetry.counted(verb)
+        if self._recorder is not None:
+            self._recorder.noted(verb, data)
 
     def _refuse_when_gone(self) -> None:
         if self.has_ended:

@@ -225,11 +225,14 @@ class Sessions:
 
     async def save(self, session: Session) -> str:
         """A token of the session's snapshot, which the server keeps. Raises NotSupported."""
-        return self._snapshots.keep(await session.save())
+        token = self._snapshots.keep(await session.save())
+        session.note("save", {"token": token})
+        return token
 
     async def restore(self, session: Session, token: str) -> None:
         """Continue a session from the snapshot of that token. Raises SessionFault for a token that is not kept."""
         await session.load(self._snapshots.find(token))
+        session.note("restore", {"token": token})
 
     async def fork(self, session: Session, count: int) -> list[Session]:
         """New sessions that continue from where this one stands. All of them or, with the error raised, none."""
@@ -239,9 +242,11 @@ class Sessions:
             for _ in range(count):
                 branches.append(await self.open())
                 await branches[-1].load(snapshot)
+                branches[-1].note("branch", {"from": session.id})
                 self._detached_at[branches[-1].id] = time.monotonic()
         except RequestRefused:
             for branch in branches:
                 await self.end(branch)
             raise
+        session.note("fork", {"session_ids": [branch.id for branch in branches]})
         return branches

@@ -79,6 +79,10 @@ class Telemetry:
         phases["environment"].add(environment_s)
         phases["encode"].add(encode_s)
 
+    def counted(self, verb: str) -> None:
+        """Count an answer whose times are of no interest."""
+        self._verbs[verb] += 1
+
     def failed(self, code: str) -> None:
         """Count an error by its code."""
         self._errors[code] += 1
