@@ -90,8 +90,34 @@ def uv(args: list[str]) -> None:
     if args == ["--version"]:
         print("uv 0")
         return
+    if args[:2] == ["pip", "install"]:
+        make_package(FOLDER / "site", "maze", url=args[-1].removeprefix("git+"))
+        return
     port = args[args.index("--port") + 1]
     os.execv(SERVER[0], [*SERVER, port])
+
+
+def make_package(site: Path, name: str, *, url: str | None = None, manifest: str = "spec_version: 1\n") -> None:
+    """An installed distribution openenv-NAME, written for the published package: a client, an action, a manifest."""
+    package, info = site / f"{name}_env", site / f"openenv_{name}-0.3.dist-info"
+    package.mkdir(parents=True)
+    info.mkdir()
+    stem = name.capitalize()
+    (package / "__init__.py").touch()
+    (package / "openenv.yaml").write_text(f"name: {name}_env\ndescription: finds a way out\n{manifest}")
+    (package / "client.py").write_text(
+        "from openenv_core import EnvClient\n"
+        "from openenv_core.client_types import StepResult\n"
+        "from openenv_core.env_server.types import Action, State\n"
+        f"class {stem}Action(Action):\n    message: str\n"
+        f"class {stem}Env(EnvClient[{stem}Action, dict, State]):\n"
+        "    def _step_payload(self, action): return {'message': action.message}\n"
+        "    def _parse_result(self, payload): return StepResult(payload['observation'])\n"
+        "    def _parse_state(self, payload): return State(**payload)\n"
+    )
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: openenv-{name}\nVersion: 0.3\n")
+    if url is not None:
+        (info / "direct_url.json").write_text(json.dumps({"url": url, "vcs_info": {"vcs": "git"}}))
 
 
 def git(args: list[str]) -> None:
