@@ -153,4 +153,8 @@ class HTTPEnvClient(EnvClient[ActT, ObsT, StateT]):
         return _AsyncHttp(httpx.AsyncClient(**self._http_settings()), self._attach_to)
 
     def _http_settings(self) -> dict[str, Any]:
-        return {"base_url": self._address.base_url, "headers": self._address.headers}
+        base_url = self._address.base_url
+        return {
+            "base_url": base_url if "://" in base_url else f"http://{base_url}",
+            "headers": self._address.headers,
+        }
