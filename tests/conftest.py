@@ -1,14 +1,16 @@
-"""Real servers on real ports for every test."""
+"""Real servers on real ports for every test, and tools on PATH that start them."""
 
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from fastapi import FastAPI
 
 from openenv.core.env_server.http_server import server
+from tests.core.containers import fake_tools
 
 Serving = Callable[[FastAPI], str]
 
@@ -43,3 +45,22 @@ def serving() -> Iterator[Serving]:
     yield start
     for context in with_servers:
         context.__exit__(None, None, None)
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of the tools' state; no server of theirs outlives the test."""
+    monkeypatch.setenv("PATH", str(fake_tools.install(tmp_path)), prepend=":")
+    monkeypatch.setenv("FAKE_TOOLS", str(tmp_path))
+    yield tmp_path
+    left = list(tmp_path.glob("*.json"))
+    monkeypatch.setattr(fake_tools, "FOLDER", tmp_path)
+    for state in left:
+        fake_tools.stop_server(state.stem, forget=True, what="left")
+    assert left == [], "a test left a container behind"
+
+
+@pytest.fixture
+def calls_of(tools: Path) -> Callable[[str], list[list[str]]]:
+    """The arguments of each call of a tool so far."""
+    return lambda tool: fake_tools.calls(tools, tool)

@@ -1,14 +1,18 @@
 """Train a language model in any environment: an independent implementation of the OpenEnv specification."""
 
+from openenv.auto import AutoAction, AutoEnv
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server import Action, Environment, Observation, ServerConfig, State, create_app, serve
 from openenv.core.errors import OpenEnvError
 from openenv.core.generic_client import GenericAction, GenericEnvClient
+from openenv.core.sync_client import SyncEnvClient
 from openenv.core.text import TextInterface
 
 __all__ = [
     "Action",
+    "AutoAction",
+    "AutoEnv",
     "EnvClient",
     "Environment",
     "GenericAction",
@@ -18,6 +22,7 @@ __all__ = [
     "ServerConfig",
     "State",
     "StepResult",
+    "SyncEnvClient",
     "TextInterface",
     "create_app",
     "serve",

@@ -1,4 +1,4 @@
-"""A TCP proxy that cuts connections when a test says so."""
+"""A TCP proxy that cuts connections, or swallows what passes through them, when a test says so."""
 
 import contextlib
 import random
@@ -18,6 +18,7 @@ class CuttingProxy:
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
         self._lock = threading.Lock()
         self._rng = random.Random(0)
+        self._swallowed: set[socket.socket] = set()
         self.is_closed = False
         self.num_accepted = 0
         threading.Thread(target=self._accept, daemon=True).start()
@@ -33,6 +34,11 @@ class CuttingProxy:
                     end.shutdown(socket.SHUT_RDWR)
                 end.close()
         return len(pairs)
+
+    def swallow(self) -> None:
+        """Let nothing more through the connections of now, and close none: both ends believe that they are open."""
+        with self._lock:
+            self._swallowed.update(end for pair in self._pairs for end in pair)
 
     def close(self) -> None:
         """Stop for good."""
@@ -53,13 +59,15 @@ class CuttingProxy:
             with self._lock:
                 self._pairs.append((client, server))
             for source, sink in ((client, server), (server, client)):
-                threading.Thread(target=_pump, args=(source, sink), daemon=True).start()
+                threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
 
-
-def _pump(source: socket.socket, sink: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(1 << 16):
-            sink.sendall(data)
-    for end in (source, sink):
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
-            end.shutdown(socket.SHUT_RDWR)
+            while data := source.recv(1 << 16):
+                if source not in self._swallowed:
+                    sink.sendall(data)
+        if source in self._swallowed:
+            return
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)

@@ -18,9 +18,9 @@ from openenv.core.errors import (
     CapacityReached,
     MessageTooBig,
     NotSupported,
-    ServerUnreachable,
     SessionFault,
     TimeLimitExceeded,
+    Unauthorized,
 )
 from openenv.core.http_env_client import HTTPEnvClient
 from openenv.core.protocol import SUBPROTOCOL
@@ -122,8 +122,15 @@ def locked(serving):
 def test_without_the_token_nothing_but_health_is_served(locked, headers):
     assert httpx.post(f"{locked}/reset", headers=headers).status_code == 401
     assert httpx.get(f"{locked}/health", headers=headers).status_code == 200
-    with pytest.raises(ServerUnreachable, match="refused the WebSocket"):
+    with pytest.raises(Unauthorized, match="wants its token"):
         CountEnv(locked, headers=headers).reset()
+
+
+async def test_an_asynchronous_client_without_the_token_is_told_so_and_the_server_logs_no_error(locked, caplog):
+    with pytest.raises(Unauthorized, match="wants its token"):
+        await CountEnv(locked)
+
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_with_the_token_both_transports_play(locked):

@@ -61,6 +61,31 @@ async def test_requests_under_way_at_one_time_get_their_own_answers_in_order(url
         assert [result.observation.total for result in results] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("enter", [False, True])
+async def test_first_verbs_awaited_together_open_one_session(serving, enter):
+    app = create_app(CountingEnvironment)
+    env = CountEnv(base_url=serving(app))
+    if enter:
+        connections = await asyncio.gather(env.connect(), env.connect())
+        assert connections == [env, env]
+    env._is_async = True
+    await asyncio.gather(env.reset(), env.state(), env.state())
+
+    assert len(app.state.sessions) == 1
+    await env.close()
+
+
+def test_a_client_may_be_used_in_one_event_loop_after_another(url):
+    env = CountEnv(base_url=url)
+
+    async def play() -> None:
+        async with env:
+            await asyncio.gather(env.reset(), env.state())
+
+    asyncio.run(play())
+    asyncio.run(play())
+
+
 async def test_a_late_answer_goes_to_nobody_else(url):
     async with CountEnv(base_url=url, message_timeout_s=0.2) as env:
         await env.reset()

@@ -7,8 +7,8 @@ import openenv
 import openenv.core
 
 PUBLIC = {
-    "Action", "EnvClient", "Environment", "GenericAction", "GenericEnvClient", "Observation", "OpenEnvError",
-    "ServerConfig", "State", "StepResult", "TextInterface", "create_app", "serve",
+    "Action", "AutoAction", "AutoEnv", "EnvClient", "Environment", "GenericAction", "GenericEnvClient", "Observation",
+    "OpenEnvError", "ServerConfig", "State", "StepResult", "SyncEnvClient", "TextInterface", "create_app", "serve",
 }  # fmt: skip
 SERVER_SIDE = {"fastapi", "starlette", "uvicorn"}
 HEAVY = {"torch", "numpy", "pyspiel", "transformers", "matplotlib", "httpx", "rich", "yaml"}

@@ -5,6 +5,7 @@ from openenv.core.env_client import EnvClient
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.generic_client import GenericAction, GenericEnvClient
+from openenv.core.sync_client import SyncEnvClient
 
 __all__ = [
     "Action",
@@ -15,4 +16,5 @@ __all__ = [
     "Observation",
     "State",
     "StepResult",
+    "SyncEnvClient",
 ]

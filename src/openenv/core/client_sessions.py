@@ -15,15 +15,18 @@ from typing import Any, Protocol
 
 import orjson
 
-from openenv.core.connection import Address, AsyncConnection, BlockingConnection, IdleClient, PingAnswerer
+from openenv.core.async_connection import AsyncConnection
+from openenv.core.connection import Address, BlockingConnection
 from openenv.core.errors import (
     AnswerTimeout,
     OpenEnvError,
     ServerUnreachable,
     SessionGone,
     SessionLost,
+    Unauthorized,
     error_from_wire,
 )
+from openenv.core.ping_answerer import IdleClient, PingAnswerer
 from openenv.core.protocol import SUBPROTOCOL
 from openenv.core.requests import Request, answer_data
 
@@ -363,7 +366,7 @@ class AsyncSession:
                     for frame, _ in list(self._open.values()):
                         self._connection.send(frame)
                     return
-                except SessionGone as error:
+                except (SessionGone, Unauthorized) as error:
                     self._give_up(error)
                     return
                 except OSError as error:
@@ -375,7 +378,7 @@ class AsyncSession:
         finally:
             self._coming_back = None
 
-    def _give_up(self, error: SessionLost) -> None:
+    def _give_up(self, error: OpenEnvError) -> None:
         self.is_lost = True
         for _, waiter in self._open.values():
             if not waiter.done():

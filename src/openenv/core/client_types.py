@@ -7,6 +7,7 @@ from typing import Any, Generic, Literal, Self
 from typing_extensions import TypeVar
 
 ObsT = TypeVar("ObsT", default=Any)
+ClientT = TypeVar("ClientT", default=Any)
 
 
 @dataclass(slots=True)
@@ -33,6 +34,32 @@ class StepResult(Generic[ObsT]):
     def terminated(self) -> bool:
         """Whether the episode ended by its own rules."""
         return self.done and not self.truncated
+
+    def __await__(self) -> Generator[None, None, Self]:
+        return self
+        yield  # makes this function a generator, as `await` wants
+
+
+class Completed:
+    """The result of a verb that returns nothing; it may be awaited."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield  # makes this function a generator, as `await` wants
+
+
+class Token(str):
+    """A snapshot's token; it may be awaited, which yields itself."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, Self]:
+        return self
+        yield  # makes this function a generator, as `await` wants
+
+
+class Clients(list[ClientT]):
+    """Clients that a fork made; it may be awaited, which yields itself."""
 
     def __await__(self) -> Generator[None, None, Self]:
         return self

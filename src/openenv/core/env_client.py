@@ -5,56 +5,29 @@ are coroutines.
 """
 
 import asyncio
+import inspect
 from collections.abc import Callable, Generator
-from typing import Any, ClassVar, Generic, Self, get_args, get_origin
+from typing import Any, Self
 from typing import TypeVar as PlainTypeVar
 
-from pydantic import BaseModel
-from typing_extensions import TypeVar
-
-from openenv.core.client_sessions import AsyncRequests, AsyncSession, BlockingRequests, BlockingSession
-from openenv.core.client_types import StepResult
+from openenv.core.client_types import Clients, Completed, StepResult, Token
 from openenv.core.connection import Address
-from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.containers.hub import space_runtime
+from openenv.core.containers.runtime.owned import Prepared
+from openenv.core.containers.runtime.providers import ContainerProvider, RuntimeProvider
 from openenv.core.requests import Request
+from openenv.core.session_owner import SessionOwner
+from openenv.core.sync_client import SyncEnvClient
+from openenv.core.wire_mapping import ActT, ObsT, StateT, WireMapping
 
-ActT = TypeVar("ActT", default=Action)
-ObsT = TypeVar("ObsT", default=Observation)
-StateT = TypeVar("StateT", default=State)
 ResultT = PlainTypeVar("ResultT")
-ClientT = PlainTypeVar("ClientT")
 
 _MEGABYTE = 1 << 20
 _GRACE_OF_LIMIT_S = 10.0
+_MODES = ("simulation", "production")
 
 
-class Completed:
-    """The result of a verb that returns nothing; it may be awaited."""
-
-    def __await__(self) -> Generator[None, None, None]:
-        return
-        yield  # makes this function a generator, as `await` wants
-
-
-class Token(str):
-    """A snapshot's token; it may be awaited, which yields itself."""
-
-    __slots__ = ()
-
-    def __await__(self) -> Generator[None, None, Self]:
-        return self
-        yield  # makes this function a generator, as `await` wants
-
-
-class Clients(list[ClientT]):
-    """Clients that a fork made; it may be awaited, which yields itself."""
-
-    def __await__(self) -> Generator[None, None, Self]:
-        return self
-        yield  # makes this function a generator, as `await` wants
-
-
-class EnvClient(Generic[ActT, ObsT, StateT]):
+class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
     """A session with one environment.
 
     Example:
@@ -69,51 +42,78 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
     action, SessionLost when the episode is gone, AnswerTimeout when the answer is late.
     """
 
-    _message_classes: ClassVar[tuple[Any, Any, Any]] = (Action, Observation, State)
-
     def __init__(
         self,
-        base_url: str,
-        *,
+        base_url: str | None = None,
         connect_timeout_s: float = 10.0,
         message_timeout_s: float = 60.0,
         max_message_size_mb: float = 100.0,
+        websocket_ping_interval_s: float | None = 20.0,
+        websocket_ping_timeout_s: float | None = 20.0,
+        provider: ContainerProvider | RuntimeProvider | None = None,
+        mode: str | None = None,
         headers: dict[str, str] | None = None,
+        *,
         session_id: str | None = None,
     ) -> None:
         """base_url: where the server listens, such as http://localhost:8000. Connects at the first verb.
 
-        message_timeout_s: how long an answer is waited for. headers: sent with the connection, such as
-        `Authorization: Bearer ...`. session_id: attach to that session of the server instead of opening one.
+        message_timeout_s: how long an answer is waited for. websocket_ping_interval_s: after so long a silence the
+        server is asked for a sign of life, and the connection given up when none comes in websocket_ping_timeout_s;
+        None turns either off. provider: runs the server, which is the client's own: `close()` stops it; without a
+        base_url the first verb starts it. mode: `simulation` (None) or `production`, which clients of tools tell apart.
+        headers: sent with the connection, such as `Authorization: Bearer ...`. session_id: attach to that session of
+        the server instead of opening one. Raises ValueError for a wrong URL or mode, or neither URL nor provider.
         """
-        self.base_url = base_url
-        self._address = Address(
-            base_url=base_url,
+        if base_url is None and provider is None:
+            raise ValueError(f"{type(self).__name__} needs a base_url, or a provider that runs a server")
+        self._mode = (mode or _MODES[0]).lower()
+        if self._mode not in _MODES:
+            raise ValueError(f"mode={mode!r}: must be one of {', '.join(map(repr, _MODES))}")
+        address = Address(
+            base_url=(base_url or "").rstrip("/"),
             connect_timeout_s=connect_timeout_s,
             max_size=int(max_message_size_mb * _MEGABYTE),
             headers=headers or {},
+            ping_interval_s=websocket_ping_interval_s,
+            ping_timeout_s=websocket_ping_timeout_s,
         )
-        self._address.uri(None)  # a wrong URL is told now, not at the first verb
+        if base_url is not None:
+            address.uri(None)  # a wrong URL is told now, not at the first verb
+        super().__init__(address, provider, session_id)
         self._message_timeout_s = message_timeout_s
-        self._attach_to = session_id
-        self._is_async = False
-        self._blocking: BlockingRequests | None = None
-        self._async: AsyncRequests | None = None
+        self._children: list[EnvClient[ActT, ObsT, StateT]] = []
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        for base in getattr(cls, "__orig_bases__", ()):
-            if isinstance(get_origin(base), type) and issubclass(get_origin(base), EnvClient):
-                given = get_args(base)
-                classes = (*given, *cls._message_classes[len(given) :])
-                if not any(isinstance(c, (TypeVar, PlainTypeVar)) for c in classes):
-                    cls._message_classes = classes
+    @classmethod
+    def from_docker_image(cls, image: str, provider: ContainerProvider | None = None, **kwargs: Any) -> Self:
+        """A client of a container of its own, which the first verb starts and `close()` stops.
 
-    @property
-    def session_id(self) -> str | None:
-        """The session's name on the server; None before the first verb, and on servers that do not tell."""
-        session = self._async if self._is_async else self._blocking
-        return session.session_id if session else self._attach_to
+        Use it as it is, or `await` it. provider: runs the container; None: the local Docker engine. wait_timeout:
+        seconds until its server must answer (30). Further keywords go to the provider's `start_container`: port,
+        env_vars, and what else it takes. The verb that starts it raises ContainerFault or NotReady.
+        """
+        return cls(provider=Prepared(provider, image, **kwargs))
+
+    @classmethod
+    def from_env(
+        cls,
+        repo_id: str,
+        *,
+        use_docker: bool = True,
+        provider: ContainerProvider | RuntimeProvider | None = None,
+        **provider_kwargs: Any,
+    ) -> Self:
+        """A client of a Hugging Face Space (`owner/name`) that runs on this machine, as `from_docker_image` has it.
+
+        use_docker: run its image (tag="latest"); False: run its code with uv, as this user and without isolation
+        (project_path: instead of the Space's repository). Further keywords go to the provider.
+        """
+        return cls(provider=space_runtime(repo_id, use_docker=use_docker, provider=provider, **provider_kwargs))
+
+    @classmethod
+    def from_hub(cls, repo_id: str, **kwargs: Any) -> Self:
+        """`from_env` by the name of where the Space comes from."""
+        return cls.from_env(repo_id, **kwargs)
 
     # The verbs. Each returns its result, or in asynchronous mode a coroutine of it.
 
@@ -134,10 +134,11 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         self._forget_lost_session()
         return self._verb(Request("reset", data, timeout_s), self._read_result)
 
-    def step(self, action: ActT, *, timeout_s: float | None = None) -> StepResult[ObsT]:
+    def step(self, action: ActT, *, timeout_s: float | None = None, **kwargs: Any) -> StepResult[ObsT]:
         """Take one action and return what follows. Raises EnvironmentFault when the environment refuses it.
 
-        timeout_s: the most that the step may take on the server, which then raises TimeLimitExceeded.
+        timeout_s: the most that the step may take on the server, which then raises TimeLimitExceeded. Further keywords
+        are for subclasses: the wire has no place for them.
         """
         return self._verb(Request("step", self._step_payload(action), timeout_s), self._read_result)
 
@@ -157,55 +158,74 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """`count` clients, each with a session of its own that continues from where this one stands."""
         return self._verb(Request("fork", {"count": count}), self._branches)
 
-    def close(self) -> Completed:
-        """End the session. The client may be used again: the next verb opens a new session."""
+    def new_session(self) -> Self:
+        """A client with another session of the same server, which `close()` of this one ends too."""
         if self._is_async:
-            return self._close_async()  # type: ignore[return-value]
-        session, self._blocking, self._attach_to = self._blocking, None, None
-        if session is not None:
-            session.close()
+            return self._new_session_async()  # type: ignore[return-value]
+        self._start_server()
+        return self._child().connect()
+
+    def disconnect(self) -> Completed:
+        """End the session; the server goes on. The next verb opens a new session."""
+        if self._is_async:
+            return self._end_session_async()  # type: ignore[return-value]
+        self._end_session()
         return Completed()
 
-    # The wire mapping.
+    def close(self) -> Completed:
+        """End the session, those of `new_session()`, and the server if it is the client's own.
 
-    def _step_payload(self, action: ActT) -> dict[str, Any]:
-        """The JSON object of an action. Raises TypeError for an object of another class than the client's own."""
-        action_cls = self._message_classes[0]
-        if not isinstance(action, BaseModel) or not isinstance(action, action_cls):
-            raise TypeError(f"{type(self).__name__}.step takes {action_cls.__name__}, not {type(action).__name__}")
-        return action.model_dump(mode="json")
+        The client may be used again: the next verb opens a new session.
+        """
+        if self._is_async:
+            return self._close_async()  # type: ignore[return-value]
+        try:
+            while self._children:
+                self._children.pop().close()
+            self._end_session()
+        finally:
+            self._stop_server()
+        return Completed()
 
-    def _parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
-        """The result in an answer's data. Raises pydantic's ValidationError when the observation has other fields."""
-        observation_cls = self._message_classes[1]
-        reward, done = payload.get("reward"), payload.get("done", False)
-        observation = observation_cls.model_validate({**payload["observation"], "reward": reward, "done": done})
-        return StepResult(observation, reward, done, payload.get("metadata"))
+    async def _close_async(self) -> None:
+        try:
+            while self._children:
+                await self._children.pop().close()
+            await self._end_session_async()
+        finally:
+            if self._server is not None:
+                await asyncio.to_thread(self._stop_server)
 
-    def _parse_state(self, payload: dict[str, Any]) -> StateT:
-        """The state in an answer's data."""
-        state: StateT = self._message_classes[2].model_validate(payload)
-        return state
+    async def _new_session_async(self) -> Self:
+        await self._start_server_async()
+        return await self._child()
 
-    def _read_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
-        validity = payload.pop("validity", "valid")
-        result = self._parse_result(payload)
-        result.validity = validity
-        return result
+    # Other clients of the same server.
 
     def _branches(self, payload: dict[str, Any]) -> Clients[Self]:
         return Clients(self._sibling(session_id) for session_id in payload["session_ids"])
 
+    def _child(self) -> Self:
+        child = self._sibling(None)
+        self._children.append(child)
+        return child
+
     def _sibling(self, session_id: str | None) -> Self:
         """A client of the same server and settings; asynchronous when this one is and it attaches to a session."""
-        sibling = type(self)(
-            self.base_url,
-            connect_timeout_s=self._address.connect_timeout_s,
-            message_timeout_s=self._message_timeout_s,
-            max_message_size_mb=self._address.max_size / _MEGABYTE,
-            headers=self._address.headers,
-            session_id=session_id,
-        )
+        settings: dict[str, Any] = {
+            "connect_timeout_s": self._address.connect_timeout_s,
+            "message_timeout_s": self._message_timeout_s,
+            "max_message_size_mb": self._address.max_size / _MEGABYTE,
+            "websocket_ping_interval_s": self._address.ping_interval_s,
+            "websocket_ping_timeout_s": self._address.ping_timeout_s,
+            "mode": self._mode,
+            "headers": self._address.headers,
+        }
+        taken = inspect.signature(type(self)).parameters  # a subclass may have a constructor of its own
+        takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken.values())
+        settings = {name: value for name, value in settings.items() if takes_all or name in taken}
+        sibling = type(self)(base_url=self.base_url, **settings)
+        sibling._address, sibling._attach_to = self._address, session_id
         sibling._is_async = self._is_async and session_id is not None
         return sibling
 
@@ -225,24 +245,6 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         if request.timeout_s is None:
             return self._message_timeout_s
         return max(self._message_timeout_s, request.timeout_s + _GRACE_OF_LIMIT_S)
-
-    def _connected(self) -> BlockingRequests:
-        if self._blocking is None:
-            self._blocking = BlockingSession(self._address, self._attach_to)
-        return self._blocking
-
-    async def _connected_async(self) -> AsyncRequests:
-        if self._async is None:
-            self._async = await AsyncSession.open(self._address, self._attach_to)
-        return self._async
-
-    def _forget_lost_session(self) -> None:
-        """A reset may open a new session when the old one is gone; a step may not: it would act in another episode."""
-        if self._blocking is not None and self._blocking.is_lost:
-            self._blocking.close()
-            self._blocking = self._attach_to = None
-        if self._async is not None and self._async.is_lost:
-            self._async = self._attach_to = None
 
     def connect(self) -> Self:
         """Connect now instead of at the first verb; `await client.connect()` makes the client asynchronous."""
@@ -270,11 +272,9 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
     async def __aexit__(self, *_: object) -> None:
         await self._close_async()
 
-    async def _close_async(self) -> None:
-        session, self._async, self._attach_to = self._async, None, None
-        if session is not None:
-            await session.close()
+    def sync(self) -> SyncEnvClient[ActT, ObsT, StateT]:
+        """The synchronous view of this client, where coroutines of subclasses are plain methods too.
 
-    def sync(self) -> Self:
-        """The synchronous client: this one, or, when this one is asynchronous, another with a session of its own."""
-        return self._sibling(None) if self._is_async else self
+        Of a client that is asynchronous already it is another, with a session of its own.
+        """
+        return SyncEnvClient(self)

@@ -129,6 +129,14 @@ class ServerUnreachable(OpenEnvError, ConnectionError):
     """No connection to the server could be made."""
 
 
+class NotReady(ServerUnreachable, TimeoutError):
+    """A server that was started did not become healthy in time, or ended by itself."""
+
+
+class ContainerFault(OpenEnvError):
+    """The tool that runs containers or processes (docker, kubectl, uv, git) failed; the message has what it said."""
+
+
 class SessionLost(OpenEnvError, ConnectionError):
     """The connection broke and the episode with it. `reset()` connects again and starts a new episode."""
 

@@ -148,16 +148,15 @@ class HTTPEnvClient(EnvClient[ActT, ObsT, StateT]):
     The server must keep sessions over HTTP, as ours does.
     """
 
-    def _connected(self) -> BlockingRequests:
-        if self._blocking is None:
-            self._blocking = _BlockingHttp(
-                httpx.Client(base_url=self.base_url, headers=self._address.headers), self._attach_to
-            )
-        return self._blocking
+    def _open_session(self) -> BlockingRequests:
+        return _BlockingHttp(httpx.Client(**self._http_settings()), self._attach_to)
 
-    async def _connected_async(self) -> AsyncRequests:
-        if self._async is None:
-            self._async = _AsyncHttp(
-                httpx.AsyncClient(base_url=self.base_url, headers=self._address.headers), self._attach_to
-            )
-        return self._async
+    async def _open_session_async(self) -> AsyncRequests:
+        return _AsyncHttp(httpx.AsyncClient(**self._http_settings()), self._attach_to)
+
+    def _http_settings(self) -> dict[str, Any]:
+        base_url = self._address.base_url
+        return {
+            "base_url": base_url if "://" in base_url else f"http://{base_url}",
+            "headers": self._address.headers,
+        }

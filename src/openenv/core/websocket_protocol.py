@@ -6,6 +6,7 @@ Both transports, blocking and asyncio, drive it; `websockets` does the framing.
 from collections.abc import Iterator
 from urllib.parse import urlsplit, urlunsplit
 
+import orjson
 from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidHandshake, PayloadTooBig
 from websockets.frames import Frame, Opcode
@@ -14,15 +15,18 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI, parse_uri
 
-from openenv.core.errors import ServerUnreachable, SessionLost
+from openenv.core.errors import ServerUnreachable, SessionLost, Unauthorized
 from openenv.core.protocol import SUBPROTOCOL
 
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 
 
 def websocket_uri(base_url: str, *, query: str = "") -> WebSocketURI:
-    """The WebSocket address of an environment's base URL. Raises ValueError when it is no http(s) or ws(s) URL."""
-    parts = urlsplit(base_url)
+    """The WebSocket address of an environment's base URL. Raises ValueError when it is no http(s) or ws(s) URL.
+
+    `localhost:8000` is read as http://localhost:8000.
+    """
+    parts = urlsplit(base_url if "://" in base_url else f"http://{base_url}")
     scheme = _SCHEMES.get(parts.scheme)
     if scheme is None or not parts.hostname:
         raise ValueError(f"base_url={base_url!r}: give a URL such as http://localhost:8000")
@@ -38,6 +42,7 @@ class WebSocketProtocol:
         self._address = f"{uri.host}:{uri.port}"
         self._parts: list[bytes] = []
         self._is_lost = False
+        self._why_lost = ""
         request = self._protocol.connect()
         request.headers.update(headers)
         self._protocol.send_request(request)
@@ -57,9 +62,15 @@ class WebSocketProtocol:
         """Whether the handshake is still under way."""
         return self._protocol.state is State.CONNECTING
 
-    def connection_lost(self) -> None:
-        """The socket broke: nothing can be sent any more."""
+    def connection_lost(self, why: str = "") -> None:
+        """The socket broke, for a reason that the protocol may not know: nothing can be sent any more."""
         self._is_lost = True
+        self._why_lost = self._why_lost or why
+
+    def ping(self) -> None:
+        """Ask the other side for a sign of life, when there is one to ask."""
+        if self.is_open:
+            self._protocol.send_ping(b"")
 
     def outgoing(self) -> bytes:
         """Bytes to write to the socket now."""
@@ -79,7 +90,7 @@ class WebSocketProtocol:
     def receive(self, data: bytes) -> Iterator[bytes]:
         """Take bytes from the socket (empty: it was closed) and yield each whole message in them.
 
-        Raises ServerUnreachable when the server refuses the handshake.
+        Raises Unauthorized when the server refuses the handshake for want of a token, ServerUnreachable for others.
         """
         if data:
             self._protocol.receive_data(data)
@@ -96,7 +107,9 @@ class WebSocketProtocol:
     def _check_handshake(self, response: Response) -> None:
         error = self._protocol.handshake_exc
         if isinstance(error, InvalidHandshake):
-            said = (response.body or b"")[:200].decode(errors="replace")
+            said = (response.body or b"")[:500].decode(errors="replace")
+            if response.status_code == 401:
+                raise Unauthorized(f"{self._address} refused the WebSocket: {_message_in(said)}")
             raise ServerUnreachable(f"{self._address} refused the WebSocket: {error} {said}".rstrip())
 
     def _message(self, frame: Frame) -> Iterator[bytes]:
@@ -113,4 +126,12 @@ class WebSocketProtocol:
             return (
                 f"{self._address} sent a message above the limit of this client ({too_big}): raise max_message_size_mb"
             )
-        return f"the connection to {self._address} is closed ({self._protocol.close_code})"
+        return f"the connection to {self._address} is closed ({self._why_lost or self._protocol.close_code})"
+
+
+def _message_in(body: str) -> str:
+    """What a refusal says to a person: the message of its JSON body, or the body itself."""
+    try:
+        return str(orjson.loads(body)["message"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return body or "HTTP 401"

@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from openenv.core.env_client import EnvClient
 from openenv.core.text import TextInterface
 
@@ -69,9 +67,22 @@ def load(name: str) -> CatalogEntry:
 
 
 def _read(path: Path) -> CatalogEntry:
-    manifest = yaml.safe_load(path.read_text())
+    manifest = read_manifest(path)
     manifest["requires"] = tuple(manifest.get("requires", ()))
     return CatalogEntry(**manifest)
+
+
+def read_manifest(path: Path) -> dict[str, Any]:
+    """The fields of an `openenv.yaml`. Raises ValueError when it is no YAML mapping."""
+    import yaml  # not for everybody who imports the library
+
+    try:
+        manifest = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is no YAML: {error}") from error
+    if not isinstance(manifest, dict):
+        raise ValueError(f"{path} must be a mapping with `name: ...`, not {type(manifest).__name__}")
+    return manifest
 
 
 def _named(target: str) -> Any:

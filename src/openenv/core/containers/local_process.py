@@ -3,20 +3,80 @@
 import contextlib
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from openenv.core.errors import ServerUnreachable
+from openenv.core.containers.readiness import wait_until_ready
+from openenv.core.errors import ContainerFault, NotReady
 
 log = logging.getLogger(__name__)
 
 _STOP_TIMEOUT_S = 5.0
+
+
+class ServerProcess:
+    """A command that serves at `base_url`. What it prints is kept for the error that says why it does not."""
+
+    def __init__(self, command: Sequence[str], base_url: str, env_vars: Mapping[str, str] | None = None) -> None:
+        """Start it. env_vars: added to this program's own. Raises ContainerFault when there is no such command."""
+        self.base_url = base_url
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed by stop()
+        try:
+            self._process = subprocess.Popen(
+                list(command),
+                stdout=self._log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(env_vars or {})},
+                start_new_session=True,  # a terminal's Ctrl-C is for the program, which stops the server itself
+            )
+        except OSError as error:
+            self._log.close()
+            raise ContainerFault(f"{command[0]} cannot be run: {error}") from error
+        log.info("started %s: pid=%d url=%s", " ".join(command), self._process.pid, base_url)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
+    def wait(self, timeout_s: float) -> int:
+        """Its exit code, once it has ended. Raises TimeoutExpired when it has not."""
+        return self._process.wait(timeout_s)
+
+    def wait_until_healthy(self, timeout_s: float) -> None:
+        """Return when it answers. Raises NotReady, with its output, when it ends, or takes longer than `timeout_s`."""
+        try:
+            wait_until_healthy(self.base_url, self._process, timeout_s)
+        except NotReady as error:
+            raise NotReady(f"{error}\n{self._output()}") from None
+
+    def stop(self) -> None:
+        """End it and what it started: ask first, insist after five seconds. Stopping twice does nothing."""
+        if self._log.closed:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # as a rule it has left nothing behind
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._log.close()
+
+    def _output(self) -> str:
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")[-4000:]
 
 
 class LocalServer:
@@ -36,31 +96,19 @@ class LocalServer:
         start_timeout_s: float = 60.0,
     ) -> None:
         self._command = [sys.executable, "-m", module, *args]
-        self._env_vars = {**os.environ, **(env_vars or {})}
+        self._env_vars = env_vars
         self._start_timeout_s = start_timeout_s
-        self._process: subprocess.Popen[bytes] | None = None
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed by stop()
+        self._process: ServerProcess | None = None
         self.base_url = ""
 
     def start(self) -> Self:
-        """Start the server and wait until it is healthy. Raises ServerUnreachable, with its output, when it is not."""
-        port = _free_port()
+        """Start the server and wait until it is healthy. Raises NotReady, with its output, when it is not."""
+        port = free_port()
         self.base_url = f"http://127.0.0.1:{port}"
         command = [*self._command, "--host", "127.0.0.1", "--port", str(port)]
-        self._process = subprocess.Popen(
-            command,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            env=self._env_vars,
-            start_new_session=True,  # a terminal's Ctrl-C is for the program, which stops the server when it is done
-        )
-        log.info("started %s: pid=%d url=%s", self._command[2], self._process.pid, self.base_url)
+        self._process = ServerProcess(command, self.base_url, self._env_vars)
         try:
-            wait_until_healthy(self.base_url, self._process, self._start_timeout_s)
-        except ServerUnreachable as error:
-            said = self._output()
-            self.stop()
-            raise ServerUnreachable(f"{error}\n{said}") from None
+            self._process.wait_until_healthy(self._start_timeout_s)
         except BaseException:
             self.stop()
             raise
@@ -77,13 +125,7 @@ class LocalServer:
         """End the server: ask first, insist after five seconds. Stopping twice does nothing."""
         process, self._process = self._process, None
         if process is not None:
-            process.terminate()
-            try:
-                process.wait(_STOP_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        self._log.close()
+            process.stop()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -91,28 +133,27 @@ class LocalServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _output(self) -> str:
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")[-4000:]
-
 
 def wait_until_healthy(base_url: str, process: "subprocess.Popen[bytes]", timeout_s: float) -> None:
-    """Return when the server that `process` runs answers. Raises ServerUnreachable when it ends, or takes too long."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise ServerUnreachable(f"{_command_of(process)} ended with code {process.returncode}")
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{base_url}/health", timeout=1):
-            return
-        time.sleep(0.05)
-    raise ServerUnreachable(f"{_command_of(process)} was not healthy in {timeout_s:g} s")
+    """Return when the server that `process` runs answers. Raises NotReady when it ends, or takes too long."""
+
+    def ended() -> str | None:
+        if process.poll() is None:
+            return None
+        return f"{_command_of(process)} ended with code {process.returncode}"
+
+    try:
+        wait_until_ready(base_url, timeout_s, ended)
+    except NotReady as error:
+        raise error if process.poll() is not None else NotReady(f"{_command_of(process)}: {error}") from None
 
 
 def _command_of(process: "subprocess.Popen[bytes]") -> str:
     return " ".join(map(str, process.args)) if isinstance(process.args, list) else str(process.args)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback interface that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

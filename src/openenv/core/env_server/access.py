@@ -1,5 +1,7 @@
 """Who may use a server: bearer token, origins of web pages, and the size of requests. Runs before everything else."""
 
+import asyncio
+import contextlib
 import hmac
 import ipaddress
 import logging
@@ -15,6 +17,7 @@ from openenv.core.env_server.config import ServerConfig
 log = logging.getLogger(__name__)
 
 _OPEN_PATHS = {"/health", "/ready"}
+_CLOSE_TIMEOUT_S = 1.0
 
 
 class AccessControl:
@@ -89,13 +92,26 @@ def _is_address(host: str) -> bool:
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, code: str, reason: str) -> None:
     log.warning("refused %s %s: %s", scope["type"], scope["path"], reason)
+    kind = "http.response"
     if scope["type"] == "websocket":
         await receive()  # websocket.connect
-        await send({"type": "websocket.close", "code": 1008, "reason": reason})  # before accept: HTTP 403
-        return
+        if "websocket.http.response" not in scope.get("extensions", {}):
+            await send({"type": "websocket.close", "code": 1008, "reason": reason})  # before accept: HTTP 403
+            return
+        kind = "websocket.http.response"
     headers = [(b"content-type", b"application/json")]
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
     body = orjson.dumps({"detail": reason, "message": reason, "code": code})
-    await send({"type": "http.response.body", "body": body})
+    await send({"type": f"{kind}.body", "body": body})
+    if scope["type"] == "websocket":
+        await _closed(receive)
+
+
+async def _closed(receive: Receive) -> None:
+    """Return when the refused connection is closed: uvicorn logs an error when the application returns before."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+            await receive()  # the end of the handshake
+            await receive()  # the end of the connection, which not every server tells

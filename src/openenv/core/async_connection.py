@@ -1,0 +1,160 @@
+"""One WebSocket connection in an event loop: whole messages out, and in through a callback."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import cast
+
+from websockets.uri import WebSocketURI
+
+from openenv.core.connection import Address, unreachable
+from openenv.core.errors import ServerUnreachable, Unauthorized
+from openenv.core.websocket_protocol import WebSocketProtocol
+
+
+class AsyncConnection(asyncio.Protocol):
+    """A connection in an event loop: messages go out at once and come in through a callback."""
+
+    def __init__(self, uri: WebSocketURI, address: Address) -> None:
+        loop = asyncio.get_running_loop()
+        self._loop = loop
+        self._protocol = WebSocketProtocol(uri, address.max_size, address.headers)
+        self._ping_interval_s, self._ping_timeout_s = address.ping_interval_s, address.ping_timeout_s
+        self._is_silent = False  # since the last ping
+        self._next_check: asyncio.TimerHandle | None = None
+        self._transport: asyncio.Transport | None = None
+        self._opened: asyncio.Future[None] = loop.create_future()
+        self._closed: asyncio.Future[None] = loop.create_future()
+        self._early: list[bytes] = []
+        self.on_message: Callable[[bytes], None] = self._early.append
+        self.on_lost: Callable[[], None] = _nothing
+
+    @classmethod
+    async def open(cls, address: Address, session_id: str | None = None) -> "AsyncConnection":
+        """Connect. Raises ServerUnreachable when nobody answers in time, Unauthorized when the token is not right."""
+        uri = address.uri(session_id)
+        context = ssl.create_default_context() if uri.secure else None
+        connection = cls(uri, address)
+        try:
+            async with asyncio.timeout(address.connect_timeout_s):
+                await asyncio.get_running_loop().create_connection(lambda: connection, uri.host, uri.port, ssl=context)
+                await connection._opened
+        except OSError as error:
+            connection.abort()
+            raise error if isinstance(error, ServerUnreachable) else unreachable(uri, error) from error
+        except (asyncio.CancelledError, Unauthorized):
+            connection.abort()
+            raise
+        connection._ping_later()
+        return connection
+
+    def listen(self, on_message: Callable[[bytes], None], on_lost: Callable[[], None]) -> None:
+        """Hand every message, those that have come already too, to `on_message`; the end to `on_lost`."""
+        self.on_message, self.on_lost = on_message, on_lost
+        for message in self._early:
+            on_message(message)
+        if self._closed.done():
+            on_lost()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages can be sent."""
+        return self._protocol.is_open
+
+    @property
+    def subprotocol(self) -> str | None:
+        """What the server chose."""
+        return self._protocol.subprotocol
+
+    def reason(self) -> str:
+        """Why the connection is closed."""
+        return self._protocol.reason()
+
+    def send(self, message: bytes) -> None:
+        """Send a message. Raises SessionLost when the connection is broken."""
+        self._protocol.send(message)
+        self._flush()
+
+    def abort(self) -> None:
+        """Close the socket at once."""
+        self.on_lost = _nothing
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def close(self) -> None:
+        """Say goodbye, wait shortly for the other side's, and close the socket."""
+        self.on_lost = _nothing
+        if self._transport is None:
+            return
+        self._protocol.close()
+        self._flush()
+        try:
+            async with asyncio.timeout(1.0):
+                await asyncio.shield(self._closed)
+        except TimeoutError:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the event loop: the socket is open, the handshake begins."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's
+        self._flush()
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the event loop: hand on each whole message."""
+        self._is_silent = False
+        try:
+            for message in self._protocol.receive(data):
+                self.on_message(message)
+        except (ServerUnreachable, Unauthorized) as error:
+            self._opened.set_exception(error)
+        if not self._protocol.is_connecting and not self._opened.done():
+            self._opened.set_result(None)
+        self._flush()
+
+    def eof_received(self) -> None:
+        """Called by the event loop: the server will send nothing more."""
+        self.data_received(b"")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Called by the event loop: the socket is closed."""
+        self._protocol.connection_lost()
+        if self._next_check is not None:
+            self._next_check.cancel()
+        if not self._opened.done():
+            self._opened.set_exception(ServerUnreachable(f"{error or 'closed'}: {self._protocol.reason()}"))
+        self._closed.set_result(None)
+        self.on_lost()
+
+    def _ping_later(self, already_waited_s: float = 0.0) -> None:
+        if self._ping_interval_s is not None:
+            self._next_check = self._loop.call_later(max(self._ping_interval_s - already_waited_s, 0.0), self._ping)
+
+    def _ping(self) -> None:
+        """Ask the server for a sign of life; anything that comes is one."""
+        self._is_silent = True
+        self._protocol.ping()
+        self._flush()
+        if self._ping_timeout_s is None:
+            self._ping_later()
+        else:
+            self._next_check = self._loop.call_later(self._ping_timeout_s, self._check_silence)
+
+    def _check_silence(self) -> None:
+        assert self._ping_timeout_s is not None
+        assert self._transport is not None
+        if self._is_silent:
+            self._protocol.connection_lost(f"the server answered no ping in {self._ping_timeout_s:g} s")
+            self._transport.abort()  # without a goodbye, which nobody would hear
+        else:
+            self._ping_later(already_waited_s=self._ping_timeout_s)
+
+    def _flush(self) -> None:
+        data = self._protocol.outgoing()
+        if data and self._transport is not None:
+            self._transport.write(data)
+        if not self._protocol.is_open and self._opened.done() and self._transport is not None:
+            self._transport.close()
+
+
+def _nothing() -> None:
+    return

@@ -1,0 +1,123 @@
+"""A client seen synchronously: its verbs, and whatever its subclass adds, also when that is a coroutine."""
+
+import asyncio
+import inspect
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Generic, Self
+
+from openenv.core.client_types import StepResult
+from openenv.core.wire_mapping import ActT, ObsT, StateT
+
+if TYPE_CHECKING:
+    from openenv.core.env_client import EnvClient
+
+
+class SyncEnvClient(Generic[ActT, ObsT, StateT]):
+    """What `EnvClient.sync()` returns. The verbs are those of the client, which is synchronous by itself.
+
+    A coroutine method of a subclass, such as `call_tool`, is run to its end in one event loop of this object, in a
+    thread that the first such call starts and `close()` ends.
+
+    Example:
+        with MCPToolClient(base_url="http://localhost:8000").sync() as env:
+            env.call_tool("echo_message", message="hello")
+    """
+
+    def __init__(self, async_client: "EnvClient[ActT, ObsT, StateT]") -> None:
+        """async_client: seen as it is, unless it is asynchronous already: then another session of its server."""
+        self._given = async_client
+        self._client = async_client._sibling(None) if async_client._is_async else async_client
+        self._loop: _LoopThread | None = None
+
+    @property
+    def async_client(self) -> "EnvClient[ActT, ObsT, StateT]":
+        """The client that this object was made of."""
+        return self._given
+
+    def connect(self) -> Self:
+        """Connect now instead of at the first verb."""
+        self._client._connected()
+        return self
+
+    def disconnect(self) -> None:
+        """End the session; the server goes on."""
+        self._settled(self._client.disconnect())
+
+    def reset(self, **kwargs: Any) -> StepResult[ObsT]:
+        """As `EnvClient.reset`."""
+        result: StepResult[ObsT] = self._settled(self._client.reset(**kwargs))
+        return result
+
+    def step(self, action: ActT, **kwargs: Any) -> StepResult[ObsT]:
+        """As `EnvClient.step`."""
+        result: StepResult[ObsT] = self._settled(self._client.step(action, **kwargs))
+        return result
+
+    def state(self) -> StateT:
+        """As `EnvClient.state`."""
+        state: StateT = self._settled(self._client.state())
+        return state
+
+    def close(self) -> None:
+        """As `EnvClient.close`."""
+        try:
+            self._settled(self._client.close())
+        finally:
+            loop, self._loop = self._loop, None
+            if loop is not None:
+                loop.close()
+
+    def new_session(self) -> "SyncEnvClient[ActT, ObsT, StateT]":
+        """As `EnvClient.new_session`, seen synchronously."""
+        self._client._start_server()
+        return SyncEnvClient(self._client._child()).connect()
+
+    def _step_payload(self, action: ActT) -> dict[str, Any]:
+        return self._client._step_payload(action)
+
+    def _parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
+        return self._client._parse_result(payload)
+
+    def _parse_state(self, payload: dict[str, Any]) -> StateT:
+        return self._client._parse_state(payload)
+
+    def __enter__(self) -> Self:
+        return self.connect()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_client":  # asked for by copy and pickle, before there is a client
+            raise AttributeError(name)
+        value = getattr(self._client, name)
+        if not inspect.iscoroutinefunction(value):
+            return value
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return self._settled(value(*args, **kwargs))
+
+        return run
+
+    def _settled(self, result: Any) -> Any:
+        """The result itself, or what it comes to when a subclass has made the method a coroutine."""
+        if not inspect.iscoroutine(result):
+            return result
+        if self._loop is None:
+            self._loop = _LoopThread()
+        return self._loop.run(result)
+
+
+class _LoopThread:
+    """One event loop, always run in the same thread, so that what belongs to the loop can be used again."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="coroutines of a synchronous client")
+
+    def run(self, coroutine: Any) -> Any:
+        return self._thread.submit(self._runner.run, coroutine).result()
+
+    def close(self) -> None:
+        self._thread.submit(self._runner.close).result()
+        self._thread.shutdown()
