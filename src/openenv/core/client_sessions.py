@@ -93,6 +93,12 @@ class _Welcome:
         self.grace_s: float = message["data"]["grace_s"]
 
 
+def _queue_wait_s(frame: bytes) -> float | None:
+    """How long the server may keep its caller waiting for a session, when that is what a first frame says."""
+    message = orjson.loads(frame)
+    return float(message["data"]["wait_s"]) if message.get("type") == "queued" else None
+
+
 class BlockingSession(IdleClient):
     """A session on a blocking socket. Safe to use from any thread; requests of several threads wait for one another."""
 
@@ -191,7 +197,11 @@ class BlockingSession(IdleClient):
     def _welcome(self, deadline: float) -> None:
         """Read the server's first frame. Raises SessionLost when our session is unknown to it."""
         try:
-            welcome = _Welcome(self._connection.receive(deadline))
+            frame = self._connection.receive(deadline)
+            wait_s = _queue_wait_s(frame)
+            if wait_s is not None:
+                frame = self._connection.receive(deadline + wait_s)
+            welcome = _Welcome(frame)
         except OpenEnvError as error:
             self._connection.close()
             if self.session_id is None or isinstance(error, SessionLost | AnswerTimeout):
@@ -236,6 +246,7 @@ class AsyncSession:
         """Published dialect: the waiters, oldest first."""
         self._farewell: dict[str, Any] | None = None
         self._welcomed: asyncio.Future[_Welcome] | None = None
+        self._connect_limit = asyncio.timeout(None)
         self._coming_back: asyncio.Task[None] | None = None
         self._window = asyncio.Semaphore(_MOST_UNDER_WAY)
 
@@ -301,25 +312,33 @@ class AsyncSession:
     async def _connect(self) -> None:
         connection = await AsyncConnection.open(self._address, self.session_id)
         self._extended = connection.subprotocol == SUBPROTOCOL
-        self._welcomed = asyncio.get_running_loop().create_future() if self._extended else None
         self._connection = connection
-        connection.listen(self._on_message, self._on_lost)
-        if self._welcomed is not None:
-            try:
-                async with asyncio.timeout(self._address.connect_timeout_s):
-                    welcome = await self._welcomed
-            except asyncio.CancelledError:
-                connection.abort()
-                raise
-            except (OpenEnvError, TimeoutError) as error:
-                await connection.close()
-                if self.session_id is not None and not isinstance(error, OSError):
-                    raise _gone(error) from error
-                raise
-            self.session_id, self._grace_s = welcome.session_id, welcome.grace_s
+        if not self._extended:
+            self._welcomed = None
+            connection.listen(self._on_message, self._on_lost)
+            return
+        welcomed = self._welcomed = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(self._address.connect_timeout_s) as self._connect_limit:
+                connection.listen(self._on_message, self._on_lost)
+                welcome = await welcomed
+        except asyncio.CancelledError:
+            connection.abort()
+            raise
+        except (OpenEnvError, TimeoutError) as error:
+            await connection.close()
+            if self.session_id is not None and not isinstance(error, OSError):
+                raise _gone(error) from error
+            raise
+        self.session_id, self._grace_s = welcome.session_id, welcome.grace_s
 
     def _on_message(self, frame: bytes) -> None:
         if self._welcomed is not None and not self._welcomed.done():
+            wait_s = _queue_wait_s(frame)
+            if wait_s is not None:
+                loop = asyncio.get_running_loop()
+                self._connect_limit.reschedule(loop.time() + wait_s + self._address.connect_timeout_s)
+                return
             try:
                 self._welcomed.set_result(_Welcome(frame))
             except OpenEnvError as error:

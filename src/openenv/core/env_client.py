@@ -137,9 +137,11 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
     def step(self, action: ActT, *, timeout_s: float | None = None, **kwargs: Any) -> StepResult[ObsT]:
         """Take one action and return what follows. Raises EnvironmentFault when the environment refuses it.
 
-        timeout_s: the most that the step may take on the server, which then raises TimeLimitExceeded. Further keywords
-        are for subclasses: the wire has no place for them.
+        timeout_s: the most that the step may take on the server, which then raises TimeLimitExceeded. Raises TypeError
+        for further keywords, for which the wire has no place: they are there for subclasses to take.
         """
+        if kwargs:
+            raise TypeError(f"step() takes timeout_s, not {', '.join(kwargs)}")
         return self._verb(Request("step", self._step_payload(action), timeout_s), self._read_result)
 
     def state(self) -> StateT:

@@ -58,7 +58,7 @@ class ServerProcess:
         try:
             wait_until_healthy(self.base_url, self._process, timeout_s)
         except NotReady as error:
-            raise NotReady(f"{error}\n{self._output()}") from None
+            raise NotReady(f"{error}\n{self.output()}") from None
 
     def stop(self) -> None:
         """End it and what it started: ask first, insist after five seconds. Stopping twice does nothing."""
@@ -74,7 +74,8 @@ class ServerProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._log.close()
 
-    def _output(self) -> str:
+    def output(self) -> str:
+        """The end of what the server has written, its log among it; at most 4,000 characters."""
         self._log.seek(0)
         return self._log.read().decode(errors="replace")[-4000:]
 
