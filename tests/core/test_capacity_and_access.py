@@ -33,6 +33,7 @@ from tests.core.counting_env import (
     ProcessEnvironment,
     SavingEnvironment,
 )
+from tests.core.cutting_proxy import CuttingProxy
 
 
 def test_a_waiting_client_gets_the_next_free_session(serving):
@@ -129,8 +130,26 @@ def test_without_the_token_nothing_but_health_is_served(locked, headers):
 async def test_an_asynchronous_client_without_the_token_is_told_so_and_the_server_logs_no_error(locked, caplog):
     with pytest.raises(Unauthorized, match="wants its token"):
         await CountEnv(locked)
+    async with httpx.AsyncClient() as http:
+        await http.get(f"{locked}/health")  # the server has done with the refused connection
 
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_a_token_that_is_refused_on_the_way_back_is_told_at_once(serving, is_async):
+    first, second = (serving(create_app(CountingEnvironment, config=ServerConfig(token=token))) for token in "ab")
+    proxy = CuttingProxy(first)
+    env = CountEnv(proxy.url, headers={"Authorization": "Bearer a"})
+    if is_async:
+        await env
+    await env.reset()
+    proxy._target = ("127.0.0.1", int(second.rsplit(":", 1)[1]))
+    proxy.cut()
+    with pytest.raises(Unauthorized, match="wants its token"):
+        await env.step(CountAction(amount=1))
+    await env.close()
+    proxy.close()
 
 
 def test_with_the_token_both_transports_play(locked):

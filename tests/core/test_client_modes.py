@@ -79,8 +79,9 @@ def test_a_client_may_be_used_in_one_event_loop_after_another(url):
     env = CountEnv(base_url=url)
 
     async def play() -> None:
-        async with env:
-            await asyncio.gather(env.reset(), env.state())
+        env._is_async = True
+        await asyncio.gather(env.reset(), env.state())
+        await env.close()
 
     asyncio.run(play())
     asyncio.run(play())

@@ -227,7 +227,7 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
         takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken.values())
         settings = {name: value for name, value in settings.items() if takes_all or name in taken}
         sibling = type(self)(base_url=self.base_url, **settings)
-        sibling._address, sibling._attach_to = self._address, session_id
+        sibling._attach_to = session_id
         sibling._is_async = self._is_async and session_id is not None
         return sibling
 
