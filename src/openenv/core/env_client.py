@@ -18,6 +18,7 @@ from openenv.core.containers.runtime.providers import ContainerProvider, Runtime
 from openenv.core.requests import Request
 from openenv.core.session_owner import SessionOwner
 from openenv.core.sync_client import SyncEnvClient
+from openenv.core.websocket_protocol import websocket_uri
 from openenv.core.wire_mapping import ActT, ObsT, StateT, WireMapping
 
 ResultT = PlainTypeVar("ResultT")
@@ -79,7 +80,7 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
             ping_timeout_s=websocket_ping_timeout_s,
         )
         if base_url is not None:
-            address.uri(None)  # a wrong URL is told now, not at the first verb
+            websocket_uri(base_url)  # a wrong URL is told now, not at the first verb
         super().__init__(address, provider, session_id)
         self._message_timeout_s = message_timeout_s
         self._children: list[EnvClient[ActT, ObsT, StateT]] = []

@@ -17,6 +17,8 @@ from openenv.core.errors import ContainerFault, NotReady
 log = logging.getLogger(__name__)
 
 _STOP_TIMEOUT_S = 5.0
+_SHOWN = 4000  # characters of output in an error
+_KEPT_BYTES = 1 << 20
 
 
 class ServerProcess:
@@ -58,7 +60,7 @@ class ServerProcess:
         try:
             wait_until_healthy(self.base_url, self._process, timeout_s)
         except NotReady as error:
-            raise NotReady(f"{error}\n{self.output()}") from None
+            raise NotReady(f"{error}\n{self.output()[-_SHOWN:]}") from None
 
     def stop(self) -> None:
         """End it and what it started: ask first, insist after five seconds. Stopping twice does nothing."""
@@ -75,9 +77,10 @@ class ServerProcess:
         self._log.close()
 
     def output(self) -> str:
-        """The end of what the server has written, its log among it; at most 4,000 characters."""
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")[-4000:]
+        """The end of what it has printed, its log among it: at most a mebibyte."""
+        size = os.fstat(self._log.fileno()).st_size
+        # not seek and read: the file's position is the server's too
+        return os.pread(self._log.fileno(), _KEPT_BYTES, max(0, size - _KEPT_BYTES)).decode(errors="replace")
 
 
 class LocalServer:
@@ -121,6 +124,12 @@ class LocalServer:
         if self._process is None:
             raise RuntimeError("the server does not run: start() it")
         return self._process.pid
+
+    def output(self) -> str:
+        """What the running server has printed, its log among it. Raises RuntimeError when it does not run."""
+        if self._process is None:
+            raise RuntimeError("the server does not run: start() it")
+        return self._process.output()
 
     def stop(self) -> None:
         """End the server: ask first, insist after five seconds. Stopping twice does nothing."""
