@@ -97,12 +97,15 @@ async def test_the_same_subclass_is_asynchronous_when_it_is_entered_so(url):
 
 
 def test_the_thread_of_a_view_ends_with_it(url):
-    before = threading.active_count()
+    def threads():
+        return [thread for thread in threading.enumerate() if thread.name.startswith("coroutines of a synchronous")]
+
     with ToolEnv(url).sync() as env:
         env.reset()
         env.add(1)
+        assert len(threads()) == 1
 
-    assert threading.active_count() == before
+    assert threads() == []
 
 
 def test_a_verb_that_a_subclass_made_a_coroutine_is_run(url):
