@@ -1,7 +1,7 @@
 """Runs under the published openenv 0.10.0, in its own virtual environment; imports nothing of ours.
 
 serve PORT echo|catch        an environment written for the published package, behind its server
-play URL echo|catch          its clients, generic and typed, asynchronous and synchronous, against a server of ours
+play URL echo|catch|tools    its clients, generic and typed, asynchronous and synchronous, against a server of ours
 """
 
 import asyncio
@@ -17,8 +17,10 @@ from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.http_server import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.mcp_client import MCPToolClient
 
 
 class EchoAction(Action):
@@ -154,6 +156,23 @@ def play_catch_synchronously(url: str) -> float:
     return result.reward
 
 
+async def play_tools(url: str) -> dict[str, Any]:
+    async with MCPToolClient(base_url=url) as env:
+        await env.reset()
+        tools = sorted(tool.name for tool in await env.list_tools())
+        called = await env.call_tool("echo_with_length", message="hello")
+        stepped = await env.step(CallToolAction(tool_name="echo_message", arguments={"message": "hi"}))
+        unknown = await env.step(CallToolAction(tool_name="nope"))
+        state = await env.state()
+    return {
+        "tools": tools,
+        "called": called,
+        "stepped": stepped.observation.result["data"],
+        "unknown": unknown.observation.error.error_type.value,
+        "steps": state.step_count,
+    }
+
+
 def smart(board: list[float]) -> int:
     """Towards the ball: the board is ten rows of five, ball and paddle are ones."""
     ball = board.index(1.0) % 5
@@ -165,7 +184,7 @@ if __name__ == "__main__":
     command, where, name = sys.argv[1:]
     if command == "serve":
         serve(int(where), name)
-    elif name == "echo":
-        print(json.dumps(asyncio.run(play_echo(where))))
+    elif name in ("echo", "tools"):
+        print(json.dumps(asyncio.run(play_echo(where) if name == "echo" else play_tools(where))))
     else:
         print(json.dumps({**asyncio.run(play_catch(where)), "sync": play_catch_synchronously(where)}))

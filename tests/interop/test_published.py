@@ -2,15 +2,18 @@
 
 import json
 import os
-import socket
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer, wait_until_healthy
+from openenv.core.containers.local_process import LocalServer, free_port, wait_until_healthy
+from openenv.core.env_server.mcp_types import CallToolAction
+from openenv.core.errors import EnvironmentFault
+from openenv.core.mcp_client import MCPToolClient
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from openenv.policies import make_policy
@@ -18,6 +21,7 @@ from openenv.policies import make_policy
 pytestmark = pytest.mark.interop
 
 PEER = Path(__file__).with_name("published_peer.py")
+TOOLS = PEER.parent / "recorded/mcp_echo.py"
 PYTHON = os.environ.get("PUBLISHED_PYTHON", ".venv-published/bin/python")
 
 
@@ -27,12 +31,15 @@ def published_client(url: str, name: str) -> dict:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def published_server(name: str) -> AbstractContextManager[str]:
+    return running(lambda port: [PYTHON, str(PEER), "serve", str(port), name])
+
+
 @contextmanager
-def published_server(name: str) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    process = subprocess.Popen([PYTHON, PEER, "serve", str(port), name])
+def running(command: Callable[[int], list[str]]) -> Iterator[str]:
+    """The URL of a server that a command runs at the port that it is told."""
+    port = free_port()
+    process = subprocess.Popen(command(port))
     try:
         wait_until_healthy(f"http://127.0.0.1:{port}", process, timeout_s=60)
         yield f"http://127.0.0.1:{port}"
@@ -53,6 +60,31 @@ def test_its_clients_play_catch_on_our_server():
         played = published_client(server.base_url, "catch")
 
     assert played == {"returns": [1.0] * 20, "game": "catch", "steps": 9, "sync": 1.0}
+
+
+def test_its_client_of_tools_works_with_our_server():
+    with running(lambda port: [sys.executable, str(TOOLS), str(port)]) as url:
+        played = published_client(url, "tools")
+
+    assert played == {
+        "tools": ["echo_message", "echo_with_length"],
+        "called": {"message": "hello", "length": 5},
+        "stepped": "hi",
+        "unknown": "tool_not_found",
+        "steps": 2,
+    }
+
+
+def test_our_client_of_tools_works_with_its_server():
+    with running(lambda port: [PYTHON, str(TOOLS), str(port)]) as url, MCPToolClient(url) as env:
+        env.reset()
+        assert [tool.name for tool in env.list_tools()] == ["echo_message", "echo_with_length"]
+        assert env.call_tool("echo_with_length", message="hello") == {"message": "hello", "length": 5}
+        stepped = env.step(CallToolAction(tool_name="echo_message", arguments={"message": "hi"}))
+        assert stepped.observation.result["data"] == "hi"
+        with pytest.raises(EnvironmentFault, match="Unknown tool: 'nope'"):
+            env.call_tool("nope")
+        assert env.state().step_count == 1
 
 
 def test_our_client_plays_echo_on_its_server():

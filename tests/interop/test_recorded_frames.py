@@ -5,7 +5,6 @@ The recordings are of `recorded/minecho.py`, source written for the published pa
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from openenv.core.containers.local_process import wait_until_healthy
+from openenv.core.containers.local_process import free_port, wait_until_healthy
 from tests.interop.transcripts import (
     ADDED_OVER_HTTP,
     CLOSED,
@@ -44,9 +43,7 @@ def serve(side) -> Iterator[Serve]:
     processes = []
 
     def start(script: str, mode: str = "simulation") -> str:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         python = sys.executable if side == "ours" else PUBLISHED
         process = subprocess.Popen([python, str(FOLDER / script), str(port), mode], stderr=subprocess.DEVNULL)
         processes.append(process)
