@@ -5,6 +5,7 @@ import inspect
 import pytest
 
 from openenv import AutoAction, AutoEnv
+from openenv.core import rubrics
 from openenv.core.client_types import StepResult
 from openenv.core.containers.runtime import (
     ContainerProvider,
@@ -14,7 +15,13 @@ from openenv.core.containers.runtime import (
     UVProvider,
 )
 from openenv.core.env_client import EnvClient
+from openenv.core.env_server import exceptions, mcp_types, serialization, types
+from openenv.core.env_server.base_transforms import CompositeTransform, NullTransform
+from openenv.core.env_server.http_server import HTTPEnvServer, create_app, create_fastapi_app
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.mcp_environment import MCPEnvironment
 from openenv.core.generic_client import GenericAction, GenericEnvClient
+from openenv.core.mcp_client import MCPToolClient
 from openenv.core.sync_client import SyncEnvClient
 
 CLIENT = (
@@ -25,6 +32,7 @@ AUTO = (
     "name, base_url=None, docker_image=None, container_provider=None, wait_timeout=30.0, env_vars=None, "
     "trust_remote_code=False, skip_install=False, **kwargs"
 )
+SERVED = "env, action_cls=None, observation_cls=None"
 HOOKS = {"_step_payload": "action", "_parse_result": "payload", "_parse_state": "payload"}
 CONTAINER = {
     "start_container": "image, port=None, env_vars=None, **kwargs",
@@ -87,8 +95,151 @@ SIGNATURES = {
         "get_action_info": "name",
         "list_actions": "",
     },
+    MCPToolClient: {
+        "": "base_url=None, connect_timeout_s=10.0, message_timeout_s=60.0, websocket_ping_interval_s=20.0, "
+            "websocket_ping_timeout_s=20.0, provider=None, mode=None, max_message_size_mb=100.0, headers=None",
+        "list_tools": "use_cache=True",
+        "call_tool": "name, /, **kwargs",
+        "get_tool": "name",
+        "has_tool": "name",
+        **HOOKS,
+    },
+    Environment: {
+        "reset": "seed=None, episode_id=None, **kwargs",
+        "reset_async": "seed=None, episode_id=None, **kwargs",
+        "step": "action, timeout_s=None, **kwargs",
+        "step_async": "action, timeout_s=None, **kwargs",
+        "get_metadata": "",
+        "render_web": "observation",
+        "web_actions": "observation",
+        "close": "",
+    },
+    MCPEnvironment: {
+        "": "mcp_server, transform=None",
+        "mcp_session": "",
+        "get_callables": "",
+        "execute_code": "code",
+        "tool": "mode=None",
+        "step": "action, timeout_s=None, **kwargs",
+        "step_async": "action, timeout_s=None, **kwargs",
+        "close": "",
+    },
+    HTTPEnvServer: {
+        "": f"{SERVED}, max_concurrent_envs=None, concurrency_config=None, env_name=None, state_cls=None, "
+            "*, reset_observation_cls=None",
+        "get_capacity_status": "",
+        "get_session_info": "session_id",
+        "register_routes": "app, mode=<ServerMode.SIMULATION: 'simulation'>",
+    },
+    types.ServerCapacityStatus: {"from_counts": "active, max_sessions"},
+    CompositeTransform: {"": "transforms"},
+    NullTransform: {"": ""},
+    mcp_types.JsonRpcError: {"from_code": "code, message=None, data=None"},
+    mcp_types.JsonRpcResponse: {
+        "success": "result, request_id=None",
+        "error_response": "code, message=None, data=None, request_id=None",
+        "model_dump": "**kwargs",
+        "model_dump_json": "**kwargs",
+    },
+    exceptions.ConcurrencyConfigurationError: {"": "environment_name, max_concurrent_envs, message=None"},
+    exceptions.EnvironmentFactoryError: {"": "factory_name, message=None"},
+    exceptions.SessionCapacityError: {"": "active_sessions, max_sessions, message=None"},
+    exceptions.SessionCreationError: {"": "reason, message=None"},
+    exceptions.SessionNotFoundError: {"": "session_id, message=None"},
+    rubrics.Rubric: {
+        "forward": "action, observation",
+        "register_forward_hook": "hook",
+        "register_forward_pre_hook": "hook",
+        "children": "",
+        "named_children": "",
+        "rubrics": "",
+        "named_rubrics": "prefix=''",
+        "get_rubric": "path",
+        "reset": "",
+        "state_dict": "",
+        "load_state_dict": "state",
+    },
+    rubrics.Sequential: {"": "*rubrics"},
+    rubrics.Gate: {"": "rubric, threshold=1.0"},
+    rubrics.WeightedSum: {"": "rubrics, weights"},
+    rubrics.RubricList: {"": "rubrics=None", "append": "rubric", "extend": "rubrics"},
+    rubrics.RubricDict: {"": "rubrics=None", "keys": "", "values": "", "items": "", "update": "rubrics"},
+    rubrics.TrajectoryRubric: {"score_trajectory": "trajectory", "compute_step_rewards": ""},
+    rubrics.ExponentialDiscountingTrajectoryRubric: {"": "gamma=0.99, intermediate_reward=0.0"},
+    rubrics.LLMJudge: {"": "prompt_template, client, *, score_pattern=None, default_score=0.0, normalize=True"},
 }  # fmt: skip
-PROPERTIES = [(EnvClient, "base_url"), (SyncEnvClient, "async_client"), (UVProvider, "base_url")]
+FUNCTIONS = {
+    create_app: f"{SERVED}, env_name=None, max_concurrent_envs=None, concurrency_config=None, gradio_builder=None, "
+    "custom_tab_name='Custom', custom_tab_primary=False, show_default_tab=True, title_override=None, state_cls=None, "
+    "*, mode=None, reset_observation_cls=None",
+    create_fastapi_app: f"{SERVED}, max_concurrent_envs=None, concurrency_config=None, env_name=None, state_cls=None, "
+    "*, mode=None, reset_observation_cls=None",
+    serialization.serialize_observation: "observation",
+    serialization.deserialize_action: "action_data, action_cls",
+    serialization.deserialize_action_with_preprocessing: "action_data, action_cls",
+}
+PROPERTIES = [
+    (EnvClient, "base_url"),
+    (SyncEnvClient, "async_client"),
+    (UVProvider, "base_url"),
+    (MCPEnvironment, "supports_code_mode"),
+    (HTTPEnvServer, "active_sessions"),
+    (HTTPEnvServer, "max_concurrent_envs"),
+    (HTTPEnvServer, "is_concurrency_safe"),
+    (HTTPEnvServer, "concurrency_config"),
+    (types.ServerCapacityStatus, "available_slots"),
+    (types.ServerCapacityStatus, "is_at_capacity"),
+    (rubrics.WeightedSum, "weights"),
+    (rubrics.TrajectoryRubric, "trajectory"),
+]
+FIELDS = {
+    types.Action: "metadata",
+    types.Observation: "done reward metadata",
+    types.State: "episode_id step_count",
+    types.CodeExecResult: "stdout stderr exit_code",
+    types.ConcurrencyConfig: "max_concurrent_envs session_timeout",
+    types.EnvironmentMetadata: "name description readme_content version author documentation_url",
+    types.GetTaskRangeRequest: "split start stop",
+    types.GetTaskRequest: "split index",
+    types.HealthResponse: "status",
+    types.ListTasksRequest: "split",
+    types.NumTasksRequest: "split",
+    types.ResetRequest: "seed episode_id",
+    types.ResetResponse: "observation reward done metadata",
+    types.SchemaResponse: "action observation state reset_observation",
+    types.ServerCapacityStatus: "active_sessions max_sessions",
+    types.SessionInfo: "session_id created_at last_activity_at step_count environment_type",
+    types.StepRequest: "action timeout_s request_id",
+    types.StepResponse: "observation reward done metadata",
+    types.WSCloseMessage: "type",
+    types.WSErrorResponse: "type data",
+    types.WSObservationResponse: "type data",
+    types.WSResetMessage: "type data",
+    types.WSStateMessage: "type",
+    types.WSStateResponse: "type data",
+    types.WSStepMessage: "type data",
+    mcp_types.CallToolAction: "metadata type tool_name arguments",
+    mcp_types.CallToolObservation: "done reward metadata tool_name result error",
+    mcp_types.JsonRpcError: "code message data",
+    mcp_types.JsonRpcRequest: "jsonrpc method params id",
+    mcp_types.JsonRpcResponse: "jsonrpc result error id",
+    mcp_types.ListToolsAction: "metadata type",
+    mcp_types.ListToolsObservation: "done reward metadata tools",
+    mcp_types.Tool: "name description input_schema",
+    mcp_types.ToolError: "error_type message",
+    mcp_types.WSMCPMessage: "type data",
+    mcp_types.WSMCPResponse: "type data",
+}
+ENUMS = {
+    types.HealthStatus: "HEALTHY UNHEALTHY DEGRADED",
+    types.ServerMode: "SIMULATION PRODUCTION",
+    types.WSErrorCode: "INVALID_JSON UNKNOWN_TYPE VALIDATION_ERROR EXECUTION_ERROR CAPACITY_REACHED FACTORY_ERROR "
+    "SESSION_ERROR",
+    mcp_types.JsonRpcErrorCode: "PARSE_ERROR INVALID_REQUEST METHOD_NOT_FOUND INVALID_PARAMS INTERNAL_ERROR "
+    "SERVER_ERROR",
+    mcp_types.McpMethod: "TOOLS_LIST TOOLS_CALL",
+    mcp_types.ToolErrorType: "EXECUTION_ERROR INVALID_ARGS TRANSPORT_ERROR TOOL_NOT_FOUND TIMEOUT",
+}
 
 
 def parameters(callable_, published: str) -> str:
@@ -97,7 +248,7 @@ def parameters(callable_, published: str) -> str:
         parameter.replace(annotation=inspect.Parameter.empty)
         for parameter in inspect.signature(callable_).parameters.values()
         if parameter.name != "self"
-        and (parameter.kind is not inspect.Parameter.KEYWORD_ONLY or f"{parameter.name}=" in published)
+        and (parameter.kind is not inspect.Parameter.KEYWORD_ONLY or f" {parameter.name}=" in published)
     ]
     return str(inspect.Signature(kept))[1:-1]
 
@@ -112,6 +263,21 @@ def test_the_published_parameters_are_there_in_their_order_with_their_defaults(c
         ours = ours.removesuffix(", validity='valid'")
 
     assert ours == published
+
+
+@pytest.mark.parametrize(("function", "published"), FUNCTIONS.items())
+def test_the_published_functions_take_what_they_took(function, published):
+    assert parameters(function, published) == published
+
+
+@pytest.mark.parametrize(("model", "fields"), FIELDS.items())
+def test_the_published_models_have_their_fields_in_order(model, fields):
+    assert list(model.model_fields)[: len(fields.split())] == fields.split()
+
+
+@pytest.mark.parametrize(("enum", "names"), ENUMS.items())
+def test_the_published_enumerations_have_their_members(enum, names):
+    assert [member.name for member in enum][: len(names.split())] == names.split()
 
 
 @pytest.mark.parametrize(("cls", "name"), PROPERTIES)

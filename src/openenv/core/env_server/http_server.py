@@ -1,10 +1,12 @@
 """Makes the application that serves an environment, and runs it."""
 
 import dataclasses
+import logging
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.config import ServerConfig
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from openenv.core.env_server.sessions import Sessions
 
 
+log = logging.getLogger(__name__)
+
+
 def create_app(
     env: EnvironmentSource,
     action_cls: type[Action] | None = None,
@@ -35,6 +40,11 @@ def create_app(
     env_name: str | None = None,
     max_concurrent_envs: int | None = None,
     concurrency_config: ConcurrencyConfig | None = None,
+    gradio_builder: Callable[..., Any] | None = None,
+    custom_tab_name: str = "Custom",
+    custom_tab_primary: bool = False,
+    show_default_tab: bool = True,
+    title_override: str | None = None,
     state_cls: type[State] | None = None,
     *,
     mode: ServerMode | str | None = None,
@@ -46,7 +56,8 @@ def create_app(
     env: an Environment class or a factory (one environment for each session), or one ready instance (one session at a
     time). Message classes that are not given are read from the environment's declaration; reset_observation_cls: where
     a reset returns another class than a step. `max_concurrent_envs`, `concurrency_config` and `mode` are the published
-    package's words for `config`.
+    package's words for `config`. The five parameters from `gradio_builder` to `title_override` shape the page that the
+    published package makes where ENABLE_WEB_INTERFACE is set; this server makes none, and says so in its log.
 
     Raises TypeError when `env` is no environment, ValueError when `config` comes with one of the published words or
     says the same as another of them, ConcurrencyConfigurationError for more sessions than the environment allows.
@@ -54,6 +65,8 @@ def create_app(
     # FastAPI takes half a second to import: whoever only needs the messages of an environment does not pay for it.
     from openenv.core.env_server.routes import environment_app
 
+    if gradio_builder is not None:
+        log.info("%s: this server makes no Gradio page; its routes are at /docs", env_name or env)
     limits = _limits(config, max_concurrent_envs, concurrency_config, mode)
     declaration = declare(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
     _refuse_too_many(declaration, limits, is_asked_for=bool(max_concurrent_envs or concurrency_config))
