@@ -68,8 +68,6 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
         """
         if base_url is None and provider is None:
             raise ValueError(f"{type(self).__name__} needs a base_url, or a provider that runs a server")
-        if base_url is not None:
-            websocket_uri(base_url)  # a wrong URL is told now, not at the first verb
         self._mode = (mode or _MODES[0]).lower()
         if self._mode not in _MODES:
             raise ValueError(f"mode={mode!r}: must be one of {', '.join(map(repr, _MODES))}")
@@ -81,6 +79,8 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
             ping_interval_s=websocket_ping_interval_s,
             ping_timeout_s=websocket_ping_timeout_s,
         )
+        if base_url is not None:
+            websocket_uri(base_url)  # a wrong URL is told now, not at the first verb
         super().__init__(address, provider, session_id)
         self._message_timeout_s = message_timeout_s
         self._children: list[EnvClient[ActT, ObsT, StateT]] = []

@@ -91,7 +91,7 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
         if name.startswith("__") or name == "_client":  # asked for by copy and pickle, before there is a client
             raise AttributeError(name)
         value = getattr(self._client, name)
-        if not inspect.iscoroutinefunction(value):
+        if not inspect.isroutine(value):
             return value
 
         def run(*args: Any, **kwargs: Any) -> Any:
