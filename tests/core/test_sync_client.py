@@ -1,6 +1,7 @@
 """`sync()`: one way for scripts to use any client, also one whose methods an author wrote as coroutines."""
 
 import asyncio
+import contextlib
 import copy
 import threading
 
@@ -30,6 +31,13 @@ class ToolEnv(CountEnv):
 
     async def add_many(self, *amounts: int) -> list[int]:
         return list(await asyncio.gather(*(self.add(amount) for amount in amounts)))
+
+    def total(self):
+        """A coroutine where a loop runs, as clients of tools have it."""
+        with contextlib.suppress(RuntimeError):
+            asyncio.get_running_loop()
+            self._is_async = True
+        return self.state()
 
     def twice(self, amount: int) -> int:
         return 2 * amount
@@ -87,6 +95,14 @@ async def test_they_are_also_where_an_event_loop_runs_and_always_in_the_same_loo
     assert env.add(2) == 2
     assert env.add(2) == 4
     assert len(env.loops) == 1
+    env.close()
+
+
+async def test_a_method_that_turns_into_a_coroutine_where_a_loop_runs_is_run_too(url):
+    env = ToolEnv(url).sync()
+    assert env.total().total == 0
+    assert env.reset(start=4).observation.total == 4
+    assert env.total().total == 4
     env.close()
 
 
