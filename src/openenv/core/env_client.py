@@ -7,6 +7,7 @@ are coroutines.
 import asyncio
 import inspect
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from typing import Any, Self
 from typing import TypeVar as PlainTypeVar
 
@@ -42,6 +43,9 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
     overridden. Verbs raise the classes of `openenv.core.errors`: EnvironmentFault when the environment refuses an
     action, SessionLost when the episode is gone, AnswerTimeout when the answer is late.
     """
+
+    trace_context: Callable[[], str | None] | None = None
+    """Returns the current span, which the server's spans then belong to (`openenv.integrations.opentelemetry`)."""
 
     def __init__(
         self,
@@ -235,6 +239,8 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
     # Connecting, in either mode.
 
     def _verb(self, request: Request, read: Callable[[dict[str, Any]], ResultT]) -> ResultT:
+        if self.trace_context is not None:
+            request = replace(request, traceparent=self.trace_context())
         if self._is_async:
             return self._verb_async(request, read)  # type: ignore[return-value]
         return read(self._connected().ask(request, self._patience_s(request)))

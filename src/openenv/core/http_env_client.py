@@ -40,6 +40,8 @@ class _HttpSession:
         if self.session_id is None and kind != "reset":
             raise SessionFault(f"no session yet: reset() before {kind}()")
         headers = {SESSION_HEADER: self.session_id or NEW_SESSION, "Content-Type": "application/json"}
+        if request.traceparent is not None:
+            headers["traceparent"] = request.traceparent
         if kind == "state":
             return {"method": "GET", "url": "/state", "headers": headers}
         body = {"action": request.data} if kind == "step" else dict(request.data)

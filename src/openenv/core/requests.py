@@ -19,6 +19,9 @@ class Request:
     timeout_s: float | None = None
     """The most that the verb may take on the server; only in the extended dialect."""
 
+    traceparent: str | None = None
+    """The client's span, as W3C Trace Context writes it; only in the extended dialect and over HTTP."""
+
     def frame(self, request_id: str | None) -> bytes:
         """The frame to send; with an id in the extended dialect, without in the published one."""
         message: dict[str, Any] = {"type": self.kind}
@@ -26,6 +29,8 @@ class Request:
             message["id"] = request_id
             if self.timeout_s is not None:
                 message["timeout_s"] = self.timeout_s
+            if self.traceparent is not None:
+                message["traceparent"] = self.traceparent
         if self.data is not None:
             message["data"] = self.data
         return encode_body(message)

@@ -41,6 +41,8 @@ class ServerConfig:
     """Origins of web pages that may use the server, besides its own; `*` for all."""
     record_dir: Path | None = None
     """Folder to which every session is recorded as JSON lines; None: nothing is recorded."""
+    trace: bool = False
+    """Whether each verb makes an OpenTelemetry span, which needs the extra `otel`."""
     mode: ServerMode = ServerMode.SIMULATION
     """Production serves no reset, step and state over plain HTTP."""
 

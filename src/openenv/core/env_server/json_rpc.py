@@ -36,22 +36,29 @@ class JsonRpc:
         self._sessions = sessions
 
     async def reply(
-        self, body: str | bytes | dict[str, Any], *, own: Session | None = None, default: FindsSession | None = None
+        self,
+        body: str | bytes | dict[str, Any],
+        *,
+        own: Session | None = None,
+        default: FindsSession | None = None,
+        traceparent: str | None = None,
     ) -> bytes:
         """The answer to a request. own: the session of the connection that it came on; default: where there is none,
-        finds or opens the session for a request that names none."""
+        finds or opens the session for a request that names none. traceparent: the client's span."""
         request_id: RequestId = None
         try:
             request = _read(body, says_why=own is not None)
             request_id = request.id
-            result = await self._result(request, own, default)
+            result = await self._result(request, own, default, traceparent)
         except _Failed as error:
             return _error(error, request_id)
         except RequestRefused as error:
             return _error(_failure(error), request_id)
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(request_id), result)
 
-    async def _result(self, request: JsonRpcRequest, own: Session | None, default: FindsSession | None) -> bytes:
+    async def _result(
+        self, request: JsonRpcRequest, own: Session | None, default: FindsSession | None, traceparent: str | None
+    ) -> bytes:
         params = request.params
         if request.method == CREATE_SESSION:
             session = own or await self._sessions.open(outlives_connection=True)
@@ -64,7 +71,7 @@ class JsonRpc:
         elif request.method != McpMethod.TOOLS_LIST:
             raise _Failed(JsonRpcErrorCode.METHOD_NOT_FOUND, f"Method not found: {request.method}")
         session = await self._session(params.get("session_id"), own, default)
-        return (await session.ask("mcp", data)).data
+        return (await session.ask("mcp", data, traceparent=traceparent)).data
 
     async def _session(self, named: Any, own: Session | None, default: FindsSession | None) -> Session:
         if own is not None:

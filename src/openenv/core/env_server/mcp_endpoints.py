@@ -21,7 +21,8 @@ def add_mcp(app: FastAPI, sessions: Sessions, http_sessions: HttpSessions) -> No
     async def mcp(request: Request) -> Response:
         """One JSON-RPC request: tools/list, tools/call, openenv/session/create, openenv/session/close."""
         body = await request.body()
-        answer = await rpc.reply(body, default=lambda: http_sessions.for_verb(request, None))
+        traceparent = request.headers.get("traceparent")
+        answer = await rpc.reply(body, default=lambda: http_sessions.for_verb(request, None), traceparent=traceparent)
         return Response(answer, media_type="application/json")
 
     app.router.routes.append(WebSocketRoute("/mcp", _McpWebSocket(sessions, rpc)))

@@ -38,6 +38,7 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
                         help="Log from this level on (default %(default)s).")  # fmt: skip
     parser.add_argument("--log-format", default="text", choices=["text", "json"],
                         help="Log as text or as JSON lines, to stderr (default %(default)s).")  # fmt: skip
+    parser.add_argument("--trace", action="store_true", help="Make OpenTelemetry spans (default off).")
     limits = parser.add_argument_group("limits", "A token, if clients must have one, is read from OPENENV_TOKEN.")
     for name, (kind, sentence) in _LIMITS.items():
         default = getattr(ServerConfig, name)
@@ -68,4 +69,4 @@ def run_server(
 def server_config(args: argparse.Namespace) -> ServerConfig:
     """The limits that were asked for. Raises ValueError for a value that makes no sense."""
     limits = {name: getattr(args, name) for name in _LIMITS}
-    return ServerConfig(**limits, token=os.environ.get("OPENENV_TOKEN") or None)
+    return ServerConfig(**limits, trace=args.trace, token=os.environ.get("OPENENV_TOKEN") or None)

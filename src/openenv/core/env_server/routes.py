@@ -127,7 +127,7 @@ def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
         request_id, timeout_s = data.pop("request_id", None), data.pop("timeout_s", None)
         options = {} if timeout_s is None else {"timeout_s": timeout_s}
         try:
-            return _observation(session, await session.ask("reset", data, options, request_id))
+            return _observation(session, await session.ask("reset", data, options, request_id, _traceparent(request)))
         except RequestRefused:
             if x_session_id == NEW_SESSION:
                 await sessions.end(session.id)  # nobody was told its name
@@ -140,19 +140,27 @@ def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
         options = {"timeout_s": body.timeout_s, **(body.model_extra or {})}
         if body.request_id is not None:
             options["request_id"] = body.request_id
-        return _observation(session, await session.ask("step", body.action, options, body.request_id))
+        return _observation(
+            session, await session.ask("step", body.action, options, body.request_id, _traceparent(request))
+        )
 
     @app.get("/state", response_model=State, tags=["episode"])
     async def state(request: Request, x_session_id: SessionId = None) -> Response:
         """Identity and progress of the session's episode."""
         session = await sessions.for_verb(request, x_session_id)
-        return _json((await session.ask("state", {})).data, {SESSION_HEADER: session.id})
+        return _json(
+            (await session.ask("state", {}, traceparent=_traceparent(request))).data, {SESSION_HEADER: session.id}
+        )
 
     @app.delete("/sessions/{session_id}", status_code=204, tags=["episode"])
     async def end_session(session_id: str) -> Response:
         """End a session and close its environment."""
         await sessions.end(session_id)
         return Response(status_code=204)
+
+
+def _traceparent(request: Request) -> str | None:
+    return request.headers.get("traceparent")
 
 
 def _add_descriptions(app: FastAPI, declaration: Declaration, sessions: Sessions) -> None:

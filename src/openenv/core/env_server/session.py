@@ -1,12 +1,13 @@
 """One session: an environment, its episode, and the answers it has given."""
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from openenv.core.env_server.episode_log import Episode, current_episode
 from openenv.core.env_server.hosts import Host
@@ -30,6 +31,8 @@ IN_FLIGHT = 16
 """Answers that are kept whatever their size: a client has no more requests than this under way."""
 _BYTES_KEPT = 4 << 20
 
+_NO_SPAN = contextlib.nullcontext()
+
 Verb = Literal["reset", "step", "state", "mcp"]
 
 
@@ -39,6 +42,14 @@ class Limits:
 
     step_timeout_s: float
     reset_timeout_s: float
+
+
+class Spans(Protocol):
+    """Makes a span around each verb."""
+
+    def span(self, verb: str, episode: Episode, traceparent: str | None) -> contextlib.AbstractContextManager[None]:
+        """A span that lasts as long as the block."""
+        ...
 
 
 class Session:
@@ -53,8 +64,10 @@ class Session:
         *,
         may_step_on: bool,
         recorder: Recorder | None = None,
+        spans: Spans | None = None,
     ) -> None:
-        """may_step_on: whether an episode may be stepped after its end. recorder: is told of every reset and step."""
+        """may_step_on: whether an episode may be stepped after its end. recorder: is told of every reset and step.
+        spans: makes a span around each verb."""
         self.id = session_id
         self.created = self.last_activity = time.monotonic()
         self.num_steps = 0
@@ -77,20 +90,26 @@ class Session:
         self._turn = asyncio.Lock()
         self._answers = _Answers()
         self._recorder = recorder
+        self._spans = spans
 
     async def open(self) -> None:
         """Make the environment. Raises FactoryFault when that fails."""
         await self._host.open(self._limits.reset_timeout_s)
 
     async def ask(
-        self, verb: Verb, data: dict[str, Any], options: dict[str, Any] | None = None, request_id: str | None = None
+        self,
+        verb: Verb,
+        data: dict[str, Any],
+        options: dict[str, Any] | None = None,
+        request_id: str | None = None,
+        traceparent: str | None = None,
     ) -> Answer:
-        """Run a verb and return its answer. Raises RequestRefused.
+        """Run a verb and return its answer. Raises RequestRefused. traceparent: the client's span, where it has one.
 
         A request that carries an id which this session has answered gets the recorded answer, and one that is still
         being worked on gets the same answer as the first: nothing happens twice.
         """
-        return await self.once(request_id, lambda: self._run(verb, data, options or {}))
+        return await self.once(request_id, lambda: self._run(verb, data, options or {}, traceparent))
 
     async def once(self, request_id: str | None, run: Callable[[], Awaitable[Answer]]) -> Answer:
         """The answer of `run`, or the recorded one when this session has seen the request's id before."""
@@ -114,7 +133,7 @@ class Session:
             answer.set_exception(error if isinstance(error, RequestRefused) else _broken(self.id, error))
             answer.exception()  # retrieved: nobody has to ask again
 
-    async def _run(self, verb: Verb, data: dict[str, Any], options: dict[str, Any]) -> Answer:
+    async def _run(self, verb: Verb, data: dict[str, Any], options: dict[str, Any], traceparent: str | None) -> Answer:
         asked = time.perf_counter()
         async with self._turn:
             began = time.perf_counter()
@@ -123,10 +142,11 @@ class Session:
                 self._episode = Episode(self.id, str(data.get("episode_id") or self._num_resets))
             current_episode.set(self._episode)
             try:
-                if self._recorder is None or verb == "state":
-                    answer = await self._act(verb, data, options)
-                else:
-                    answer = await self._act_recorded(self._recorder, verb, data, options)
+                with self._spans.span(verb, self._episode, traceparent) if self._spans else _NO_SPAN:
+                    if self._recorder is None or verb == "state":
+                        answer = await self._act(verb, data, options)
+                    else:
+                        answer = await self._act_recorded(self._recorder, verb, data, options)
             except RequestRefused as error:
                 self._telemetry.failed(error.code)
                 if error.validity == "invalid":  # an environment that raises is every day's work, all else is not

@@ -15,7 +15,7 @@ from openenv.core.env_server.exceptions import SessionCapacityError, SessionNotF
 from openenv.core.env_server.hosts import Host, LocalHost
 from openenv.core.env_server.own_thread import OwnThread
 from openenv.core.env_server.recording import SessionRecorder
-from openenv.core.env_server.session import Limits, Session
+from openenv.core.env_server.session import Limits, Session, Spans
 from openenv.core.env_server.snapshots import Snapshots
 from openenv.core.env_server.telemetry import Telemetry
 from openenv.core.env_server.verbs import VerbSignatures
@@ -42,6 +42,7 @@ class Sessions:
         self._reserved = 0  # places of sessions that are being opened
         self._nursery = Nursery(declaration) if self.execution == "process" else None
         self._snapshots = Snapshots(config.max_snapshots, config.max_snapshot_bytes)
+        self._spans = _verb_spans(declaration.name) if config.trace else None
         self._shared_thread = OwnThread() if declaration.environment_cls.REQUIRES_SINGLE_THREAD_EXECUTOR else None
 
     @property
@@ -93,6 +94,7 @@ class Sessions:
             self._limits,
             self.telemetry,
             may_step_on=self._declaration.environment_cls.ALLOWS_STEP_AFTER_DONE,
+            spans=self._spans,
             recorder=SessionRecorder(folder, session_id, self._declaration.name) if folder else None,
         )
 
@@ -250,3 +252,10 @@ class Sessions:
             raise
         session.note("fork", {"session_ids": [branch.id for branch in branches]})
         return branches
+
+
+def _verb_spans(environment: str) -> Spans:
+    # the extra `otel`, for servers that trace
+    from openenv.core.env_server.tracing import VerbSpans
+
+    return VerbSpans(environment)

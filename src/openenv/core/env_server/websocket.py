@@ -119,14 +119,14 @@ class _Conversation:
             checked(ResetRequest, request.data)  # the published frames leave a negative seed to the environment
         kind = ANSWER_TYPE[request.type]
         options = {} if request.timeout_s is None else {"timeout_s": request.timeout_s}
-        answer = await self._session.ask(request.type, request.data, options, request.id)  # type: ignore[arg-type]
+        answer = await self._session.ask(request.type, request.data, options, request.id, request.traceparent)  # type: ignore[arg-type]
         if not self._extended:
             return answer_frame(kind, answer.data)
         validity = "truncated" if answer.truncated else "valid"
         return extended_answer_frame(kind, answer.data, request.id, validity)
 
     async def _call_tools(self, request: Request) -> Answer:
-        return Answer(await self._rpc.reply(request.data, own=self._session))
+        return Answer(await self._rpc.reply(request.data, own=self._session, traceparent=request.traceparent))
 
     async def _branch(self, request: Request) -> Answer:
         return Answer(orjson.dumps(await self._branched(request)))

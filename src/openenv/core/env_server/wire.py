@@ -25,10 +25,10 @@ _PUBLISHED = {
     "close": {"type"},
 }
 _EXTENDED = {
-    "reset": {"type", "data", "id", "timeout_s"},
-    "step": {"type", "data", "id", "timeout_s"},
-    "state": {"type", "id"},
-    "mcp": {"type", "data", "id"},
+    "reset": {"type", "data", "id", "timeout_s", "traceparent"},
+    "step": {"type", "data", "id", "timeout_s", "traceparent"},
+    "state": {"type", "id", "traceparent"},
+    "mcp": {"type", "data", "id", "traceparent"},
     "close": {"type", "id"},
     "save": {"type", "id"},
     "restore": {"type", "data", "id"},
@@ -47,6 +47,7 @@ class Request:
     data: dict[str, Any]
     id: str | None = None
     timeout_s: float | None = None
+    traceparent: str | None = None
 
 
 def read_request(frame: str | bytes, *, extended: bool = False) -> Request:
@@ -67,14 +68,14 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> Request:
         data = {}
     if not isinstance(data, dict):
         raise InvalidMessage("Invalid message", errors=[_row("dict_type", "data", data)])
-    return Request(kind, data, _request_id(message), _timeout(message))
+    return Request(kind, data, _short_text(message, "id"), _timeout(message), _short_text(message, "traceparent"))
 
 
-def _request_id(message: dict[str, Any]) -> str | None:
-    request_id = message.get("id")
-    if request_id is None or (isinstance(request_id, str) and len(request_id) <= 255):
-        return request_id
-    raise InvalidMessage("Invalid message", errors=[_row("string_type", "id", request_id)])
+def _short_text(message: dict[str, Any], key: str) -> str | None:
+    text = message.get(key)
+    if text is None or (isinstance(text, str) and len(text) <= 255):
+        return text
+    raise InvalidMessage("Invalid message", errors=[_row("string_type", key, text)])
 
 
 def _timeout(message: dict[str, Any]) -> float | None:

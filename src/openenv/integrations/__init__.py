@@ -1,0 +1,1 @@
+"""Adapters to other libraries' interfaces, each importing its own library only."""

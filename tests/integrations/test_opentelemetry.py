@@ -1,0 +1,80 @@
+"""Spans: one for each verb, in the trace of the client that asked for it."""
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.errors import EpisodeOver
+from openenv.core.http_env_client import HTTPEnvClient
+from openenv.integrations.opentelemetry import current_traceparent
+from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, CountObservation, CountState
+
+EXPORTER = InMemorySpanExporter()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _provider():
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(EXPORTER))
+    trace.set_tracer_provider(provider)
+
+
+@pytest.fixture
+def url(serving):
+    EXPORTER.clear()
+    return serving(create_app(CountingEnvironment, env_name="counting", config=ServerConfig(trace=True)))
+
+
+def spans():
+    return {span.name: span for span in EXPORTER.get_finished_spans()}
+
+
+class CountOverHttp(HTTPEnvClient[CountAction, CountObservation, CountState]):
+    """The same over HTTP."""
+
+
+@pytest.mark.parametrize("client_class", [CountEnv, CountOverHttp])
+def test_a_servers_spans_belong_to_the_clients(url, client_class):
+    with client_class(url) as env, trace.get_tracer("test").start_as_current_span("training step") as mine:
+        env.trace_context = current_traceparent
+        env.reset(episode_id="e1")
+        env.step(CountAction(amount=1))
+        env.state()
+        session = env.session_id
+
+    seen = spans()
+    for verb in ("reset", "step", "state"):
+        span = seen[f"openenv.{verb}"]
+        assert span.context.trace_id == mine.get_span_context().trace_id
+        assert span.parent.span_id == mine.get_span_context().span_id
+        assert dict(span.attributes) == {
+            "openenv.environment": "counting", "openenv.session": session, "openenv.episode": "e1",
+        }  # fmt: skip
+
+
+def test_a_refused_verb_says_so_in_its_span(url):
+    with CountEnv(url) as env:
+        env.reset()
+        env.step(CountAction(amount=10))
+        EXPORTER.clear()
+        with pytest.raises(EpisodeOver):
+            env.step(CountAction(amount=1))
+
+    attributes = spans()["openenv.step"].attributes
+    assert (attributes["openenv.code"], attributes["openenv.validity"]) == ("EPISODE_OVER", "refused")
+
+
+def test_without_a_clients_span_each_verb_begins_a_trace_of_its_own(url):
+    with CountEnv(url) as env:
+        env.reset()
+    assert spans()["openenv.reset"].parent is None
+
+
+def test_a_server_that_does_not_trace_makes_no_spans(serving):
+    EXPORTER.clear()
+    with CountEnv(serving(create_app(CountingEnvironment))) as env:
+        env.reset()
+    assert spans() == {}
