@@ -9,15 +9,19 @@ import subprocess
 import sys
 import time
 import urllib.request
+from functools import partial
 
 import pytest
 
 from openenv.core.containers.local_process import wait_until_healthy
 from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 from openenv.core.errors import CapacityReached, EnvironmentFault
+from openenv.core.mcp_client import MCPToolClient
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
+from tests.core.tool_env import NotebookEnvironment
 
 OPENENV = [sys.executable, "-m", "openenv"]
 
@@ -190,6 +194,23 @@ def test_a_recording_with_snapshots_is_replayed_through_them(serving, tmp_path):
     assert (done.returncode, "7 requests, all as recorded" in done.stdout) == (0, True), done.stdout + done.stderr
     refused = run("replay", str(forked))
     assert (refused.returncode, "replay that one's recording" in refused.stderr) == (1, True)
+
+
+def test_a_recording_of_tools_is_replayed(serving, tmp_path):
+    app = partial(create_app, NotebookEnvironment, CallToolAction, CallToolObservation)
+    url = serving(app(config=ServerConfig(record_dir=tmp_path)))
+    with MCPToolClient(url) as env:
+        env.reset()
+        env.list_tools()
+        env.call_tool("write", text="a")
+        with pytest.raises(EnvironmentFault):
+            env.call_tool("fail")
+        recording = tmp_path / f"{env.session_id}.jsonl"
+
+    done = run("replay", str(recording), "--url", serving(app()))
+    assert (done.returncode, "4 requests, all as recorded" in done.stdout) == (0, True), done.stdout + done.stderr
+    recording.write_text(recording.read_text().replace('"text":"a"', '"text":1'))
+    assert run("replay", str(recording), "--url", serving(app())).returncode == 1
 
 
 def test_a_replay_that_goes_another_way_says_where(recording):

@@ -103,6 +103,42 @@ def test_a_server_that_stops_finishes_the_steps_that_run_and_exits_cleanly():
     assert code == 0
 
 
+def test_a_sigterm_to_the_whole_group_leaves_workers_to_finish_their_step():
+    with LocalServer("tests.core.counting_env", ["--serve", "ProcessEnvironment"]) as server:
+        env = CountEnv(server.base_url)
+        env.reset()
+        group = os.getpgid(server.pid)
+        assert group == server.pid != os.getpgid(0)
+        threading.Timer(0.15, lambda: os.killpg(group, signal.SIGTERM)).start()
+        result = env.step(CountAction(amount=2, mischief="sleep"))  # half a second
+        code = server._process.wait(10)
+
+    assert (result.observation.total, code) == (2, 0)
+
+
+async def test_a_client_that_waits_longer_than_it_connects_is_patient_and_one_that_leaves_gives_up_its_place(serving):
+    app = create_app(CountingEnvironment, config=ServerConfig(max_sessions=1, max_waiting=4))
+    url = serving(app)
+    async with CountEnv(url, connect_timeout_s=0.3) as first:
+        await first.reset()
+        leaving = asyncio.ensure_future(CountEnv(url).__aenter__())
+        await until(lambda: app.state.sessions.num_waiting == 1)
+        staying = asyncio.ensure_future(CountEnv(url, connect_timeout_s=0.3).__aenter__())
+        await until(lambda: app.state.sessions.num_waiting == 2)
+        leaving.cancel()
+        await until(lambda: app.state.sessions.num_waiting == 1)
+        await asyncio.sleep(0.5)  # longer than its connect_timeout_s
+    async with await staying as env:
+        assert (await env.reset()).observation.total == 0
+
+
+async def until(condition):
+    """Return when the server has got so far."""
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110  the server has no event for a test to wait on
+            await asyncio.sleep(0.01)
+
+
 def test_ready_says_whether_new_sessions_are_opened(serving):
     app = create_app(CountingEnvironment)
     url = serving(app)

@@ -12,8 +12,10 @@ from rich.progress import track
 from openenv.cli.evaluate import server_for
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.recording import FORMAT, observation_hash
-from openenv.core.errors import RequestRefused
+from openenv.core.errors import EnvironmentFault, RequestRefused
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.mcp_client import rpc_result
+from openenv.core.requests import Request
 from openenv.envs.catalog import load
 
 EXAMPLE = "Example: `openenv replay recordings/1f3a.jsonl --env openspiel`"
@@ -26,7 +28,7 @@ def replay(
 ) -> None:
     """Play a recorded session again. Exit code 1 and the first difference when it does not go the same way."""
     lines = _read(recording)
-    with server_for(load(env), url) as base_url, GenericEnvClient(base_url) as client:
+    with server_for(load(env), url) as base_url, _ReplayClient(base_url) as client:
         progress = track(lines, description="replay", console=Console(stderr=True), transient=True)
         replayed = Replay(client)
         for number, line in enumerate(progress, start=2):
@@ -44,10 +46,20 @@ def _read(recording: Path) -> list[dict[str, Any]]:
     return lines
 
 
+class _ReplayClient(GenericEnvClient):
+    """A client of any environment, its tools included."""
+
+    def ask_tools(self, data: dict[str, Any]) -> Any:
+        """What listing or calling tools returns, as it was recorded: `method`, and for a call `name`, `arguments`."""
+        params = {key: value for key, value in data.items() if key != "method"}
+        call = {"jsonrpc": "2.0", "method": data["method"], "params": params, "id": 1}
+        return self._verb(Request("mcp", call), rpc_result)
+
+
 class Replay:
     """Plays recorded requests in one session."""
 
-    def __init__(self, client: GenericEnvClient) -> None:
+    def __init__(self, client: _ReplayClient) -> None:
         self._client = client
         self._tokens: dict[str, str] = {}
         """The snapshots of this replay, by the recording's tokens."""
@@ -62,7 +74,11 @@ class Replay:
             self._move(verb, data)
             return {}
         try:
+            if verb == "mcp":
+                return {"observation_sha256": observation_hash(self._client.ask_tools(data))}
             result = self._client.reset(**data) if verb == "reset" else self._client.step(data)
+        except EnvironmentFault as error:
+            return {"validity": error.validity, "message": error.message}  # a tool's failure comes without its code
         except RequestRefused as error:
             return {"validity": error.validity, "code": error.code, "message": error.message}
         return _as_recorded(result)
