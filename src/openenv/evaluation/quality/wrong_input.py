@@ -44,7 +44,7 @@ async def errors(subject: Subject) -> Finding:
 
 async def _faults(subject: Subject, probes: Sequence[_Probe]) -> list[str]:
     """What goes wrong, in a few words each; the last one may be that the server is gone."""
-    faults = []
+    faults: list[str] = []
     for probe in probes:
         try:
             fault = await _fault(subject, probe)
