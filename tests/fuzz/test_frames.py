@@ -74,13 +74,13 @@ SERVED = {
 
 @pytest.mark.parametrize("name", SERVED)
 def test_odd_frames_are_answered_and_leave_nothing_behind(name, capsys, tmp_path):
-    _fuzz(name, seconds=2, seed=random.SystemRandom().getrandbits(32), capsys=capsys, tmp_path=tmp_path)
+    _fuzz(name, seconds=1, seed=random.SystemRandom().getrandbits(32), capsys=capsys, tmp_path=tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SERVED)
 def test_a_minute_of_odd_frames_is_answered_and_leaves_nothing_behind(name, capsys, tmp_path):
-    _fuzz(name, seconds=20, seed=random.SystemRandom().getrandbits(32), capsys=capsys, tmp_path=tmp_path)
+    _fuzz(name, seconds=12, seed=random.SystemRandom().getrandbits(32), capsys=capsys, tmp_path=tmp_path)
 
 
 def _fuzz(name, seconds, seed, capsys, tmp_path):

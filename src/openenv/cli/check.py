@@ -9,6 +9,7 @@ from typing import Any
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from openenv.evaluation.quality import Row, check_folder, check_url
@@ -55,8 +56,8 @@ def table(target: str, rows: list[Row]) -> Table:
     shown.add_column("seen")
     shown.add_column("remedy")
     for row in rows:
-        status = row.finding.status
-        shown.add_row(row.check, f"[{_COLOURS[status]}]{status}[/]", row.finding.seen, row.finding.remedy)
+        status, said = row.finding.status, (escape(row.finding.seen), escape(row.finding.remedy))
+        shown.add_row(row.check, f"[{_COLOURS[status]}]{status}[/]", *said)
     return shown
 
 

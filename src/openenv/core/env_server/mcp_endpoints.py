@@ -29,6 +29,7 @@ def add_mcp(app: FastAPI, sessions: Sessions, http_sessions: HttpSessions) -> No
 
 _BODY = {
     "requestBody": {
+        "required": True,
         "content": {
             "application/json": {
                 "schema": {
@@ -42,7 +43,7 @@ _BODY = {
                     },
                 }
             }
-        }
+        },
     }
 }
 
