@@ -6,7 +6,7 @@ GAME ?= blackjack
 # pip's folder of extra wheels, if one is set, is uv's too.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
-.PHONY: demo test test-slow lint interop bench clean
+.PHONY: demo test test-slow fuzz lint interop bench clean
 
 demo: $(VENV)/.installed  ## A language model learns GAME (blackjack, catch, tic_tac_toe) and shows it
 	$(BIN)/openenv train examples/grpo_blackjack/blackjack.yaml --game $(GAME)
@@ -16,6 +16,9 @@ test: $(VENV)/.installed lint  ## All tests that take minutes
 
 test-slow: $(VENV)/.installed  ## The tests that take longer
 	$(BIN)/pytest -m slow
+
+fuzz: $(VENV)/.installed  ## A minute of odd frames and a minute of odd HTTP requests, with the seeds and counts
+	$(BIN)/pytest -m slow tests/fuzz
 
 lint: $(VENV)/.installed  ## Style, types, and who may import whom
 	$(BIN)/ruff check .

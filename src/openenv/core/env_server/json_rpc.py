@@ -54,7 +54,7 @@ class JsonRpc:
             return _error(error, request_id)
         except RequestRefused as error:
             return _error(_failure(error), request_id)
-        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (orjson.dumps(request_id), result)
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (error_json(request_id), result)
 
     async def _result(
         self, request: JsonRpcRequest, own: Session | None, default: FindsSession | None, traceparent: str | None

@@ -30,6 +30,7 @@ def add_mcp(app: FastAPI, sessions: Sessions, http_sessions: HttpSessions) -> No
 
 _BODY = {
     "requestBody": {
+        "required": True,
         "content": {
             "application/json": {
                 "schema": {
@@ -43,7 +44,7 @@ _BODY = {
                     },
                 }
             }
-        }
+        },
     }
 }
 
@@ -76,4 +77,7 @@ class _McpWebSocket:
         while (message := await receive())["type"] == "websocket.receive":
             frame = message.get("text")
             answer = await self._rpc.reply(message.get("bytes", b"") if frame is None else frame, own=session)
-            await send({"type": "websocket.send", "text": answer.decode()})
+            try:
+                await send({"type": "websocket.send", "text": answer.decode()})
+            except RuntimeError:  # ASGI's word for a connection that the server closed by itself: text is no UTF-8
+                return

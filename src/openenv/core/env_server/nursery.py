@@ -17,7 +17,7 @@ import orjson
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.episode_log import Episode, LogFormat, configure_logging, current_episode
 from openenv.core.env_server.verbs import Answer, Verbs, VerbSignatures
-from openenv.core.env_server.wire import error_data
+from openenv.core.env_server.wire import error_data, error_json
 from openenv.core.errors import RequestRefused
 
 log = logging.getLogger(__name__)
@@ -168,7 +168,7 @@ class _Worker:
         try:
             answer = self._call(request)
         except RequestRefused as error:
-            body = orjson.dumps(error_data(error), default=repr)
+            body = error_json(error_data(error))
             return ANSWER_HEAD.pack(b"e", 0.0, 0.0, len(body)), body
         kind = b"t" if answer.truncated else b"d" if answer.done else b"a"
         return ANSWER_HEAD.pack(kind, answer.environment_s, answer.encode_s, len(answer.data)), answer.data

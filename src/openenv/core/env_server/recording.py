@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import orjson
 
 from openenv.core.env_server.verbs import Answer
+from openenv.core.env_server.wire import error_json
 from openenv.core.errors import RequestRefused
 
 FORMAT = 1
@@ -72,7 +73,7 @@ class SessionRecorder:
 
     def _append(self, line: dict[str, Any]) -> None:
         with self._path.open("ab") as file:
-            file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+            file.write(error_json(line) + b"\n")
 
 
 def observation_hash(observation: Any) -> str:

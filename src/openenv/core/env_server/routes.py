@@ -19,6 +19,7 @@ from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.http_sessions import HttpSessions
 from openenv.core.env_server.inline_limit import start_watching, stop_watching
 from openenv.core.env_server.mcp_endpoints import add_mcp
+from openenv.core.env_server.refusals import DESCRIBE_REFUSALS, END_REFUSALS, VERB_REFUSALS
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.task_routes import task_routes
@@ -119,7 +120,7 @@ async def _running(sessions: Sessions) -> AsyncIterator[None]:
 
 
 def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
-    @app.post("/reset", response_model=ResetResponse, tags=["episode"])
+    @app.post("/reset", response_model=ResetResponse, tags=["episode"], responses=VERB_REFUSALS)
     async def reset(request: Request, body: ResetRequest | None = None, x_session_id: SessionId = None) -> Response:
         """Start a new episode; the answer names the session in its body and in X-Session-Id."""
         session = await sessions.for_reset(request, x_session_id)
@@ -133,7 +134,7 @@ def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
                 await sessions.end(session.id)  # nobody was told its name
             raise
 
-    @app.post("/step", response_model=StepResponse, tags=["episode"])
+    @app.post("/step", response_model=StepResponse, tags=["episode"], responses=VERB_REFUSALS)
     async def step(request: Request, body: StepRequest, x_session_id: SessionId = None) -> Response:
         """Take one action in the session's episode. A repeated request_id gets the first answer and steps once."""
         session = await sessions.for_verb(request, x_session_id)
@@ -144,7 +145,7 @@ def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
             session, await session.ask("step", body.action, options, body.request_id, _traceparent(request))
         )
 
-    @app.get("/state", response_model=State, tags=["episode"])
+    @app.get("/state", response_model=State, tags=["episode"], responses=VERB_REFUSALS)
     async def state(request: Request, x_session_id: SessionId = None) -> Response:
         """Identity and progress of the session's episode."""
         session = await sessions.for_verb(request, x_session_id)
@@ -152,7 +153,7 @@ def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
             (await session.ask("state", {}, traceparent=_traceparent(request))).data, {SESSION_HEADER: session.id}
         )
 
-    @app.delete("/sessions/{session_id}", status_code=204, tags=["episode"])
+    @app.delete("/sessions/{session_id}", status_code=204, tags=["episode"], responses=END_REFUSALS)
     async def end_session(session_id: str) -> Response:
         """End a session and close its environment."""
         await sessions.end(session_id)
@@ -169,7 +170,7 @@ def _add_descriptions(app: FastAPI, declaration: Declaration, sessions: Sessions
         """Whether the server answers."""
         return _json(b'{"status":"healthy"}')
 
-    @app.get("/ready", tags=["server"])
+    @app.get("/ready", tags=["server"], responses={503: {"description": "The server is stopping"}})
     async def ready() -> Response:
         """Whether the server opens new sessions; 503 while it is stopping."""
         body = {"ready": not sessions.is_draining, "sessions": len(sessions), "max_sessions": sessions.max_sessions}
@@ -192,7 +193,7 @@ def _add_descriptions(app: FastAPI, declaration: Declaration, sessions: Sessions
 
     described: list[EnvironmentMetadata] = []
 
-    @app.get("/metadata", response_model=EnvironmentMetadata, tags=["server"])
+    @app.get("/metadata", response_model=EnvironmentMetadata, tags=["server"], responses=DESCRIBE_REFUSALS)
     async def metadata() -> EnvironmentMetadata:
         """What the environment says about itself."""
         if not described:

@@ -88,7 +88,10 @@ class _Conversation:
             if answer is None:
                 await send({"type": "websocket.close", "code": 1000})
                 return True
-            await _send_text(send, answer)
+            try:
+                await _send_text(send, answer)
+            except RuntimeError:  # ASGI's word for a connection that the server closed by itself: text is no UTF-8
+                return False
         return message.get("code") in (1000, 1001)
 
     async def reply(self, frame: str | None) -> bytes | None:

@@ -35,6 +35,7 @@ _EXTENDED = {
     "fork": {"type", "data", "id"},
 }
 _LONGEST_TIMEOUT_S = 1e9
+_DEEPEST_REPEATED = 32
 _WANT_DATA = {"step", "mcp", "restore", "fork"}
 _BESIDE_THE_OBSERVATION = {"done", "reward"}
 
@@ -133,7 +134,11 @@ def refuse_unknown(given: set[str], allowed: str, verb: str) -> InvalidMessage:
 
 def invalid_message(error: ValidationError) -> InvalidMessage:
     """A pydantic error as the wire's validation error, its rows safe to serialise."""
-    return InvalidMessage("Invalid message", errors=json.loads(error.json()))
+    try:
+        rows = json.loads(error.json())
+    except ValueError:  # it repeats half a surrogate pair, which pydantic cannot write
+        rows = error.errors(include_context=False)
+    return InvalidMessage("Invalid message", errors=rows)
 
 
 def checked(model: type[ModelT], data: dict[str, Any]) -> ModelT:
@@ -183,7 +188,7 @@ def answer_frame(kind: str, data: bytes) -> bytes:
 def extended_answer_frame(kind: str, data: bytes, request_id: str | None, validity: str) -> bytes:
     """An answer in the extended dialect."""
     return b'{"type":"%b","id":%b,"validity":"%b","data":%b}' % (
-        kind.encode(), orjson.dumps(request_id), validity.encode(), data,
+        kind.encode(), error_json(request_id), validity.encode(), data,
     )  # fmt: skip
 
 
@@ -192,12 +197,24 @@ def error_data(error: RequestRefused) -> dict[str, Any]:
     return {"message": error.message, "code": error.code, **error.details}
 
 
-def error_json(body: dict[str, Any]) -> bytes:
-    """JSON of an error, whatever a client sent that it repeats: also half a surrogate pair, or a huge integer."""
+def error_json(body: Any) -> bytes:
+    """JSON of an error, or of an id, whatever a client sent that it repeats: also half a surrogate pair, a huge
+    integer, or a nest of a thousand arrays, whose depths are left out."""
     try:
         return orjson.dumps(body, default=repr)
     except TypeError:
-        return json.dumps(body, default=repr).encode()
+        return json.dumps(_shallow(body, _DEEPEST_REPEATED), default=repr).encode()
+
+
+def _shallow(value: Any, depth: int) -> Any:
+    """`value` with an ellipsis in place of what lies deeper than that."""
+    if not isinstance(value, dict | list):
+        return value
+    if depth == 0:
+        return "..."
+    if isinstance(value, list):
+        return [_shallow(item, depth - 1) for item in value]
+    return {key: _shallow(item, depth - 1) for key, item in value.items()}
 
 
 def error_frame(error: RequestRefused) -> bytes:

@@ -21,7 +21,7 @@ from openenv.core.env_server.episode_log import current_episode, logging_choice
 from openenv.core.env_server.hosts import Host
 from openenv.core.env_server.nursery import ANSWER_HEAD, REQUEST_LENGTH, nursery_main
 from openenv.core.env_server.verbs import Answer
-from openenv.core.errors import FactoryFault, TimeLimitExceeded, WorkerCrashed, error_from_wire
+from openenv.core.errors import FactoryFault, InvalidMessage, TimeLimitExceeded, WorkerCrashed, error_from_wire
 
 log = logging.getLogger(__name__)
 
@@ -149,8 +149,11 @@ class WorkerHost(Host):
         if self._reader is None or self._writer is None:
             raise WorkerCrashed("the environment's process has ended: reset the session")
         try:
+            message = orjson.dumps(request)
+        except TypeError as error:  # half a surrogate pair, a huge integer, a nest of hundreds of arrays
+            raise InvalidMessage(f"the environment runs in a process, which cannot be told that: {error}") from None
+        try:
             async with asyncio.timeout(timeout_s):
-                message = orjson.dumps(request)
                 self._writer.write(REQUEST_LENGTH.pack(len(message)) + message)
                 head = await self._reader.readexactly(ANSWER_HEAD.size)
                 kind, environment_s, encode_s, length = ANSWER_HEAD.unpack(head)

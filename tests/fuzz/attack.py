@@ -1,0 +1,117 @@
+"""Many connections that send odd frames for a while, and what must hold of the answers."""
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
+
+import openenv
+from openenv.core.protocol import SUBPROTOCOL
+from tests.fuzz.mutations import Frame, FrameFuzzer, may_close
+
+ANSWER_S = 10.0
+PATHS = (str(Path(openenv.__file__).parent), sys.prefix, sys.base_prefix, tempfile.gettempdir(), str(Path.home()))
+"""Where the server's files lie; no answer says so."""
+CLOSES = (1000, 1007)
+"""Asked for, or refused at the door; and text that is no UTF-8."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """An endpoint, and frames that it takes."""
+
+    path: str
+    valid: Sequence[dict[str, Any]]
+    extended: bool = False
+
+
+async def attack(base_url: str, targets: Sequence[Target], *, seed: int, seconds: float, connections: int) -> Counter:
+    """Send odd frames to the targets over that many connections at a time. Returns what was counted.
+
+    Raises AssertionError, with the seed and the frames, when a frame is not answered or an answer tells too much.
+    """
+    counted: Counter[str] = Counter()
+    deadline = time.monotonic() + seconds
+    async with asyncio.TaskGroup() as group:
+        for worker in range(connections):
+            rng = Random(f"{seed} {worker}")
+            group.create_task(_attack_on(base_url, targets, rng, deadline, counted))
+    return counted
+
+
+async def _attack_on(
+    base_url: str, targets: Sequence[Target], rng: Random, deadline: float, counted: Counter[str]
+) -> None:
+    while time.monotonic() < deadline:
+        target = rng.choice(targets)
+        offered = [Subprotocol(SUBPROTOCOL)] if target.extended else None
+        async with connect(
+            f"ws{base_url.removeprefix('http')}{target.path}", subprotocols=offered, compression=None,
+            ping_interval=None, max_size=None, open_timeout=ANSWER_S, proxy=None,
+        ) as connection:  # fmt: skip
+            counted["connections"] += 1
+            if target.extended and _read(await connection.recv(), []).get("type") == "error":
+                counted["found the server full"] += 1
+                continue
+            fuzzer = FrameFuzzer(rng, target.valid)
+            for _ in range(rng.randint(1, 30)):
+                if not await _burst(connection, fuzzer, rng, counted) or time.monotonic() > deadline:
+                    break
+
+
+async def _burst(connection: ClientConnection, fuzzer: FrameFuzzer, rng: Random, counted: Counter[str]) -> bool:
+    """Send a few frames at once and await their answers, or leave in between. Returns whether the connection lives."""
+    frames = [fuzzer.frame() for _ in range(rng.choice((1, 1, 1, 2, 5, 40)))]
+    is_broken_text = rng.random() < 0.005
+    try:
+        for frame in frames:
+            await connection.send(frame)
+        if is_broken_text:
+            await connection.send(b'{"type": "\xff\xfe"}', text=True)
+        counted["frames"] += len(frames)
+        if rng.random() < 0.02:
+            connection.transport.abort()
+            counted["left without a word"] += 1
+            return False
+        for _ in frames:
+            async with asyncio.timeout(ANSWER_S):
+                _read(await connection.recv(), frames)
+            counted["answers"] += 1
+        if is_broken_text:
+            await asyncio.wait_for(connection.wait_closed(), ANSWER_S)
+            assert connection.close_code == 1007, connection.close_code
+            return False
+    except TimeoutError:
+        raise AssertionError(f"no answer in {ANSWER_S} s to {_shown(frames)}") from None
+    except ConnectionClosed:
+        counted["closed by the server"] += 1
+        code = connection.close_code
+        is_asked_for = any(map(may_close, frames)) or "CAPACITY" in counted
+        assert (code in CLOSES and is_asked_for) or is_broken_text, f"closed with {code} on {_shown(frames)}"
+        return False
+    return True
+
+
+def _read(raw: str | bytes, frames: Sequence[Frame]) -> dict[str, Any]:
+    """An answer as an object. Raises AssertionError when it is none, or tells what is not the client's business."""
+    text = raw if isinstance(raw, str) else raw.decode()
+    assert "Traceback" not in text, f"{text[:2000]} on {_shown(frames)}"
+    assert not any(path in text for path in PATHS), f"a path in {text[:2000]} on {_shown(frames)}"
+    message = json.loads(text)
+    assert isinstance(message, dict), text[:500]
+    return message
+
+
+def _shown(frames: Sequence[Frame]) -> str:
+    return repr([frame[:300] for frame in frames])
