@@ -31,6 +31,14 @@ class Host(ABC):
     async def call(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
         """Run one of the verbs of `Verbs`. data: what the client sent; options: further keywords of a step."""
 
+    def answers_at_once(self, verb: str) -> bool:
+        """Whether `call_at_once` may be used: the verb runs in the event loop and waits for nothing."""
+        return False
+
+    def call_at_once(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
+        """`call` without a turn of the event loop."""
+        raise NotImplementedError
+
     @abstractmethod
     async def restart(self) -> None:
         """Leave the broken environment behind and make another."""
@@ -93,6 +101,15 @@ class LocalHost(Host):
             return await self._call_in_thread(verbs, verb, data, options, timeout_s)
         if verbs.is_async(verb):
             return await _limited(verb, Slices(verb, verbs.call_async(verb, data, options), timeout_s), timeout_s)
+        return self.call_at_once(verb, data, options, timeout_s)
+
+    def answers_at_once(self, verb: str) -> bool:
+        verbs = self._verbs
+        return verbs is not None and (self._execution or verbs.env.execution) == "inline" and not verbs.is_async(verb)
+
+    def call_at_once(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
+        verbs = self._verbs
+        assert verbs is not None, "open() comes first"
         with InlineTimeLimit(verb, timeout_s):
             return verbs.call(verb, data, options)
 

@@ -212,6 +212,8 @@ def server(app: "FastAPI", host: str, port: int, *, log_level: str = "warning") 
     # uvicorn belongs to a running server, as FastAPI does.
     import uvicorn
 
+    from openenv.core.env_server.direct_websocket import DirectWebSocket
+
     class DrainingServer(uvicorn.Server):
         """Lets steps that run finish, and their answers leave, before connections are closed."""
 
@@ -227,7 +229,7 @@ def server(app: "FastAPI", host: str, port: int, *, log_level: str = "warning") 
     # No WebSocket pings: a client that computes between two steps, blocking its thread, must not lose its session.
     # A frame above the limit is answered with an error that names the limit; only one far above closes the connection.
     settings = uvicorn.Config(
-        app, host=host, port=port, log_level=log_level, loop="uvloop", http="httptools", ws="websockets-sansio",
+        app, host=host, port=port, log_level=log_level, loop="uvloop", http="httptools", ws=DirectWebSocket,
         ws_ping_interval=None, ws_ping_timeout=None, ws_per_message_deflate=False,
         ws_max_size=2 * config.max_message_bytes + (1 << 20), timeout_graceful_shutdown=3,
     )  # fmt: skip

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -32,6 +31,7 @@ IN_FLIGHT = 16
 _BYTES_KEPT = 4 << 20
 
 _NO_SPAN = contextlib.nullcontext()
+_ABOUT_THE_EPISODE = frozenset({"reset", "step"})
 
 Verb = Literal["reset", "step", "state", "mcp"]
 
@@ -111,6 +111,32 @@ class Session:
         """
         return await self.once(request_id, lambda: self._run(verb, data, options or {}, traceparent))
 
+    def answers_at_once(self, verb: Verb) -> bool:
+        """Whether `ask_at_once` may be used: the environment runs in the event loop, and nothing is waited for."""
+        is_free = not self._turn.locked() and self._broken is None and self._spans is None
+        return is_free and not self.has_ended and self._host.answers_at_once(verb)
+
+    def ask_at_once(
+        self, verb: Verb, data: dict[str, Any], options: dict[str, Any], request_id: str | None = None
+    ) -> Answer:
+        """`ask` without giving up the event loop's turn, where `answers_at_once` says that this is possible."""
+        if request_id is not None:
+            known = self._answers.find(request_id)
+            if known is not None:
+                return _settled(known)
+        began = self.last_activity = time.monotonic()
+        data = self._begin(verb, data)
+        try:
+            self._admit(verb)
+            answer = self._host.call_at_once(verb, data, options, self._limit(verb, options))
+        except RequestRefused as error:
+            self._failed(verb, data, error, began)
+            self._answers.keep(request_id, error)
+            raise
+        self._succeeded(verb, data, answer, 0.0, began)
+        self._answers.keep(request_id, answer)
+        return answer
+
     async def once(self, request_id: str | None, run: Callable[[], Awaitable[Answer]]) -> Answer:
         """The answer of `run`, or the recorded one when this session has seen the request's id before."""
         self.last_activity = time.monotonic()
@@ -120,7 +146,7 @@ class Session:
         if known is None:
             known = self._answers.begin(request_id)
             await self._record(known, run())
-        return await asyncio.shield(known)
+        return await asyncio.shield(known) if isinstance(known, asyncio.Future) else _settled(known)
 
     async def _record(self, answer: "asyncio.Future[Answer]", run: Any) -> None:
         """Whoever asked may go away meanwhile: the verb runs to its end and its answer is kept."""
@@ -136,75 +162,70 @@ class Session:
     async def _run(self, verb: Verb, data: dict[str, Any], options: dict[str, Any], traceparent: str | None) -> Answer:
         asked = time.perf_counter()
         async with self._turn:
-            began = time.perf_counter()
-            if verb == "reset":
-                self._num_resets += 1
-                self._episode = Episode(self.id, str(data.get("episode_id") or self._num_resets))
-            current_episode.set(self._episode)
+            wait_s = time.perf_counter() - asked
+            began = time.monotonic()
+            data = self._begin(verb, data)
             try:
                 with self._spans.span(verb, self._episode, traceparent) if self._spans else _NO_SPAN:
-                    if self._recorder is None or verb == "state":
-                        answer = await self._act(verb, data, options)
-                    else:
-                        answer = await self._act_recorded(self._recorder, verb, data, options)
+                    answer = await self._act(verb, data, options)
             except RequestRefused as error:
-                self._telemetry.failed(error.code)
-                if error.validity == "invalid":  # an environment that raises is every day's work, all else is not
-                    level = logging.INFO if isinstance(error, EnvironmentFault) else logging.WARNING
-                    log.log(level, "%s failed: %s %s", verb, error.code, error.message)
+                self._failed(verb, data, error, began)
                 raise
-            self._telemetry.answered(verb, began - asked, answer.environment_s, answer.encode_s)
+            finally:
+                self.last_activity = time.monotonic()
+            self._succeeded(verb, data, answer, wait_s, began)
             return answer
 
-    async def _act_recorded(
-        self, recorder: Recorder, verb: Verb, data: dict[str, Any], options: dict[str, Any]
-    ) -> Answer:
-        data = recorder.seeded(data) if verb == "reset" else data
-        began = time.monotonic()
-        try:
-            answer = await self._act(verb, data, options)
-        except RequestRefused as error:
-            recorder.refused(verb, data, error, time.monotonic() - began)
-            raise
-        recorder.answered(verb, data, answer, time.monotonic() - began)
-        return answer
-
     async def _act(self, verb: Verb, data: dict[str, Any], options: dict[str, Any]) -> Answer:
-        if verb == "reset" and not self.has_ended:
-            return await self._reset(data, options)
-        self._refuse_when_gone()
-        try:
-            if verb == "step":
-                return await self._step(data, options)
-            return await self._host.call(verb, data, {}, self._limits.step_timeout_s)
-        except (TimeLimitExceeded, WorkerCrashed) as error:
-            self._broken = error
-            raise
-        finally:
-            self.last_activity = time.monotonic()
-
-    async def _reset(self, data: dict[str, Any], options: dict[str, Any]) -> Answer:
-        if self._broken is not None:
+        if verb == "reset" and self._broken is not None and not self.has_ended:
             await self._host.restart()
             self._broken = None
-        log.info("episode begins: seed=%s", data.get("seed"))
-        try:
-            answer = await self._host.call("reset", data, {}, _limit(options, self._limits.reset_timeout_s))
-        except (TimeLimitExceeded, WorkerCrashed) as error:
-            self._broken = error
-            raise
-        self._episode_is_over = answer.done
-        return answer
+        self._admit(verb)
+        return await self._host.call(verb, data, options, self._limit(verb, options))
 
-    async def _step(self, data: dict[str, Any], options: dict[str, Any]) -> Answer:
-        if self._episode_is_over and not self._may_step_on:
+    def _begin(self, verb: Verb, data: dict[str, Any]) -> dict[str, Any]:
+        """What a verb is run with: its data as they shall be recorded."""
+        if verb == "reset":
+            if self._recorder is not None:
+                data = self._recorder.seeded(data)
+            self._num_resets += 1
+            self._episode = Episode(self.id, str(data.get("episode_id") or self._num_resets))
+        current_episode.set(self._episode)
+        if verb == "reset":
+            log.info("episode begins: seed=%s", data.get("seed"))
+        return data
+
+    def _admit(self, verb: Verb) -> None:
+        """Raises what keeps the verb from being run."""
+        self._refuse_when_gone()
+        if verb == "step" and self._episode_is_over and not self._may_step_on:
             raise EpisodeOver("The episode is over: reset before the next step")
-        answer = await self._host.call("step", data, options, _limit(options, self._limits.step_timeout_s))
-        self._episode_is_over = answer.done
-        self.num_steps += 1
-        if answer.done:
-            log.info("episode is over: %s", "truncated" if answer.truncated else "terminated")
-        return answer
+
+    def _limit(self, verb: Verb, options: dict[str, Any]) -> float:
+        most_s = self._limits.reset_timeout_s if verb == "reset" else self._limits.step_timeout_s
+        asked = options.get("timeout_s") if options else None
+        return min(asked, most_s) if isinstance(asked, int | float) and asked > 0 else most_s
+
+    def _succeeded(self, verb: Verb, data: dict[str, Any], answer: Answer, wait_s: float, began: float) -> None:
+        if verb in _ABOUT_THE_EPISODE:
+            self._episode_is_over = answer.done
+            if verb == "step":
+                self.num_steps += 1
+            if answer.done:
+                log.info("episode is over: %s", "truncated" if answer.truncated else "terminated")
+        self._telemetry.answered(verb, wait_s, answer.environment_s, answer.encode_s)
+        if self._recorder is not None and verb != "state":
+            self._recorder.answered(verb, data, answer, time.monotonic() - began)
+
+    def _failed(self, verb: Verb, data: dict[str, Any], error: RequestRefused, began: float) -> None:
+        if self._broken is None and isinstance(error, TimeLimitExceeded | WorkerCrashed):
+            self._broken = error
+        self._telemetry.failed(error.code)
+        if error.validity == "invalid":  # an environment that raises is every day's work, all else is not
+            level = logging.INFO if isinstance(error, EnvironmentFault) else logging.WARNING
+            log.log(level, "%s failed: %s %s", verb, error.code, error.message)
+        if self._recorder is not None and verb != "state":
+            self._recorder.refused(verb, data, error, time.monotonic() - began)
 
     async def save(self) -> bytes:
         """The environment's snapshot, with whether its episode is over. Raises NotSupported when it has none."""
@@ -252,38 +273,60 @@ def _broken(session_id: str, error: BaseException) -> EnvironmentFault:
     return EnvironmentFault(f"the request failed in the server ({type(error).__name__}): its log says more")
 
 
-def _limit(options: dict[str, Any], most_s: float) -> float:
-    asked = options.get("timeout_s")
-    return min(asked, most_s) if isinstance(asked, int | float) and asked > 0 else most_s
+Outcome = Answer | RequestRefused
+
+
+def _settled(outcome: "Outcome | asyncio.Future[Answer]") -> Answer:
+    """The answer that was recorded; raises it when it was an error."""
+    if isinstance(outcome, asyncio.Future):
+        return outcome.result()
+    if isinstance(outcome, RequestRefused):
+        raise outcome
+    return outcome
 
 
 class _Answers:
     """The newest answers by request id: at most 32 of them, and fewer when they are large."""
 
     def __init__(self) -> None:
-        self._by_id: OrderedDict[str, asyncio.Future[Answer]] = OrderedDict()
+        self._by_id: dict[str, Outcome | asyncio.Future[Answer]] = {}  # oldest first
         self._size_bytes = 0
 
-    def find(self, request_id: str) -> "asyncio.Future[Answer] | None":
-        """What is known of a request: its answer, or that it is being worked on."""
+    def find(self, request_id: str) -> "Outcome | asyncio.Future[Answer] | None":
+        """What is known of a request: how it ended, or that it is being worked on."""
         return self._by_id.get(request_id)
 
+    def keep(self, request_id: str | None, outcome: Outcome) -> None:
+        """How a request ended; the oldest make way."""
+        if request_id is not None:
+            self._make_room()
+            self._by_id[request_id] = outcome
+            self._size_bytes += _size_bytes(outcome)
+
     def begin(self, request_id: str) -> "asyncio.Future[Answer]":
-        """Room for the answer to a request that is new; the oldest answers make way."""
-        while len(self._by_id) >= ANSWERS_KEPT or (self._size_bytes > _BYTES_KEPT and len(self._by_id) > IN_FLIGHT):
-            oldest = self._by_id[next(iter(self._by_id))]
-            if not oldest.done():
-                break  # a request that is being worked on is never forgotten
-            self._by_id.popitem(last=False)
-            self._size_bytes -= _size_bytes(oldest)
+        """Room for the answer to a request that is new; the oldest make way."""
+        self._make_room()
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._by_id[request_id] = answer
         answer.add_done_callback(self._count)
         return answer
 
+    def _make_room(self) -> None:
+        while len(self._by_id) >= ANSWERS_KEPT or (self._size_bytes > _BYTES_KEPT and len(self._by_id) > IN_FLIGHT):
+            request_id = next(iter(self._by_id))
+            oldest = self._by_id[request_id]
+            if isinstance(oldest, asyncio.Future) and not oldest.done():
+                break  # a request that is being worked on is never forgotten
+            del self._by_id[request_id]
+            self._size_bytes -= _size_bytes(oldest)
+
     def _count(self, answer: "asyncio.Future[Answer]") -> None:
         self._size_bytes += _size_bytes(answer)
 
 
-def _size_bytes(answer: "asyncio.Future[Answer]") -> int:
-    return 0 if answer.cancelled() or answer.exception() else len(answer.result().data)
+def _size_bytes(outcome: "Outcome | asyncio.Future[Answer]") -> int:
+    if isinstance(outcome, Answer):
+        return len(outcome.data)
+    if isinstance(outcome, RequestRefused) or outcome.cancelled() or outcome.exception():
+        return 0
+    return len(outcome.result().data)

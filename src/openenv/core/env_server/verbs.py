@@ -32,7 +32,7 @@ _PATH = re.compile(r"(?<![\w:/.<])/[\w.-]+(?:/[\w.-]*)+")
 """An absolute path of two parts or more; not a fraction, an alternative or a URL."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Answer:
     """What a verb returned: its JSON object, whether the episode is over or was cut short, and what it took."""
 
@@ -157,7 +157,8 @@ class Verbs:
         return self._observed("reset", lambda: self.env.reset(**keywords))
 
     def _step(self, data: dict[str, Any], options: dict[str, Any]) -> Answer:
-        action, keywords = self._action(data), self._step_keywords(options)
+        action = self._action(data)
+        keywords = self._step_keywords(options) if options else {}
         return self._observed("step", lambda: self.env.step(action, **keywords))
 
     def _state(self) -> Answer:

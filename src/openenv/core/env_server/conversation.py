@@ -1,0 +1,108 @@
+"""What a connection to `/ws` says and hears: frames in, the frames that answer them out, in either dialect."""
+
+from collections.abc import Coroutine
+from typing import Any
+
+import orjson
+
+from openenv.core.env_server.json_rpc import JsonRpc
+from openenv.core.env_server.session import Session
+from openenv.core.env_server.sessions import Sessions
+from openenv.core.env_server.types import ForkRequest, ResetRequest, RestoreRequest
+from openenv.core.env_server.verbs import Answer
+from openenv.core.env_server.wire import (
+    Request,
+    answer_frame,
+    checked,
+    error_frame,
+    extended_answer_frame,
+    extended_error_frame,
+    read_request,
+)
+from openenv.core.errors import InvalidJSON, MessageTooBig, RequestRefused
+from openenv.core.protocol import ANSWER_TYPE
+
+Reply = bytes | Coroutine[Any, Any, bytes]
+
+
+class Conversation:
+    """Requests and answers of one connection. Never raises what a client caused."""
+
+    def __init__(self, sessions: Sessions, rpc: JsonRpc, session: Session, *, extended: bool) -> None:
+        self._sessions = sessions
+        self._rpc = rpc
+        self._session = session
+        self._extended = extended
+        self._max_bytes = sessions.config.max_message_bytes
+
+    def reply(self, frame: bytes | str | None) -> Reply | None:
+        """The frame that answers `frame` (None: it was binary), or None when it asks to close.
+
+        What takes time is a coroutine of it, to be awaited before the next frame is read.
+        """
+        request: Request | None = None
+        try:
+            if frame is None:
+                raise InvalidJSON("Invalid JSON: a message is a text frame, this is a binary one")
+            self._refuse_too_big(frame)
+            request = read_request(frame, extended=self._extended)
+            if request.type == "close":
+                return None
+            if request.type not in ANSWER_TYPE:
+                return self._reply_later(request)
+            if self._extended and request.type == "reset":
+                checked(ResetRequest, request.data)  # the published frames leave a negative seed to the environment
+            options = {} if request.timeout_s is None else {"timeout_s": request.timeout_s}
+            if not self._session.answers_at_once(request.type):  # type: ignore[arg-type]
+                return self._reply_later(request)
+            return self._answer(request, self._session.ask_at_once(request.type, request.data, options, request.id))  # type: ignore[arg-type]
+        except RequestRefused as error:
+            return self._refusal(error, request)
+
+    async def _reply_later(self, request: Request) -> bytes:
+        try:
+            if request.type == "mcp":
+                answer = await self._session.once(request.id, lambda: self._call_tools(request))
+            elif request.type in ANSWER_TYPE:
+                options = {} if request.timeout_s is None else {"timeout_s": request.timeout_s}
+                answer = await self._session.ask(request.type, request.data, options, request.id, request.traceparent)  # type: ignore[arg-type]
+            else:
+                answer = await self._session.once(request.id, lambda: self._branch(request))
+        except RequestRefused as error:
+            return self._refusal(error, request)
+        return self._answer(request, answer)
+
+    def _answer(self, request: Request, answer: Answer) -> bytes:
+        kind = ANSWER_TYPE.get(request.type, request.type)
+        if not self._extended:
+            return answer_frame(kind, answer.data)
+        return extended_answer_frame(kind, answer.data, request.id, "truncated" if answer.truncated else "valid")
+
+    def _refusal(self, error: RequestRefused, request: Request | None) -> bytes:
+        if not self._extended:
+            return error_frame(error)
+        return extended_error_frame(error, None if request is None else request.id)
+
+    def _refuse_too_big(self, frame: bytes | str) -> None:
+        if isinstance(frame, str):
+            if 4 * len(frame) <= self._max_bytes:  # no character takes more bytes than that
+                return
+            frame = frame.encode()
+        if len(frame) > self._max_bytes:
+            raise MessageTooBig(f"a message of {len(frame)} bytes is above this server's limit of {self._max_bytes}")
+
+    async def _call_tools(self, request: Request) -> Answer:
+        return Answer(await self._rpc.reply(request.data, own=self._session, traceparent=request.traceparent))
+
+    async def _branch(self, request: Request) -> Answer:
+        return Answer(orjson.dumps(await self._branched(request)))
+
+    async def _branched(self, request: Request) -> dict[str, Any]:
+        """Snapshots: save, restore, fork."""
+        if request.type == "save":
+            return {"token": await self._sessions.save(self._session)}
+        if request.type == "restore":
+            await self._sessions.restore(self._session, checked(RestoreRequest, request.data).token)
+            return {}
+        count = checked(ForkRequest, request.data).count
+        return {"session_ids": [branch.id for branch in await self._sessions.fork(self._session, count)]}

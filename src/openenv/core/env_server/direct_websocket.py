@@ -1,0 +1,169 @@
+"""The short way of a frame through the server: from the socket to the environment and back in one call.
+
+uvicorn and the application do what happens once for each connection: handshake, access control, session. Then the
+endpoint takes the connection over: its frames no longer pass through ASGI's queue and tasks, which cost more than
+the step of an environment that runs in the event loop.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from openenv.core.env_server.asgi_connection import Answers
+from openenv.core.frames import (
+    CLOSE,
+    GOING_AWAY,
+    NORMAL,
+    PING,
+    PONG,
+    TEXT,
+    FrameError,
+    FrameReader,
+    Message,
+    close_code,
+    close_payload,
+    server_frame,
+)
+
+log = logging.getLogger(__name__)
+
+EXTENSION = "openenv.direct"
+"""Under this name an endpoint finds the connection in its scope's extensions."""
+_MOST_WAITING = 16
+"""Frames that wait for one that takes its time, before no more are read."""
+
+
+class DirectWebSocket(WebSocketsSansIOProtocol):
+    """uvicorn's own WebSocket connection, which an endpoint may take over."""
+
+    _direct: "Direct | None" = None
+
+    async def run_asgi(self) -> None:
+        """Run the application, which finds this connection in its scope."""
+        extensions: dict[str, Any] = self.scope.setdefault("extensions", {})
+        extensions[EXTENSION] = self
+        await super().run_asgi()
+
+    def take_over(self) -> "Direct":
+        """Read the frames from now on: right after the connection was accepted, before any can have come."""
+        self._direct = Direct(self.transport, self.config.ws_max_size, self.loop)
+        return self._direct
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the event loop."""
+        if self._direct is None:
+            super().data_received(data)
+        else:
+            self._direct.data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the event loop."""
+        if self._direct is not None:
+            self._direct.lost()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Called by the transport when the client reads too slowly: it is read from no more, either."""
+        super().pause_writing()
+        if self._direct is not None:
+            self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Called by the transport when the client has caught up."""
+        super().resume_writing()
+        if self._direct is not None:
+            self._direct.read_on()
+
+
+class Direct:
+    """A connection that was taken over. Until `answer_with` its frames are kept, for `receive` to look at."""
+
+    def __init__(self, transport: asyncio.Transport, max_size: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._reader = FrameReader(max_size, from_client=True)
+        self._loop = loop
+        self._answers: Answers | None = None
+        self._waiting: deque[bytes | None] = deque()
+        self._answering: asyncio.Task[None] | None = None
+        self._ended: asyncio.Future[bool] = loop.create_future()
+        self._said_goodbye = False
+
+    async def until_ended(self) -> bool:
+        """Return when the connection has ended: whether the client said goodbye."""
+        return await asyncio.shield(self._ended)
+
+    async def answer_with(self, answers: Answers) -> bool:
+        """Let `answers` answer each frame, in order, until the connection ends; then as `until_ended`."""
+        self._answers = answers
+        self._answer_waiting()
+        return await self.until_ended()
+
+    def data_received(self, data: bytes) -> None:
+        """Answer what has come; what must wait for its turn is answered by a task."""
+        try:
+            for message in self._reader.feed(data):
+                if message.opcode < CLOSE:
+                    self._hear(message.data if message.opcode == TEXT else None)
+                else:
+                    self._control(message)
+        except FrameError as error:
+            self._close(error.code, error.reason)
+
+    def lost(self) -> None:
+        """The connection is gone. A verb that runs goes on to its end, and its answer is kept by the session."""
+        if not self._ended.done():
+            self._ended.set_result(self._said_goodbye)
+
+    def read_on(self) -> None:
+        """Read again, unless enough is waiting already."""
+        if len(self._waiting) < _MOST_WAITING and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _hear(self, frame: bytes | None) -> None:
+        if self._answering is None and self._answers is not None:
+            self._answer(self._answers, frame)
+            return
+        self._waiting.append(frame)
+        if len(self._waiting) >= _MOST_WAITING:
+            self._transport.pause_reading()
+
+    def _answer(self, answers: Answers, frame: bytes | None) -> None:
+        reply = answers(frame)
+        if type(reply) is bytes:
+            self._transport.write(server_frame(TEXT, reply))
+        elif reply is None:
+            self._said_goodbye = True
+            self._close(NORMAL)
+        else:
+            self._answering = self._loop.create_task(self._answer_later(reply))  # type: ignore[arg-type]
+
+    async def _answer_later(self, reply: Coroutine[Any, Any, bytes]) -> None:
+        """Wait for a reply, then answer what has come meanwhile."""
+        try:
+            frame = await reply
+            if not self._transport.is_closing():
+                self._transport.write(server_frame(TEXT, frame))
+        finally:
+            self._answering = None
+        self._answer_waiting()
+
+    def _answer_waiting(self) -> None:
+        while self._waiting and self._answering is None and self._answers is not None:
+            self._answer(self._answers, self._waiting.popleft())
+        self.read_on()
+
+    def _control(self, message: Message) -> None:
+        if message.opcode == PING:
+            self._transport.write(server_frame(PONG, message.data))
+        elif message.opcode == CLOSE:
+            self._said_goodbye = close_code(message.data) in (NORMAL, GOING_AWAY)
+            self._close(NORMAL)
+
+    def _close(self, code: int, reason: str = "") -> None:
+        if not self._transport.is_closing():
+            self._transport.write(server_frame(CLOSE, close_payload(code, reason)))
+            self._transport.close()
