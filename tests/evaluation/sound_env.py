@@ -180,6 +180,17 @@ class ExitsOnLongNotes(SoundEnvironment):
         return super().step(action)
 
 
+class ExitsAfterTheEnd(SoundEnvironment):
+    """Takes a step after the end, answers it, and ends its process when the session closes."""
+
+    ALLOWS_STEP_AFTER_DONE = True
+    execution = "inline"
+
+    def close(self):
+        if self._state.step_count > LENGTH:
+            os._exit(3)
+
+
 if __name__ == "__main__":
     import argparse
 

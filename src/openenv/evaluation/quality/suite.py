@@ -124,10 +124,12 @@ async def _rows(subject: Subject, deadline: float, on_check: OnCheck) -> list[Ro
         on_check(check.name)
         missing = [name for name in check.needs if rows[name].finding.status in ("fail", "skip")]
         if missing or is_gone:
-            finding = skipped("the server is gone" if is_gone else f"needs `{missing[0]}`")
+            finding = skipped(f"needs `{missing[0]}`" if missing else "the server is gone")
         else:
             finding = await _finding(check, subject, min(most_s, deadline - time.monotonic()))
-        is_gone = is_gone or (finding.status == "fail" and not await _answers(subject))
+            is_gone = not await _answers(subject)
+            if is_gone and finding.status != "fail":
+                finding = failed(f"{finding.seen}; then the server was gone", "see why its process ended")
         rows[check.name] = Row(check.name, finding, _since(began))
         log.info("checked %s: status=%s took_s=%.2f", check.name, finding.status, rows[check.name].took_s)
     return list(rows.values())
