@@ -93,10 +93,23 @@ def test_a_recorder_writes_whatever_came(connected, tmp_path, value):
     assert json.loads(recording.read_text().splitlines()[1])["data"]["odd"] == json.loads(value)
 
 
-@pytest.mark.parametrize("path", ["/ws", "/mcp"])
-def test_text_that_is_no_utf8_closes_the_connection_and_is_no_failure_of_the_server(path):
+def test_text_that_is_no_utf8_is_refused_and_the_session_lives():
     with LocalServer("tests.core.counting_env") as server:
-        with connect(server.base_url.replace("http", "ws") + path, compression=None) as connection:
+        with connect(server.base_url.replace("http", "ws") + "/ws", compression=None) as connection:
+            for _ in range(300):
+                connection.send('{"type": "reset"}')
+            connection.send(b'{"type": "\xff"}', text=True)
+            connection.send('{"type": "state"}')
+            said = [json.loads(connection.recv(5)) for _ in range(302)]
+
+        assert {answer["type"] for answer in said[:300]} == {"observation"}
+        assert (said[300]["data"]["code"], said[301]["type"]) == ("INVALID_JSON", "state")
+        assert "Exception in ASGI" not in server.output()
+
+
+def test_text_that_is_no_utf8_closes_the_connection_to_mcp_and_is_no_failure_of_the_server():
+    with LocalServer("tests.core.counting_env") as server:
+        with connect(server.base_url.replace("http", "ws") + "/mcp", compression=None) as connection:
             for _ in range(300):
                 connection.send('{"type": "reset"}')
             connection.send(b'{"type": "\xff"}', text=True)
@@ -105,4 +118,4 @@ def test_text_that_is_no_utf8_closes_the_connection_and_is_no_failure_of_the_ser
                     connection.recv(5)
 
         assert connection.close_code == 1007
-        assert "Exception in ASGI" not in server._output()
+        assert "Exception in ASGI" not in server.output()

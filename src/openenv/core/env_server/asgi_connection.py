@@ -24,6 +24,10 @@ class Connection(Protocol):
         """Let `answers` answer each frame, in order, until the connection ends; then as `until_ended`."""
         ...
 
+    def close(self) -> None:
+        """Close what is still open of the connection."""
+        ...
+
 
 class AsgiConnection:
     """Frames from `receive`, answers to `send`."""
@@ -57,6 +61,9 @@ class AsgiConnection:
                 await self._send({"type": "websocket.send", "text": frame.decode()})
             except RuntimeError:  # ASGI's word for a connection that the server closed by itself: text is no UTF-8
                 return False
+
+    def close(self) -> None:
+        """Nothing is left to do: the server around us has closed the connection."""
 
 
 def _said_goodbye(message: Message) -> bool:

@@ -90,7 +90,6 @@ class Direct:
         self._waiting: deque[bytes | None] = deque()
         self._answering: asyncio.Task[None] | None = None
         self._ended: asyncio.Future[bool] = loop.create_future()
-        self._said_goodbye = False
 
     async def until_ended(self) -> bool:
         """Return when the connection has ended: whether the client said goodbye."""
@@ -111,12 +110,18 @@ class Direct:
                 else:
                     self._control(message)
         except FrameError as error:
-            self._close(error.code, error.reason)
+            self._end(said_goodbye=False)
+            self.close(error.code, error.reason)
 
     def lost(self) -> None:
         """The connection is gone. A verb that runs goes on to its end, and its answer is kept by the session."""
-        if not self._ended.done():
-            self._ended.set_result(self._said_goodbye)
+        self._end(said_goodbye=False)
+
+    def close(self, code: int = NORMAL, reason: str = "") -> None:
+        """Say goodbye and close the socket. To a client that said goodbye first this means: its session has ended."""
+        if not self._transport.is_closing():
+            self._transport.write(server_frame(CLOSE, close_payload(code, reason)))
+            self._transport.close()
 
     def read_on(self) -> None:
         """Read again, unless enough is waiting already."""
@@ -124,6 +129,8 @@ class Direct:
             self._transport.resume_reading()
 
     def _hear(self, frame: bytes | None) -> None:
+        if self._ended.done():
+            return  # after its goodbye a client says nothing more
         if self._answering is None and self._answers is not None:
             self._answer(self._answers, frame)
             return
@@ -136,8 +143,7 @@ class Direct:
         if type(reply) is bytes:
             self._transport.write(server_frame(TEXT, reply))
         elif reply is None:
-            self._said_goodbye = True
-            self._close(NORMAL)
+            self._end(said_goodbye=True)
         else:
             self._answering = self._loop.create_task(self._answer_later(reply))  # type: ignore[arg-type]
 
@@ -160,10 +166,8 @@ class Direct:
         if message.opcode == PING:
             self._transport.write(server_frame(PONG, message.data))
         elif message.opcode == CLOSE:
-            self._said_goodbye = close_code(message.data) in (NORMAL, GOING_AWAY)
-            self._close(NORMAL)
+            self._end(said_goodbye=close_code(message.data) in (NORMAL, GOING_AWAY))
 
-    def _close(self, code: int, reason: str = "") -> None:
-        if not self._transport.is_closing():
-            self._transport.write(server_frame(CLOSE, close_payload(code, reason)))
-            self._transport.close()
+    def _end(self, *, said_goodbye: bool) -> None:
+        if not self._ended.done():
+            self._ended.set_result(said_goodbye)

@@ -48,6 +48,7 @@ class WebSocketEndpoint:
             said_goodbye = await connection.answer_with(conversation.reply)
         finally:
             await self._sessions.detach(session, connection, keep=extended and not said_goodbye)
+            connection.close()
 
     async def _session(self, scope: Scope, connection: Connection, send: Send, *, extended: bool) -> Session:
         """The session that the URL names, or a new one."""
