@@ -72,8 +72,9 @@ class AsyncConnection(asyncio.Protocol):
 
     def send(self, message: bytes) -> None:
         """Send a message. Raises SessionLost when the connection is broken."""
-        self._protocol.send(message)
-        self._flush()
+        frame = self._protocol.text_frame(message)
+        assert self._transport is not None
+        self._transport.write(frame)
 
     def abort(self) -> None:
         """Close the socket at once."""

@@ -4,6 +4,7 @@ import contextlib
 import math
 import socket
 import ssl
+import struct
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -47,11 +48,11 @@ class BlockingConnection:
         """Connect. Raises ServerUnreachable when nobody answers in time."""
         uri = address.uri(session_id)
         self._inbox: deque[bytes] = deque()
-        self._write_timeout_s = max(60.0, address.connect_timeout_s)
         self._ping_timeout_s = math.inf if address.ping_timeout_s is None else address.ping_timeout_s
         self._ping_interval_s = self._patience_s = math.inf  # pings begin after the handshake
         self._is_pinged = False
         self._socket = _open_socket(uri, address.connect_timeout_s)
+        self._waiting = _Waiting(self._socket, max(60.0, address.connect_timeout_s))
         self._protocol = WebSocketProtocol(uri, address.max_size, address.headers)
         deadline = time.monotonic() + address.connect_timeout_s
         try:
@@ -82,8 +83,7 @@ class BlockingConnection:
     def send(self, message: bytes) -> None:
         """Send a message. Raises SessionLost when the connection is broken."""
         try:
-            self._protocol.send(message)
-            self._flush()
+            self._write(self._protocol.text_frame(message))
         except OSError as error:
             raise self._lost(error) from error
 
@@ -126,25 +126,22 @@ class BlockingConnection:
     def _flush(self) -> None:
         data = self._protocol.outgoing()
         if data:
-            if (
-                len(data) > _READ_BYTES
-            ):  # may have to wait for the other side: not for as long as the last read had left
-                self._socket.settimeout(self._write_timeout_s)
+            self._write(data)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._waiting.before_write(len(data))
             self._socket.sendall(data)
+        except BlockingIOError:  # the kernel's word for its own time limit
+            raise TimeoutError("the other side takes nothing more") from None
 
     def _read(self, deadline: float) -> None:
         """Read once from the socket, at the latest until `deadline` (monotonic seconds), or ask for a sign of life."""
-        wait_s = max(min(deadline - time.monotonic(), self._patience_s), 1e-4)
-        self._socket.settimeout(wait_s)
+        wait_s = self._waiting.before_read(min(deadline - time.monotonic(), self._patience_s))
         try:
             data = self._socket.recv(_READ_BYTES)
-        except TimeoutError:
-            self._patience_s -= wait_s
-            if self._patience_s > 0:
-                raise AnswerTimeout(
-                    "no answer in time; the session lives and its late answer will be dropped"
-                ) from None
-            self._ping()
+        except (TimeoutError, BlockingIOError):
+            self._heard_nothing(wait_s, deadline)
             return
         if self._is_pinged or self._patience_s != self._ping_interval_s:
             self._patience_s, self._is_pinged = self._ping_interval_s, False
@@ -153,6 +150,13 @@ class BlockingConnection:
             self._flush()
         else:
             self._protocol.connection_lost()
+
+    def _heard_nothing(self, waited_s: float, deadline: float) -> None:
+        self._patience_s -= waited_s
+        if self._patience_s <= 0:
+            self._ping()
+        elif time.monotonic() >= deadline:
+            raise AnswerTimeout("no answer in time; the session lives and its late answer will be dropped")
 
     def _ping(self) -> None:
         """The server is silent. Raises SessionLost when it was asked before."""
@@ -163,6 +167,42 @@ class BlockingConnection:
         self._is_pinged, self._patience_s = True, self._ping_timeout_s
         self._protocol.ping()
         self._flush()
+
+
+class _Waiting:
+    """How long a socket waits. A plain one is left blocking, and the kernel keeps the time: one system call for a read,
+    where Python's own time limit takes three. The limit is set anew only when it changes by much."""
+
+    def __init__(self, connection: socket.socket, write_timeout_s: float) -> None:
+        self._socket = connection
+        self._is_plain = not isinstance(connection, ssl.SSLSocket)
+        self._write_timeout_s = write_timeout_s
+        self._limit_s = 0.0
+        if self._is_plain:
+            connection.settimeout(None)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(write_timeout_s))
+
+    def before_read(self, wait_s: float) -> float:
+        """Set the limit of a read, a second at most. Returns it."""
+        limit_s = 1.0 if wait_s >= 1.0 else max(wait_s, 1e-4)
+        if limit_s != self._limit_s:
+            self._limit_s = limit_s
+            if self._is_plain:
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _timeval(limit_s))
+            else:
+                self._socket.settimeout(limit_s)
+        return limit_s
+
+    def before_write(self, size: int) -> None:
+        """What is large may have to wait for the other side, for longer than a read does."""
+        if not self._is_plain and size > _READ_BYTES:
+            self._limit_s = 0.0
+            self._socket.settimeout(self._write_timeout_s)
+
+
+def _timeval(seconds: float) -> bytes:
+    whole = int(seconds)
+    return struct.pack("@ll", whole, max(1, int((seconds - whole) * 1e6)))
 
 
 def _open_socket(uri: WebSocketURI, timeout_s: float) -> socket.socket:

@@ -147,7 +147,7 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
         """
         if kwargs:
             raise TypeError(f"step() takes timeout_s, not {', '.join(kwargs)}")
-        return self._verb(Request("step", self._step_payload(action), timeout_s), self._read_result)
+        return self._verb(Request("step", self._step_body(action), timeout_s), self._read_result)
 
     def state(self) -> StateT:
         """Identity and progress of the current episode."""
@@ -246,7 +246,7 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
         return read(self._connected().ask(request, self._patience_s(request)))
 
     async def _verb_async(self, request: Request, read: Callable[[dict[str, Any]], ResultT]) -> ResultT:
-        session = await self._connected_async()
+        session = self._async or await self._connected_async()
         return read(await session.ask(request, self._patience_s(request)))
 
     def _patience_s(self, request: Request) -> float:

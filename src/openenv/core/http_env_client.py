@@ -4,6 +4,7 @@ import secrets
 from typing import Any
 
 import httpx
+import orjson
 from typing_extensions import TypeVar
 
 from openenv.core.client_sessions import AsyncRequests, BlockingRequests
@@ -44,7 +45,7 @@ class _HttpSession:
             headers["traceparent"] = request.traceparent
         if kind == "state":
             return {"method": "GET", "url": "/state", "headers": headers}
-        body = {"action": request.data} if kind == "step" else dict(request.data)
+        body = {"action": orjson.Fragment(request.data)} if kind == "step" else dict(request.data)
         body["request_id"] = secrets.token_hex(8)  # the server does it once, however often it is sent
         if request.timeout_s is not None:
             body["timeout_s"] = request.timeout_s

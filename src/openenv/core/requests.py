@@ -9,13 +9,13 @@ from openenv.core.errors import InvalidMessage, error_from_wire
 from openenv.core.protocol import ANSWER_TYPE
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Request:
     """One request of a client."""
 
     kind: str
     data: Any = None
-    """Its JSON object; None leaves the key out, as a state request wants."""
+    """Its JSON object, or the bytes of it; None leaves the key out, as a state request wants."""
     timeout_s: float | None = None
     """The most that the verb may take on the server; only in the extended dialect."""
 
@@ -24,16 +24,17 @@ class Request:
 
     def frame(self, request_id: str | None) -> bytes:
         """The frame to send; with an id in the extended dialect, without in the published one."""
-        message: dict[str, Any] = {"type": self.kind}
+        parts = [b'{"type":"', self.kind.encode(), b'"']
         if request_id is not None:
-            message["id"] = request_id
+            parts += [b',"id":"', request_id.encode(), b'"']
             if self.timeout_s is not None:
-                message["timeout_s"] = self.timeout_s
+                parts += [b',"timeout_s":', encode_body(self.timeout_s)]
             if self.traceparent is not None:
-                message["traceparent"] = self.traceparent
+                parts += [b',"traceparent":', encode_body(self.traceparent)]
         if self.data is not None:
-            message["data"] = self.data
-        return encode_body(message)
+            parts += [b',"data":', self.data if isinstance(self.data, bytes) else encode_body(self.data)]
+        parts.append(b"}")
+        return b"".join(parts)
 
 
 def encode_body(body: Any) -> bytes:

@@ -1,23 +1,37 @@
 """One WebSocket connection as a state machine without a socket: bytes in, whole messages out.
 
-Both transports, blocking and asyncio, drive it; `websockets` does the framing.
+Both transports, blocking and asyncio, drive it; `websockets` does the handshake.
 """
 
-from collections.abc import Iterator
+import os
 from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 from websockets.client import ClientProtocol
-from websockets.exceptions import InvalidHandshake, PayloadTooBig
-from websockets.frames import Frame, Opcode
+from websockets.exceptions import InvalidHandshake
 from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI, parse_uri
 
 from openenv.core.errors import ServerUnreachable, SessionLost, Unauthorized
+from openenv.core.frames import (
+    CLOSE,
+    NORMAL,
+    PING,
+    PONG,
+    TEXT,
+    TOO_BIG,
+    FrameError,
+    FrameReader,
+    Message,
+    client_frame,
+    close_code,
+    close_payload,
+)
 from openenv.core.protocol import SUBPROTOCOL
 
+_MASK_BYTES = 4096
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 
 
@@ -35,98 +49,144 @@ def websocket_uri(base_url: str, *, query: str = "") -> WebSocketURI:
 
 
 class WebSocketProtocol:
-    """The client's end of one connection. `outgoing()` must be written to the socket after each call."""
+    """The client's end of one connection. After each call but `text_frame`, write `outgoing()` to the socket."""
 
     def __init__(self, uri: WebSocketURI, max_size: int, headers: dict[str, str]) -> None:
-        self._protocol = ClientProtocol(uri, max_size=max_size, subprotocols=[Subprotocol(SUBPROTOCOL)])
+        self._handshake = ClientProtocol(uri, subprotocols=[Subprotocol(SUBPROTOCOL)])
         self._address = f"{uri.host}:{uri.port}"
-        self._parts: list[bytes] = []
-        self._is_lost = False
-        self._why_lost = ""
-        request = self._protocol.connect()
-        request.headers.update(headers)
-        self._protocol.send_request(request)
-
-    @property
-    def is_open(self) -> bool:
+        self._reader = FrameReader(max_size, from_client=False)
+        self._masks = _Masks()
+        self._outgoing: list[bytes] = []
+        self._head = b""
+        self._is_refused = False
+        self.is_connecting = True
+        """Whether the handshake is still under way."""
+        self.is_open = False
         """Whether the handshake is done, nobody has closed, and the socket is there."""
-        return self._protocol.state is State.OPEN and not self._is_lost
+        self._why_closed = ""
+        request = self._handshake.connect()
+        request.headers.update(headers)
+        self._handshake.send_request(request)
+        self._outgoing += self._handshake.data_to_send()
 
     @property
     def subprotocol(self) -> str | None:
         """What the server chose of what was offered."""
-        return self._protocol.subprotocol
-
-    @property
-    def is_connecting(self) -> bool:
-        """Whether the handshake is still under way."""
-        return self._protocol.state is State.CONNECTING
+        return self._handshake.subprotocol
 
     def connection_lost(self, why: str = "") -> None:
         """The socket broke, for a reason that the protocol may not know: nothing can be sent any more."""
-        self._is_lost = True
-        self._why_lost = self._why_lost or why
+        self.is_open = False
+        self._why_closed = self._why_closed or why
 
     def ping(self) -> None:
         """Ask the other side for a sign of life, when there is one to ask."""
         if self.is_open:
-            self._protocol.send_ping(b"")
+            self._outgoing.append(client_frame(PING, b"", self._masks.next()))
 
     def outgoing(self) -> bytes:
         """Bytes to write to the socket now."""
-        return b"".join(self._protocol.data_to_send())
+        if not self._outgoing:
+            return b""
+        data, self._outgoing = b"".join(self._outgoing), []
+        return data
 
-    def send(self, message: bytes) -> None:
-        """Send a text message. Raises SessionLost when the connection is not open."""
+    def text_frame(self, message: bytes) -> bytes:
+        """The bytes of a text message. Raises SessionLost when the connection is not open."""
         if not self.is_open:
             raise SessionLost(self.reason())
-        self._protocol.send_text(message)
+        return client_frame(TEXT, message, self._masks.next())
 
     def close(self) -> None:
-        """Start the closing handshake, once."""
+        """Say goodbye, once."""
         if self.is_open:
-            self._protocol.send_close(1000)
+            self._close(NORMAL)
 
-    def receive(self, data: bytes) -> Iterator[bytes]:
-        """Take bytes from the socket (empty: it was closed) and yield each whole message in them.
+    def receive(self, data: bytes) -> list[bytes]:
+        """Take bytes from the socket (empty: it was closed); each whole message in them.
 
         Raises Unauthorized when the server refuses the handshake for want of a token, ServerUnreachable for others.
         """
-        if data:
-            self._protocol.receive_data(data)
-        else:
-            self._protocol.receive_eof()
-        for event in self._protocol.events_received():
-            if isinstance(event, Response):
-                self._check_handshake(event)
-            elif isinstance(event, Frame):
-                yield from self._message(event)
-        if self._protocol.handshake_exc is not None and self._protocol.state is State.CONNECTING:
-            raise ServerUnreachable(f"{self._address} refused the WebSocket: {self._protocol.handshake_exc}")
+        if self.is_connecting:
+            data = self._shake_hands(data)
+        if not data:
+            return []
+        try:
+            messages = self._reader.feed(data)
+        except FrameError as error:
+            self._close(error.code)
+            too_big = ": raise max_message_size_mb" if error.code == TOO_BIG else ""
+            self._why_closed = f"it sent {error.reason}{too_big}"
+            return []
+        if len(messages) == 1 and messages[0].opcode == TEXT:
+            return [messages[0].data]
+        for message in messages:
+            if message.opcode >= CLOSE:
+                self._control(message)
+        return [message.data for message in messages if message.opcode < CLOSE]
 
-    def _check_handshake(self, response: Response) -> None:
-        error = self._protocol.handshake_exc
+    def _shake_hands(self, data: bytes) -> bytes:
+        """The bytes that came after the handshake. Raises when it was refused, or broken off."""
+        rest = b""
+        if not self._is_refused:
+            self._head += data
+            head, end, rest = self._head.partition(b"\r\n\r\n")
+            if data and not end:
+                return b""
+            self._is_refused = not head.startswith(b"HTTP/1.1 101")
+            data, rest = (self._head, b"") if self._is_refused else (head + end, rest)
+        if data:
+            self._handshake.receive_data(data)  # of a refusal its body too
+        else:
+            self._handshake.receive_eof()
+        for event in self._handshake.events_received():
+            if isinstance(event, Response):
+                self._check(event)
+        if self._handshake.state is State.OPEN:
+            self.is_connecting, self.is_open = False, True
+        elif self._handshake.handshake_exc is not None:
+            raise ServerUnreachable(f"{self._address} refused the WebSocket: {self._handshake.handshake_exc}")
+        return rest
+
+    def _check(self, response: Response) -> None:
+        error = self._handshake.handshake_exc
         if isinstance(error, InvalidHandshake):
             said = (response.body or b"")[:500].decode(errors="replace")
             if response.status_code == 401:
                 raise Unauthorized(f"{self._address} refused the WebSocket: {_message_in(said)}")
             raise ServerUnreachable(f"{self._address} refused the WebSocket: {error} {said}".rstrip())
 
-    def _message(self, frame: Frame) -> Iterator[bytes]:
-        if frame.opcode in (Opcode.TEXT, Opcode.BINARY, Opcode.CONT):
-            self._parts.append(bytes(frame.data))
-            if frame.fin:
-                yield self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-                self._parts.clear()
+    def _control(self, frame: Message) -> None:
+        if frame.opcode == PING:
+            self._outgoing.append(client_frame(PONG, frame.data, self._masks.next()))
+        elif frame.opcode == CLOSE and self.is_open:
+            self._why_closed = str(close_code(frame.data))
+            self._close(NORMAL)
+
+    def _close(self, code: int) -> None:
+        self._outgoing.append(client_frame(CLOSE, close_payload(code), self._masks.next()))
+        self.is_open = False
 
     def reason(self) -> str:
         """Why the connection is closed, as far as is known, for SessionLost."""
-        too_big = self._protocol.parser_exc if isinstance(self._protocol.parser_exc, PayloadTooBig) else None
-        if too_big is not None:
-            return (
-                f"{self._address} sent a message above the limit of this client ({too_big}): raise max_message_size_mb"
-            )
-        return f"the connection to {self._address} is closed ({self._why_lost or self._protocol.close_code})"
+        return f"the connection to {self._address} is closed ({self._why_closed or 'without a goodbye'})"
+
+
+class _Masks:
+    """Masks that nobody can foretell, drawn from the system many at a time."""
+
+    def __init__(self) -> None:
+        self._drawn = b""
+        self._at = 0
+
+    def next(self) -> bytes:
+        """Four bytes."""
+        at = self._at
+        if at >= len(self._drawn):
+            self._drawn = os.urandom(_MASK_BYTES)
+            at = 0
+        self._at = at + 4
+        return self._drawn[at : at + 4]
 
 
 def _message_in(body: str) -> str:
