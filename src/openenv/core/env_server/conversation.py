@@ -62,12 +62,12 @@ class Conversation:
     async def _reply_later(self, request: Request) -> bytes:
         try:
             if request.type == "mcp":
-                answer = await self._session.once(request.id, lambda: self._call_tools(request))
+                answer = await self._session.once(_key(request), lambda: self._call_tools(request))
             elif request.type in ANSWER_TYPE:
                 options = {} if request.timeout_s is None else {"timeout_s": request.timeout_s}
                 answer = await self._session.ask(request.type, request.data, options, request.id, request.traceparent)  # type: ignore[arg-type]
             else:
-                answer = await self._session.once(request.id, lambda: self._branch(request))
+                answer = await self._session.once(_key(request), lambda: self._branch(request))
         except RequestRefused as error:
             return self._refusal(error, request)
         return self._answer(request, answer)
@@ -106,3 +106,7 @@ class Conversation:
             return {}
         count = checked(ForkRequest, request.data).count
         return {"session_ids": [branch.id for branch in await self._sessions.fork(self._session, count)]}
+
+
+def _key(request: Request) -> str | None:
+    return None if request.id is None else f"{request.type} {request.id}"

@@ -1,6 +1,7 @@
 """Where an environment's code runs: the event loop or a thread of the session's own. A third is in `worker.py`."""
 
 import asyncio
+import contextlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
@@ -10,7 +11,8 @@ from typing import Any
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.exceptions import EnvironmentFactoryError
 from openenv.core.env_server.inline_limit import InlineTimeLimit, Slices
-from openenv.core.env_server.own_thread import OwnThread
+from openenv.core.env_server.loop_thread import LoopThread
+from openenv.core.env_server.own_thread import OwnThread, SharedThread
 from openenv.core.env_server.verbs import Answer, Verbs, VerbSignatures
 from openenv.core.errors import TimeLimitExceeded
 
@@ -49,20 +51,23 @@ class Host(ABC):
 
 
 class LocalHost(Host):
-    """Runs the verbs in this process: in the event loop when the environment says `inline`, else in one thread."""
+    """Runs the verbs in this process: in the server's event loop when the environment says `inline`, else in a thread;
+    what the author wrote asynchronously in an event loop beside the server's."""
 
     def __init__(
         self,
         declaration: Declaration,
         signatures: VerbSignatures,
+        loop: LoopThread,
         execution: str | None = None,
-        shared_thread: OwnThread | None = None,
+        shared_thread: SharedThread | None = None,
     ) -> None:
-        """execution: `inline` or `thread` in place of what the environment says. shared_thread: one thread for all
-        environments of the server, for libraries that must not be used from two."""
+        """loop: for asynchronous verbs. execution: `inline` or `thread` in place of what the environment says.
+        shared_thread: one thread for all environments of the server."""
         self._declaration = declaration
         self._execution = execution
         self._signatures = signatures
+        self._loop = loop
         self._shared_thread = shared_thread
         self._thread: OwnThread | None = None
         self._verbs: Verbs | None = None
@@ -70,6 +75,9 @@ class LocalHost(Host):
 
     async def open(self, timeout_s: float) -> None:
         self._open_timeout_s = timeout_s
+        name = self._declaration.name
+        if self._declaration.is_one_instance and self._own_thread().is_busy:
+            raise EnvironmentFactoryError(name, f"the server's one {name} still runs a step that outlived its limit")
         try:
             if (self._execution or self._declaration.environment_cls.execution) == "inline":
                 with InlineTimeLimit("the environment's constructor", timeout_s):
@@ -77,20 +85,21 @@ class LocalHost(Host):
             else:
                 self._verbs = await self._make_in_thread(timeout_s)
         except (TimeLimitExceeded, TimeoutError):
-            reason = f"{self._declaration.name} could not be made in {timeout_s:g} s"
-            raise EnvironmentFactoryError(self._declaration.name, reason) from None
+            raise EnvironmentFactoryError(name, f"{name} could not be made in {timeout_s:g} s") from None
 
     def _make(self) -> Verbs:
-        return Verbs(self._declaration, self._signatures)
+        return Verbs(self._declaration, self._signatures, self._loop)
 
     async def _make_in_thread(self, timeout_s: float) -> Verbs:
-        made = self._own_thread().submit(self._make)
+        thread = self._own_thread()
+        made = thread.submit(self._make)
         try:
             async with asyncio.timeout(timeout_s):
                 return await asyncio.wrap_future(made)
         except BaseException as error:
             if isinstance(error, TimeoutError | asyncio.CancelledError):
                 made.add_done_callback(_close_when_made)
+                self._leave(thread)
             await self.close()
             raise
 
@@ -98,7 +107,7 @@ class LocalHost(Host):
         verbs = self._verbs
         assert verbs is not None, "open() comes first"
         if (self._execution or verbs.env.execution) != "inline":
-            return await self._call_in_thread(verbs, verb, data, options, timeout_s)
+            return await self._call_beside(verbs, verb, data, options, timeout_s)
         if verbs.is_async(verb):
             return await _limited(verb, Slices(verb, verbs.call_async(verb, data, options), timeout_s), timeout_s)
         return self.call_at_once(verb, data, options, timeout_s)
@@ -113,37 +122,53 @@ class LocalHost(Host):
         with InlineTimeLimit(verb, timeout_s):
             return verbs.call(verb, data, options)
 
-    async def _call_in_thread(
+    async def _call_beside(
         self, verbs: Verbs, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float
     ) -> Answer:
-        running = self._own_thread().submit(lambda: verbs.call(verb, data, options))
+        thread = self._own_thread()
+        if self._shared_thread is not None and thread is not self._shared_thread.current:
+            raise TimeLimitExceeded("a step of another session holds up the thread that all share: reset the session")
+        is_async = verbs.is_async(verb)
+        if is_async:
+            running = self._loop.submit(verbs.call_async(verb, data, options))
+        else:
+            running = thread.submit(lambda: verbs.call(verb, data, options))
         try:
             return await _limited(verb, asyncio.wrap_future(running), timeout_s)
-        except (TimeLimitExceeded, asyncio.CancelledError):
-            verbs.interrupt()
+        except TimeLimitExceeded:
+            if is_async:
+                await self._loop.leave_when_stuck()
+            else:
+                self._leave(thread)
             raise
 
     async def restart(self) -> None:
         if self._declaration.is_one_instance:
-            raise TimeLimitExceeded("the server's one ready instance still runs: serve the class to get fresh ones")
+            if self._own_thread().is_busy:
+                raise TimeLimitExceeded("the server's one ready instance still runs the step: try again when it ends")
+            return
         await self.close()  # the thread closes what it runs when that returns, if it ever does
         await self.open(self._open_timeout_s)
 
     async def close(self) -> None:
         verbs, self._verbs = self._verbs, None
-        if self._thread is None:
-            if verbs is not None:
-                verbs.close()
-            return
         thread, self._thread = self._thread, None
-        if verbs is not None:
+        if verbs is not None and thread is None:
+            with contextlib.suppress(TimeLimitExceeded), InlineTimeLimit("close", self._open_timeout_s):
+                verbs.close()
+        if verbs is not None and thread is not None:
             thread.submit(verbs.close)  # after a step that still runs, if it ever ends
-        if thread is not self._shared_thread:
+        if thread is not None and self._shared_thread is None:
             thread.stop()
+
+    def _leave(self, thread: OwnThread) -> None:
+        """A call holds the thread up: where all environments share it, the others get another."""
+        if self._shared_thread is not None:
+            self._shared_thread.lose(thread)
 
     def _own_thread(self) -> OwnThread:
         if self._thread is None:
-            self._thread = self._shared_thread or OwnThread()
+            self._thread = OwnThread() if self._shared_thread is None else self._shared_thread.current
         return self._thread
 
 

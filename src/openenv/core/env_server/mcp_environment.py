@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import inspect
 import re
-import threading
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +13,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError as ToolFailed
 
 from openenv.core.env_server.interfaces import Environment, Transform
+from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.mcp_types import (
     RESERVED_TOOL_NAMES,
     CallToolAction,
@@ -92,7 +92,7 @@ class MCPEnvironment(Environment):
         """The same without blocking the event loop while a tool runs."""
         if isinstance(action, ListToolsAction | CallToolAction):
             return await asyncio.wrap_future(self.mcp_tools.run(self._tool_step(action, timeout_s)))
-        observation = self._step_impl(action, timeout_s=timeout_s, **kwargs)
+        observation = await asyncio.to_thread(self._step_impl, action, timeout_s=timeout_s, **kwargs)
         return await observation if inspect.isawaitable(observation) else observation
 
     async def _tool_step(self, action: ListToolsAction | CallToolAction, timeout_s: float | None) -> Observation:
@@ -175,7 +175,7 @@ class _Tools:
         """server: returns the FastMCP server, asked at the first use."""
         self._server = server
         self._client: Any = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = LoopThread()
 
     @property
     def client(self) -> Any:
@@ -198,11 +198,7 @@ class _Tools:
 
     def run(self, coroutine: Coroutine[Any, Any, ResultT]) -> "Future[ResultT]":
         """Run a coroutine beside the connected client."""
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            # A daemon: a tool that never returns does not keep the program from ending.
-            threading.Thread(target=self._loop.run_forever, name="environment tools", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(self._connected(coroutine), self._loop)
+        return self._thread.submit(self._connected(coroutine))
 
     async def _connected(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
         if self._client is None:
@@ -212,16 +208,12 @@ class _Tools:
 
     def close(self) -> None:
         """Disconnect and end the thread, once what runs in it lets go."""
-        loop, self._loop = self._loop, None
-        if loop is not None:
-            asyncio.run_coroutine_threadsafe(self._disconnect(), loop).add_done_callback(
-                lambda _: loop.call_soon_threadsafe(loop.stop)
-            )
+        if self._client is not None:
+            self._thread.submit(self._disconnect()).add_done_callback(lambda _: self._thread.stop())
 
     async def _disconnect(self) -> None:
         client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        await client.close()
 
 
 def _at_once(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:

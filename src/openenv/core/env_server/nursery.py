@@ -16,6 +16,7 @@ import orjson
 
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.episode_log import Episode, LogFormat, configure_logging, current_episode
+from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.verbs import Answer, Verbs, VerbSignatures
 from openenv.core.env_server.wire import error_data, error_json
 from openenv.core.errors import RequestRefused
@@ -104,24 +105,42 @@ class _Children:
     def end(self, pid: int) -> str:
         """Kill a worker, unless it has ended already."""
         if pid in self.alive:
-            os.kill(pid, signal.SIGKILL)
+            _kill(pid)
         return "killed"
 
     def kill(self) -> None:
         """End all of them."""
         for pid in self.alive:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            _kill(pid)
 
     def _collect(self, pid: int) -> None:
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended == 0:
             return
         self.alive.discard(pid)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)  # what it has left running
         code = os.waitstatus_to_exitcode(status)
         self._fates[pid] = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
         while len(self._fates) > _FATES_KEPT:
             self._fates.popitem(last=False)
+
+
+def _kill(worker: int) -> None:
+    """End a worker and what it has started."""
+    for kill in (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError):
+            kill(worker, signal.SIGKILL)
+
+
+def _reseed() -> None:
+    """Workers are forked off one process and must not all draw the same numbers. Python sees to its own generator."""
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.seed()
 
 
 def _fork_worker(declaration: Declaration, signatures: VerbSignatures, control: socket.socket, fd: int) -> int:
@@ -132,6 +151,8 @@ def _fork_worker(declaration: Declaration, signatures: VerbSignatures, control: 
     code = 0
     try:
         control.close()
+        os.setsid()  # what the environment starts ends with it
+        _reseed()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # also when the nursery itself is killed
         _worker_main(declaration, signatures, socket.socket(fileno=fd))
     except BaseException:
@@ -176,7 +197,7 @@ class _Worker:
     def _call(self, request: dict[str, Any]) -> Answer:
         verb, data = request["verb"], request.get("data", {})
         if verb == "open":
-            self._verbs = Verbs(self._declaration, self._signatures)
+            self._verbs = Verbs(self._declaration, self._signatures, LoopThread())
             return Answer(b"")
         assert self._verbs is not None, "open comes first"
         current_episode.set(Episode(*request["episode"]) if request.get("episode") else None)

@@ -32,8 +32,9 @@ _BYTES_KEPT = 4 << 20
 
 _NO_SPAN = contextlib.nullcontext()
 _ABOUT_THE_EPISODE = frozenset({"reset", "step"})
+_RECORDED = frozenset({"reset", "step", "mcp"})
 
-Verb = Literal["reset", "step", "state", "mcp"]
+Verb = Literal["reset", "step", "state", "mcp", "describe"]
 
 
 @dataclass(slots=True, frozen=True)
@@ -79,6 +80,10 @@ class Session:
         """Whether it ends as soon as its connection does."""
         self.outlives_connection = False
         """Whether it was opened over HTTP, where no connection ends it."""
+        self.was_attached = False
+        """Whether a connection has ever played it."""
+        self.branches: list[Session] = []
+        """Sessions that were forked off it."""
         self._host = host
         self._limits = limits
         self._telemetry = telemetry
@@ -89,6 +94,7 @@ class Session:
         self._broken: RequestRefused | None = None
         self._turn = asyncio.Lock()
         self._answers = _Answers()
+        self._under_way: set[asyncio.Task[None]] = set()
         self._recorder = recorder
         self._spans = spans
 
@@ -109,7 +115,8 @@ class Session:
         A request that carries an id which this session has answered gets the recorded answer, and one that is still
         being worked on gets the same answer as the first: nothing happens twice.
         """
-        return await self.once(request_id, lambda: self._run(verb, data, options or {}, traceparent))
+        key = None if request_id is None else f"{verb} {request_id}"
+        return await self.once(key, lambda: self._run(verb, data, options or {}, traceparent))
 
     def answers_at_once(self, verb: Verb) -> bool:
         """Whether `ask_at_once` may be used: the environment runs in the event loop, and nothing is waited for."""
@@ -121,6 +128,7 @@ class Session:
     ) -> Answer:
         """`ask` without giving up the event loop's turn, where `answers_at_once` says that this is possible."""
         if request_id is not None:
+            request_id = f"{verb} {request_id}"
             known = self._answers.find(request_id)
             if known is not None:
                 return _settled(known)
@@ -137,22 +145,26 @@ class Session:
         self._answers.keep(request_id, answer)
         return answer
 
-    async def once(self, request_id: str | None, run: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The answer of `run`, or the recorded one when this session has seen the request's id before."""
+    async def once(self, key: str | None, run: Callable[[], Awaitable[Answer]]) -> Answer:
+        """The answer of `run`, or the recorded one when this session has seen the request before.
+
+        key: the request's verb and id. Whoever asks may go away meanwhile: the verb goes on and its answer is kept.
+        """
         self.last_activity = time.monotonic()
-        if request_id is None:
+        if key is None:
             return await run()
-        known = self._answers.find(request_id)
+        known = self._answers.find(key)
         if known is None:
-            known = self._answers.begin(request_id)
-            await self._record(known, run())
+            known = self._answers.begin(key)
+            task = asyncio.get_running_loop().create_task(self._record(known, run()))
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
         return await asyncio.shield(known) if isinstance(known, asyncio.Future) else _settled(known)
 
     async def _record(self, answer: "asyncio.Future[Answer]", run: Any) -> None:
-        """Whoever asked may go away meanwhile: the verb runs to its end and its answer is kept."""
         try:
             answer.set_result(await run)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # the event loop ends
             answer.cancel()
             raise
         except BaseException as error:  # noqa: BLE001  border: whoever waits under this id must be told, whatever it is
@@ -214,7 +226,7 @@ class Session:
             if answer.done:
                 log.info("episode is over: %s", "truncated" if answer.truncated else "terminated")
         self._telemetry.answered(verb, wait_s, answer.environment_s, answer.encode_s)
-        if self._recorder is not None and verb != "state":
+        if self._recorder is not None and verb in _RECORDED:
             self._recorder.answered(verb, data, answer, time.monotonic() - began)
 
     def _failed(self, verb: Verb, data: dict[str, Any], error: RequestRefused, began: float) -> None:
@@ -224,14 +236,24 @@ class Session:
         if error.validity == "invalid":  # an environment that raises is every day's work, all else is not
             level = logging.INFO if isinstance(error, EnvironmentFault) else logging.WARNING
             log.log(level, "%s failed: %s %s", verb, error.code, error.message)
-        if self._recorder is not None and verb != "state":
+        if self._recorder is not None and verb in _RECORDED:
             self._recorder.refused(verb, data, error, time.monotonic() - began)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a verb runs."""
+        return self._turn.locked()
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether verbs can be run without a reset before."""
+        return not self.has_ended and self._broken is None
 
     async def save(self) -> bytes:
         """The environment's snapshot, with whether its episode is over. Raises NotSupported when it has none."""
         async with self._turn:
             self._refuse_when_gone()
-            snapshot = await self._host.call("save", {}, {}, self._limits.step_timeout_s)
+            snapshot = await self._call_host("save", {})
             return bytes([self._episode_is_over]) + snapshot.data
 
     async def load(self, snapshot: bytes) -> None:
@@ -241,8 +263,16 @@ class Session:
                 await self._host.restart()
                 self._broken = None
             self._refuse_when_gone()
-            await self._host.call("load", {"snapshot": snapshot[1:]}, {}, self._limits.step_timeout_s)
+            await self._call_host("load", {"snapshot": snapshot[1:]})
             self._episode_is_over = bool(snapshot[0])
+
+    async def _call_host(self, verb: str, data: dict[str, Any]) -> Answer:
+        """What outlives its limit may still change the episode: it is gone, as after a step."""
+        try:
+            return await self._host.call(verb, data, {}, self._limits.step_timeout_s)
+        except (TimeLimitExceeded, WorkerCrashed) as error:
+            self._broken = error
+            raise
 
     def note(self, verb: str, data: dict[str, Any]) -> None:
         """Count and record what happened to the whole session: that it was saved, restored, or branched."""

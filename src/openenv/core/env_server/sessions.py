@@ -13,7 +13,8 @@ from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.exceptions import SessionCapacityError, SessionNotFoundError
 from openenv.core.env_server.hosts import Host, LocalHost
-from openenv.core.env_server.own_thread import OwnThread
+from openenv.core.env_server.loop_thread import LoopThread
+from openenv.core.env_server.own_thread import SharedThread
 from openenv.core.env_server.recording import SessionRecorder
 from openenv.core.env_server.session import Limits, Session, Spans
 from openenv.core.env_server.snapshots import Snapshots
@@ -43,7 +44,8 @@ class Sessions:
         self._nursery = Nursery(declaration) if self.execution == "process" else None
         self._snapshots = Snapshots(config.max_snapshots, config.max_snapshot_bytes)
         self._spans = _verb_spans(declaration.name) if config.trace else None
-        self._shared_thread = OwnThread() if declaration.environment_cls.REQUIRES_SINGLE_THREAD_EXECUTOR else None
+        self._loop = LoopThread()
+        self._shared_thread = _shared_thread(declaration)
 
     @property
     def execution(self) -> str:
@@ -101,7 +103,7 @@ class Sessions:
     def _new_host(self) -> Host:
         if self._nursery is not None:
             return WorkerHost(self._nursery)
-        return LocalHost(self._declaration, self._signatures, self.config.execution, self._shared_thread)
+        return LocalHost(self._declaration, self._signatures, self._loop, self.config.execution, self._shared_thread)
 
     async def _take_place(self) -> None:
         if len(self) + self._reserved < self.max_sessions and not self._queue:
@@ -152,7 +154,7 @@ class Sessions:
         """Give a session to a connection. Raises SessionFault when another has it and `take_over` is not asked for."""
         if session.attachment is not None and not take_over:
             raise SessionFault(f"Session {session.id} already has an attached WebSocket")
-        session.attachment = connection
+        session.attachment, session.was_attached = connection, True
         self._detached_at.pop(session.id, None)
 
     async def detach(self, session: Session, connection: object, *, keep: bool) -> None:
@@ -171,6 +173,9 @@ class Sessions:
         if self._sessions.pop(session.id, None) is None:
             return
         self._detached_at.pop(session.id, None)
+        for branch in session.branches:  # whoever was to play them is gone, unless it has begun
+            if branch.id in self._sessions and not branch.was_attached:
+                self._detached_at[branch.id] = time.monotonic()
         log.info("session %s ends: steps=%d", session.id, session.num_steps)
         self._reserved += 1  # its place is free when its environment is closed, not before
         try:
@@ -189,14 +194,19 @@ class Sessions:
         return True
 
     async def describe(self, question: str, arguments: list[Any]) -> bytes:
-        """What an environment that is made for the question answers, as JSON. Raises NotSupported and UnknownTask."""
-        host = self._new_host()
-        await host.open(self._limits.reset_timeout_s)
+        """What an environment answers, as JSON: that of an open session in its turn, else one made for the question.
+
+        Raises NotSupported, UnknownTask, and CapacityReached where there is no room for another.
+        """
+        asked = {"question": question, "arguments": arguments}
+        open_session = next((session for session in self._sessions.values() if session.is_sound), None)
+        if open_session is not None:
+            return (await open_session.ask("describe", asked)).data
+        session = await self.open()
         try:
-            asked = {"question": question, "arguments": arguments}
-            return (await host.call("describe", asked, {}, self._limits.step_timeout_s)).data
+            return (await session.ask("describe", asked)).data
         finally:
-            await host.close()
+            await self.end(session)
 
     async def drain(self) -> None:
         """Open no new sessions and wait until no verb runs; each ends by its limit at the latest."""
@@ -210,7 +220,8 @@ class Sessions:
         if self._nursery is not None:
             await self._nursery.stop()
         if self._shared_thread is not None:
-            self._shared_thread.stop()
+            self._shared_thread.current.stop()
+        self._loop.stop()
 
     async def end_forgotten(self) -> None:
         """Run for as long as the server does: end idle sessions, and those whose client has not come back."""
@@ -219,6 +230,8 @@ class Sessions:
             await asyncio.sleep(pause_s)
             now = time.monotonic()
             for session in list(self._sessions.values()):
+                if session.is_busy:
+                    continue
                 away_s = now - self._detached_at.get(session.id, now)
                 idle_s = now - session.last_activity
                 if min(away_s, idle_s) > self.config.grace_s or idle_s > self.config.idle_timeout_s:
@@ -245,13 +258,20 @@ class Sessions:
                 branches.append(await self.open())
                 await branches[-1].load(snapshot)
                 branches[-1].note("branch", {"from": session.id})
-                self._detached_at[branches[-1].id] = time.monotonic()
         except RequestRefused:
             for branch in branches:
                 await self.end(branch)
             raise
         session.note("fork", {"session_ids": [branch.id for branch in branches]})
+        session.branches += branches
         return branches
+
+
+def _shared_thread(declaration: Declaration) -> SharedThread | None:
+    """The one thread of environments that must share it: of a library that bears no two, or of one ready instance."""
+    if declaration.is_one_instance:
+        return SharedThread(is_replaceable=False)
+    return SharedThread(is_replaceable=True) if declaration.environment_cls.REQUIRES_SINGLE_THREAD_EXECUTOR else None
 
 
 def _verb_spans(environment: str) -> Spans:

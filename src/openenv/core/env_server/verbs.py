@@ -4,12 +4,11 @@ The same code runs in the event loop, in a session's thread, and in a worker pro
 """
 
 import asyncio
-import contextlib
 import inspect
 import logging
 import re
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +18,18 @@ from pydantic_core import PydanticSerializationError
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.exceptions import EnvironmentFactoryError
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.mcp_types import McpMethod
 from openenv.core.env_server.serialization import action_class
 from openenv.core.env_server.tools import result_json, tools_of
 from openenv.core.env_server.types import Action, Observation, ResetData
 from openenv.core.env_server.wire import invalid_message, observation_data, refuse_unknown, state_data
-from openenv.core.errors import EnvironmentFault, NotSupported, RequestRefused, TimeLimitExceeded, UnknownTask
+from openenv.core.errors import EnvironmentFault, NotSupported, TimeLimitExceeded, UnknownTask
 
 log = logging.getLogger(__name__)
+
+_IN_USE: set[int] = set()
+"""Identities of the environments that are open in this process."""
 
 _PATH = re.compile(r"(?<![\w:/.<])/[\w.-]+(?:/[\w.-]*)+")
 """An absolute path of two parts or more; not a fraction, an alternative or a URL."""
@@ -72,22 +75,33 @@ def _keywords(function: Callable[..., Any]) -> set[str] | None:
 class Verbs:
     """One environment instance and its verbs. Raises RequestRefused for what went wrong, nothing else.
 
-    `call` runs a verb to its end wherever no event loop runs; asynchronous verbs then run in a loop of their own, which
-    lives as long as the environment. `call_async` is for an event loop that runs already.
+    `call` runs a verb to its end, asynchronous ones in the given event loop's thread; `call_async` is for whoever
+    awaits those.
     """
 
-    def __init__(self, declaration: Declaration, signatures: VerbSignatures) -> None:
-        """Make the environment. Raises FactoryFault when that fails."""
+    def __init__(self, declaration: Declaration, signatures: VerbSignatures, loop: LoopThread) -> None:
+        """Make the environment. Raises FactoryFault when that fails, or gives an environment that is in use."""
         self._declaration = declaration
         self._signatures = signatures
-        self._runner: asyncio.Runner | None = None
-        self._task: asyncio.Task[Any] | None = None
+        self._loop = loop
         try:
             self.env = declaration.new_environment()
-        except (Exception, SystemExit) as error:  # border: an author's constructor may raise anything
+        except BaseException as error:
             log.exception("%s could not be made", declaration.name)
-            reason = f"{declaration.name} could not be made: {without_paths(str(error))}"
+            reason = f"{declaration.name} could not be made: {without_paths(str(error)) or type(error).__name__}"
             raise EnvironmentFactoryError(declaration.name, reason) from error
+        if not declaration.is_one_instance:
+            self._take_into_use()
+
+    def _take_into_use(self) -> None:
+        if id(self.env) in _IN_USE:
+            name = self._declaration.name
+            raise EnvironmentFactoryError(
+                name,
+                f"the factory of {name} returned an environment that another session plays: return a new one each "
+                "time, or serve the instance itself",
+            )
+        _IN_USE.add(id(self.env))
 
     def is_async(self, verb: str) -> bool:
         """Whether `call_async` has anything to wait for."""
@@ -96,7 +110,7 @@ class Verbs:
     def call(self, verb: str, data: dict[str, Any], options: dict[str, Any]) -> Answer:
         """Run a verb. data: what the client sent; options: further keywords of the environment's `step`."""
         if verb in self._signatures.asynchronous:
-            return self._run(self.call_async(verb, data, options))
+            return self._loop.submit(self.call_async(verb, data, options)).result()
         if verb == "step":
             return self._step(data, options)
         if verb == "reset":
@@ -118,39 +132,19 @@ class Verbs:
             call = self.env.step_async(self._action(data), **self._step_keywords(options))
         try:
             observation = await call
-        except (Exception, SystemExit) as error:  # border: an author's code may raise anything
-            raise environment_fault(verb, error) from error
+        except BaseException as error:
+            raise _fault(verb, error) from error
         return self._answer(verb, observation, began)
-
-    def interrupt(self) -> None:
-        """Cancel what `call` waits for in another thread. Synchronous code cannot be stopped."""
-        task = self._task
-        if task is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended meanwhile, and its loop too
-                task.get_loop().call_soon_threadsafe(task.cancel)
 
     def close(self) -> None:
         """Close the environment, unless it is the author's one ready instance. Errors of `close` are logged."""
+        if self._declaration.is_one_instance:
+            return
+        _IN_USE.discard(id(self.env))
         try:
-            if not self._declaration.is_one_instance:
-                self.env.close()
-        except Exception:  # border: an author's close may raise anything, and the session ends all the same
+            self.env.close()
+        except (Exception, SystemExit):  # border: an author's close may raise anything, the session ends all the same
             log.exception("close() of %s failed", self._declaration.name)
-        finally:
-            if self._runner is not None:
-                self._runner.close()
-
-    def _run(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
-        if self._runner is None:
-            self._runner = asyncio.Runner()
-        return self._runner.run(self._noted(coroutine))
-
-    async def _noted(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
-        self._task = asyncio.current_task()
-        try:
-            return await coroutine
-        finally:
-            self._task = None
 
     def _reset(self, data: dict[str, Any]) -> Answer:
         keywords = self._reset_keywords(data)
@@ -164,8 +158,8 @@ class Verbs:
     def _state(self) -> Answer:
         try:
             return Answer(state_data(self.env.state))
-        except (Exception, SystemExit) as error:  # border: an author's property may raise anything
-            raise environment_fault("state", error) from error
+        except BaseException as error:
+            raise _fault("state", error) from error
 
     def _save(self) -> Answer:
         """The environment's own snapshot. Raises NotSupported when it has none."""
@@ -173,15 +167,15 @@ class Verbs:
             raise NotSupported(f"{self._declaration.name} cannot be saved: it does not write save_state and load_state")
         try:
             return Answer(self.env.save_state())
-        except (Exception, SystemExit) as error:  # border: an author's code may raise anything
-            raise environment_fault("save_state", error) from error
+        except BaseException as error:
+            raise _fault("save_state", error) from error
 
     def _load(self, snapshot: bytes) -> Answer:
         """Continue from a snapshot that `save` of an environment of this class returned."""
         try:
             self.env.load_state(snapshot)
-        except (Exception, SystemExit) as error:  # border: an author's code may raise anything
-            raise environment_fault("load_state", error) from error
+        except BaseException as error:
+            raise _fault("load_state", error) from error
         return Answer(b"")
 
     async def _mcp(self, data: dict[str, Any]) -> Answer:
@@ -197,8 +191,8 @@ class Verbs:
                 result = await tools.call_tool(data["name"], data["arguments"])
             returned = time.perf_counter()
             body = result_json(result)
-        except (Exception, SystemExit) as error:  # border: a tool may raise anything
-            raise environment_fault(data["method"], error) from error
+        except BaseException as error:
+            raise _fault(data["method"], error) from error
         return Answer(body, environment_s=returned - began, encode_s=time.perf_counter() - returned)
 
     async def _describe(self, question: str, arguments: list[Any]) -> Answer:
@@ -215,8 +209,8 @@ class Verbs:
             raise UnknownTask("Invalid task index") from error
         except (KeyError, ValueError) as error:
             raise UnknownTask(without_paths(str(error))) from error
-        except (Exception, SystemExit) as error:  # border: an author's code may raise anything
-            raise environment_fault(question, error) from error
+        except BaseException as error:
+            raise _fault(question, error) from error
 
     def _reset_keywords(self, data: dict[str, Any]) -> dict[str, Any]:
         """The keywords of a reset that the environment takes. Seed and episode_id are the protocol's: an environment
@@ -247,8 +241,8 @@ class Verbs:
         began = time.perf_counter()
         try:
             observation = call()
-        except (Exception, SystemExit) as error:  # border: an author's code may raise anything
-            raise environment_fault(verb, error) from error
+        except BaseException as error:
+            raise _fault(verb, error) from error
         return self._answer(verb, observation, began)
 
     def _answer(self, verb: str, observation: Any, began: float) -> Answer:
@@ -268,14 +262,28 @@ class Verbs:
             raise EnvironmentFault(str(error)) from error
 
 
-def environment_fault(verb: str, error: Exception | SystemExit) -> RequestRefused:
-    """What an exception of the author's code is to a client: its message. The traceback goes to the log alone."""
+def _fault(verb: str, error: BaseException) -> BaseException:
+    """What an exception of the author's code is to a client: its message. The traceback goes to the log alone.
+
+    Border: an author's code may raise anything. What stays itself is our own time limit, and a cancellation that was
+    asked of the task that runs the verb.
+    """
     if isinstance(error, TimeLimitExceeded):
+        return error
+    if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
         return error
     log.info("%s raised", verb, exc_info=error)
     if isinstance(error, SystemExit):
         return EnvironmentFault(f"{verb}() called sys.exit({error.code!r})")
     return EnvironmentFault(without_paths(str(error)) or type(error).__name__)
+
+
+def _is_being_cancelled() -> bool:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop runs here
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 def without_paths(text: str) -> str:

@@ -91,8 +91,12 @@ class Nursery:
             if self._control is None:
                 await self.start()
             assert self._control is not None
+            exchange = asyncio.ensure_future(asyncio.to_thread(self._exchange, self._control, message, fds or []))
             try:
-                return await asyncio.to_thread(self._exchange, self._control, message, fds or [])
+                return await asyncio.shield(exchange)
+            except asyncio.CancelledError:
+                await asyncio.wait({exchange})  # else the next to ask would be told what this one is
+                raise
             except FactoryFault:
                 self._control.close()
                 self._control = None  # the next to ask gets a new nursery
