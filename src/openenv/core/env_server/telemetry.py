@@ -45,10 +45,6 @@ class _Histogram:
         self.counts = [0] * (len(BUCKETS_S) + 1)
         self.sum_s = 0.0
 
-    def add(self, value_s: float) -> None:
-        self.counts[bisect_left(BUCKETS_S, value_s)] += 1
-        self.sum_s += value_s
-
     def cumulative(self) -> list[tuple[str, float]]:
         """(upper end, how many are at or below it), the last for infinity."""
         total, rows = 0, []
@@ -67,17 +63,17 @@ class Telemetry:
         self._num_waiting = num_waiting
         self._verbs: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
-        self._phases = {phase: _Histogram() for phase in PHASES}
+        self._wait, self._environment, self._encode = (_Histogram() for _ in PHASES)
+        self._phases = dict(zip(PHASES, (self._wait, self._environment, self._encode), strict=True))
         self._registry = CollectorRegistry()
         self._registry.register(_Exposition(self))
 
     def answered(self, verb: str, wait_s: float, environment_s: float, encode_s: float) -> None:
         """Count an answer and its times, in seconds."""
         self._verbs[verb] += 1
-        phases = self._phases
-        phases["wait"].add(wait_s)
-        phases["environment"].add(environment_s)
-        phases["encode"].add(encode_s)
+        for histogram, took_s in ((self._wait, wait_s), (self._environment, environment_s), (self._encode, encode_s)):
+            histogram.counts[bisect_left(BUCKETS_S, took_s)] += 1
+            histogram.sum_s += took_s
 
     def counted(self, verb: str) -> None:
         """Count an answer whose times are of no interest."""

@@ -40,7 +40,7 @@ _WANT_DATA = {"step", "mcp", "restore", "fork"}
 _BESIDE_THE_OBSERVATION = {"done", "reward"}
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Request:
     """One message of a client: its verb and the verb's data; in the extended dialect its id and time limit too."""
 
@@ -58,9 +58,8 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> Request:
     allowed = (_EXTENDED if extended else _PUBLISHED).get(kind) if isinstance(kind, str) else None
     if allowed is None:
         raise UnknownMessageType(f"Unknown message type: {kind}")
-    unknown = message.keys() - allowed
-    if unknown:
-        rows = [_row("extra_forbidden", key, message[key]) for key in unknown]
+    if not message.keys() <= allowed:
+        rows = [_row("extra_forbidden", key, message[key]) for key in message.keys() - allowed]
         raise InvalidMessage("Invalid message", errors=rows)
     data = message.get("data")
     if data is None:
@@ -69,7 +68,12 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> Request:
         data = {}
     if not isinstance(data, dict):
         raise InvalidMessage("Invalid message", errors=[_row("dict_type", "data", data)])
-    return Request(kind, data, _short_text(message, "id"), _timeout(message), _short_text(message, "traceparent"))
+    if not extended:
+        return Request(kind, data)
+    request_id = _short_text(message, "id")
+    if "timeout_s" in message or "traceparent" in message:
+        return Request(kind, data, request_id, _timeout(message), _short_text(message, "traceparent"))
+    return Request(kind, data, request_id)
 
 
 def _short_text(message: dict[str, Any], key: str) -> str | None:
@@ -162,17 +166,14 @@ def _model_json(model: BaseModel, exclude: set[str] | None = None) -> bytes:
 
 def observation_data(observation: Observation) -> bytes:
     """`{"observation": ..., "reward": ..., "done": ..., "metadata": ...}`; metadata is left out when there is none."""
-    parts = [
-        b'{"observation":',
-        _model_json(observation, _BESIDE_THE_OBSERVATION),
-        b',"reward":',
-        to_json(observation.reward, inf_nan_mode="null", fallback=_serialisable),
-        b',"done":true' if observation.done else b',"done":false',
-    ]
-    if observation.metadata:
-        parts += [b',"metadata":', to_json(observation.metadata, inf_nan_mode="null", fallback=_serialisable)]
-    parts.append(b"}")
-    return b"".join(parts)
+    fields = _model_json(observation, _BESIDE_THE_OBSERVATION)
+    reward = observation.reward
+    said = b"null" if reward is None else to_json(reward, inf_nan_mode="null", fallback=_serialisable)
+    done = b"true" if observation.done else b"false"
+    if not observation.metadata:
+        return b'{"observation":%b,"reward":%b,"done":%b}' % (fields, said, done)
+    metadata = to_json(observation.metadata, inf_nan_mode="null", fallback=_serialisable)
+    return b'{"observation":%b,"reward":%b,"done":%b,"metadata":%b}' % (fields, said, done, metadata)
 
 
 def state_data(state: BaseModel) -> bytes:

@@ -16,20 +16,22 @@ class EchoEnvironment(Environment[EchoAction, EchoObservation, EchoState]):
     execution = "inline"
 
     def __init__(self) -> None:
-        self._state = EchoState()
+        self._episode_id: str | None = None
+        self._step_count = 0
+        self._last_message = ""
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> EchoObservation:
         """Greet. There is nothing random here, so that every seed gives the same episode."""
         if kwargs:
             raise ValueError(f"reset takes seed and episode_id, not {', '.join(sorted(kwargs))}")
-        self._state = EchoState(episode_id=episode_id or str(uuid.uuid4()))
+        self._episode_id, self._step_count, self._last_message = episode_id or str(uuid.uuid4()), 0, ""
         return EchoObservation(echoed_message="Echo environment ready!", reward=0.0)
 
     def step(self, action: EchoAction, timeout_s: float | None = None, **kwargs: Any) -> EchoObservation:
         """Say the message back."""
         message = action.message
-        self._state.step_count += 1
-        self._state.last_message = message
+        self._step_count += 1
+        self._last_message = message
         return EchoObservation(
             echoed_message=message, message_length=len(message), reward=REWARD_PER_CHARACTER * len(message)
         )
@@ -37,7 +39,7 @@ class EchoEnvironment(Environment[EchoAction, EchoObservation, EchoState]):
     @property
     def state(self) -> EchoState:
         """The episode's identity, its steps, and the last message."""
-        return self._state
+        return EchoState(episode_id=self._episode_id, step_count=self._step_count, last_message=self._last_message)
 
     def get_metadata(self) -> EnvironmentMetadata:
         """What `/metadata` says."""
