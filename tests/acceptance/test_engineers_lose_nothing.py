@@ -59,7 +59,7 @@ def children_of(pid: int) -> list[int]:
 
 def workers_of(server: LocalServer) -> list[int]:
     """Process ids of the workers: the children of the server's children."""
-    return [worker for child in children_of(server._process.pid) for worker in children_of(child)]
+    return [worker for child in children_of(server.pid) for worker in children_of(child)]
 
 
 async def break_things(server: LocalServer, proxy: CuttingProxy, faults: Counter[str]) -> None:
@@ -80,17 +80,17 @@ async def test_every_episode_ends_as_it_would_have_or_says_why_it_does_not(capsy
     server = LocalServer("tests.core.counting_env", arguments, start_timeout_s=60).start()
     proxy = CuttingProxy(server.base_url)
     await disturbed(server.base_url, seed=1)  # whatever a server opens once is open now
-    open_files = len(os.listdir(f"/proc/{server._process.pid}/fd"))
+    open_files = len(os.listdir(f"/proc/{server.pid}/fd"))
     breaking = asyncio.create_task(break_things(server, proxy, faults))
     first_half = asyncio.gather(*(disturbed(proxy.url, seed) for seed in range(NUM_EPISODES // 2)))
     first = await first_half
     left = await settled(server)
-    left.append(max(0, len(os.listdir(f"/proc/{server._process.pid}/fd")) - open_files))
+    left.append(max(0, len(os.listdir(f"/proc/{server.pid}/fd")) - open_files))
 
     second_half = asyncio.gather(*(disturbed(proxy.url, seed) for seed in range(NUM_EPISODES // 2, NUM_EPISODES)))
     await asyncio.sleep(3)
     breaking.cancel()
-    server._process.kill()
+    os.kill(server.pid, signal.SIGKILL)
     faults["server killed and restarted"] += 1
     server.stop()
     server = LocalServer("tests.core.counting_env", arguments, start_timeout_s=60).start()
