@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import threading
 import time
 
@@ -370,6 +371,17 @@ def test_without_a_token_only_an_address_counts_as_the_servers_own_page(serving,
     url = serving(create_app(CountingEnvironment))
     headers = {"Host": host, "Origin": f"http://{host}"}
     assert httpx.post(f"{url}/reset", headers=headers).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [(b"[", b"http://["), (b"\xff", b"http://x"), (b"\xff", b"http://\xff"), (b"[v1.x]", b"http://[v1.x]")],
+)
+def test_a_page_of_a_host_that_is_none_is_refused(serving, host, origin):
+    url = serving(create_app(CountingEnvironment))
+    with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: %b\r\nOrigin: %b\r\n\r\n" % (host, origin))
+        assert connection.recv(1000).startswith(b"HTTP/1.1 403 ")
 
 
 def test_with_a_token_its_own_page_may_have_any_name(serving):

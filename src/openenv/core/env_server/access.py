@@ -58,10 +58,11 @@ class AccessControl:
             given = headers.get(b"authorization", b"").removeprefix(b"Bearer ")
             if not hmac.compare_digest(given, self._token):
                 return 401, "UNAUTHORIZED", "This server wants its token: Authorization: Bearer ..."
-        origin = headers.get(b"origin")
-        if origin is not None and not self._may_come_from(origin.decode("latin-1"), headers.get(b"host", b"").decode()):
-            page = origin.decode("latin-1")[:200]
-            return 403, "FORBIDDEN_ORIGIN", f"Web pages of {page} may not use this server: name them in allowed_origins"
+        if b"origin" in headers:
+            origin, host = (headers.get(name, b"").decode("latin-1") for name in (b"origin", b"host"))
+            if not self._may_come_from(origin, host):
+                reason = f"Web pages of {origin[:200]} may not use this server: name them in allowed_origins"
+                return 403, "FORBIDDEN_ORIGIN", reason
         size = headers.get(b"content-length", b"0")
         if scope["type"] == "http" and size.isdigit() and int(size) > self._config.max_message_bytes:
             limit = self._config.max_message_bytes
@@ -82,11 +83,12 @@ class AccessControl:
 
 def _is_address(host: str) -> bool:
     """Whether a Host header names a machine by its address, or this one: nobody else can make that point here."""
-    name = urlsplit(f"//{host}").hostname or ""
     try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return name == "localhost"
+        name = urlsplit(f"//{host}").hostname or ""
+        if name != "localhost":
+            ipaddress.ip_address(name)
+    except ValueError:  # a name, or no host at all
+        return False
     return True
 
 
