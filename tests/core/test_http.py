@@ -95,6 +95,8 @@ def test_options_of_a_step_reach_the_environment(url):
         ("/step", {"amount": 1}, 422, ["body", "action"]),
         ("/step", {"action": {}}, 422, ["amount"]),
         ("/step", {"action": {"amount": 13}}, 422, ["amount"]),
+        ("/step", {"action": {"amount": 1}, "self": 1}, 422, ["self"]),
+        ("/reset", {"self": 1}, 422, ["self"]),
     ],
 )
 def test_a_wrong_body_is_422_and_names_the_field(url, path, body, status, field):
@@ -104,6 +106,34 @@ def test_a_wrong_body_is_422_and_names_the_field(url, path, body, status, field)
 
     assert response.status_code == status
     assert response.json()["detail"][0]["loc"] == field
+
+
+class Broadminded(CountingEnvironment):
+    """Takes any keyword, and calls its action by another name."""
+
+    def reset(self, **options):
+        return super().reset()
+
+    def step(self, move: CountAction, **options):
+        return super().step(move)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/reset", {"self": 1}, "self"),
+        ("/step", {"action": {"amount": 1}, "self": 1}, "self"),
+        ("/step", {"action": {"amount": 1}, "move": {}}, "move"),
+    ],
+)
+def test_what_the_server_gives_by_itself_may_not_come_as_a_keyword(serving, path, body, field):
+    with httpx.Client(base_url=serving(create_app(Broadminded))) as curl:
+        curl.post("/reset")
+        response = curl.post(path, json=body)
+
+        assert (response.status_code, response.json()["code"]) == (422, "VALIDATION_ERROR")
+        assert response.json()["detail"][0]["loc"] == [field]
+        assert curl.post("/step", json={"action": {"amount": 1}, "speed": 2}).status_code == 200
 
 
 def test_an_exception_of_the_environment_is_json_with_a_code(url):

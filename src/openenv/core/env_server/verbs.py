@@ -53,8 +53,11 @@ class VerbSignatures:
         self.asynchronous = frozenset(
             {"mcp", "describe", *(verb for verb in ("reset", "step") if _prefers_async(cls, verb))}
         )
-        self.reset_keywords = _keywords(cls.reset_async if "reset" in self.asynchronous else cls.reset)
-        self.step_keywords = _keywords(cls.step_async if "step" in self.asynchronous else cls.step)
+        reset = cls.reset_async if "reset" in self.asynchronous else cls.reset
+        step = cls.step_async if "step" in self.asynchronous else cls.step
+        self.reset_keywords, self.step_keywords = _keywords(reset), _keywords(step)
+        self.reset_given, self.step_given = _given(reset, 1), _given(step, 2)
+        """Names of the parameters that the server fills in by their place, such as `self` and `action`."""
 
 
 def _prefers_async(cls: type[Environment], verb: str) -> bool:
@@ -70,6 +73,18 @@ def _keywords(function: Callable[..., Any]) -> set[str] | None:
     if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return None
     return {p.name for p in parameters if p.kind is not p.VAR_POSITIONAL}
+
+
+def _given(function: Callable[..., Any], count: int) -> frozenset[str]:
+    """Names of the first `count` parameters that a keyword could name a second time."""
+    parameters = list(inspect.signature(function).parameters.values())[:count]
+    return frozenset(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
+
+
+def _refuse_given(keywords: dict[str, Any], given: frozenset[str], verb: str) -> None:
+    taken = keywords.keys() & given
+    if taken:
+        raise refuse_unknown(taken, f"no keyword {' or '.join(sorted(given))}: the server gives those itself", verb)
 
 
 class Verbs:
@@ -221,6 +236,7 @@ class Verbs:
             raise invalid_message(error) from None
         takes = self._signatures.reset_keywords
         own = dict(request.model_extra or {})
+        _refuse_given(own, self._signatures.reset_given, "reset")
         if takes is not None and own.keys() - takes:
             allowed = ", ".join(sorted(takes)) or "no keywords"
             raise refuse_unknown(own.keys() - takes, allowed, "reset")
@@ -229,6 +245,7 @@ class Verbs:
 
     def _step_keywords(self, options: dict[str, Any]) -> dict[str, Any]:
         takes = self._signatures.step_keywords
+        _refuse_given(options, self._signatures.step_given, "step")
         return {key: value for key, value in options.items() if takes is None or key in takes}
 
     def _action(self, data: dict[str, Any]) -> Action:
