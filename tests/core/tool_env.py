@@ -40,6 +40,11 @@ class NotebookEnvironment(MCPEnvironment):
             raise ValueError("no ink")
 
         @mcp.tool
+        def leak() -> str:
+            """Fails with a path of the server in its words."""
+            raise ValueError("nothing at /srv/secret/notes")
+
+        @mcp.tool
         async def wait(seconds: float) -> str:
             """Takes its time."""
             await asyncio.sleep(seconds)

@@ -25,6 +25,7 @@ from openenv.core.env_server.mcp_types import (
     ToolErrorType,
 )
 from openenv.core.env_server.types import Action, Observation, ServerMode
+from openenv.core.env_server.verbs import without_paths
 
 ResultT = TypeVar("ResultT")
 
@@ -110,7 +111,7 @@ class MCPEnvironment(Environment):
         except TimeoutError:
             error = ToolError(error_type=ToolErrorType.TIMEOUT, message=f"tool {name!r} took longer than {limit_s:g} s")
         except ToolFailed as failed:
-            error = ToolError(error_type=_kind(str(failed)), message=str(failed))
+            error = ToolError(error_type=_kind(str(failed)), message=without_paths(str(failed)))
         else:
             return CallToolObservation(tool_name=name, result=result)
         return CallToolObservation(tool_name=name, error=error)
