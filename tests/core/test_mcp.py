@@ -24,7 +24,7 @@ from openenv.core.env_server.mcp_types import (
 )
 from tests.core.tool_env import Clear, NotebookEnvironment
 
-TOOLS = {"write", "count_calls", "fail", "wait", "hang"}
+TOOLS = {"write", "count_calls", "fail", "leak", "wait", "hang"}
 _ids = itertools.count(1)
 
 
@@ -195,6 +195,22 @@ def test_the_mcp_websocket_has_a_session_of_its_own(url):
     assert num_sessions(url, until=0) == 0
 
 
+def test_a_message_above_the_limit_is_refused_in_json_rpcs_words_and_the_session_lives(serving):
+    def write(text):
+        return json.dumps({
+            "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "write", "arguments": {"text": text}},
+        })  # fmt: skip
+
+    with websocket(serving(notebook(max_message_bytes=1000)), "/mcp") as agent:
+        agent.send(write("x" * 1000))
+        error = json.loads(agent.recv())["error"]
+        agent.send(write("y"))
+
+        assert (error["code"], error["data"]["code"]) == (JsonRpcErrorCode.SERVER_ERROR, "MESSAGE_TOO_BIG")
+        assert "limit of 1000" in error["message"]
+        assert json.loads(agent.recv())["result"]["data"] == 1
+
+
 def test_in_production_an_agent_has_the_tools_of_production_and_no_reset(serving):
     url = serving(create_app(NotebookEnvironment, CallToolAction, CallToolObservation, mode="production"))
     tools = {tool["name"] for tool in rpc(url, "tools/list")["result"]["tools"]}
@@ -253,6 +269,12 @@ def test_a_failed_call_says_why(env, action, kind):
     observation = env.step(action, timeout_s=0.3)
     assert observation.result is None
     assert observation.error.error_type is kind
+
+
+def test_a_failed_call_keeps_the_paths_of_the_server_to_itself(url, env):
+    said = env.step(CallToolAction(tool_name="leak", arguments={})).error.message
+    assert "nothing at <path>" in said
+    assert call(url, "leak", new_session(url))["error"]["message"] == said
 
 
 def test_other_actions_are_the_authors(env):

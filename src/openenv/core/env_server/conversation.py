@@ -18,8 +18,9 @@ from openenv.core.env_server.wire import (
     extended_answer_frame,
     extended_error_frame,
     read_request,
+    refuse_too_big,
 )
-from openenv.core.errors import InvalidJSON, MessageTooBig, RequestRefused
+from openenv.core.errors import InvalidJSON, RequestRefused
 from openenv.core.protocol import ANSWER_TYPE
 
 Reply = bytes | Coroutine[Any, Any, bytes]
@@ -44,7 +45,7 @@ class Conversation:
         try:
             if frame is None:
                 raise InvalidJSON("Invalid JSON: a message is a text frame, this is a binary one")
-            self._refuse_too_big(frame)
+            refuse_too_big(frame, self._max_bytes)
             request = read_request(frame, extended=self._extended)
             if request.type == "close":
                 return None
@@ -82,14 +83,6 @@ class Conversation:
         if not self._extended:
             return error_frame(error)
         return extended_error_frame(error, None if request is None else request.id)
-
-    def _refuse_too_big(self, frame: bytes | str) -> None:
-        if isinstance(frame, str):
-            if 4 * len(frame) <= self._max_bytes:  # no character takes more bytes than that
-                return
-            frame = frame.encode()
-        if len(frame) > self._max_bytes:
-            raise MessageTooBig(f"a message of {len(frame)} bytes is above this server's limit of {self._max_bytes}")
 
     async def _call_tools(self, request: Request) -> Answer:
         return Answer(await self._rpc.reply(request.data, own=self._session, traceparent=request.traceparent))

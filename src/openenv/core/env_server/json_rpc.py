@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from openenv.core.env_server.mcp_types import JsonRpcErrorCode, JsonRpcRequest, JsonRpcResponse, McpMethod, RequestId
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
-from openenv.core.env_server.wire import error_json
+from openenv.core.env_server.wire import error_json, refuse_too_big
 from openenv.core.errors import EnvironmentFault, NotSupported, OpenEnvError, RequestRefused, SessionFault
 
 CREATE_SESSION = "openenv/session/create"
@@ -47,6 +47,8 @@ class JsonRpc:
         finds or opens the session for a request that names none. traceparent: the client's span."""
         request_id: RequestId = None
         try:
+            if not isinstance(body, dict):  # else it came in a frame whose size was looked at
+                refuse_too_big(body, self._sessions.config.max_message_bytes)
             request = _read(body, says_why=own is not None)
             request_id = request.id
             result = await self._result(request, own, default, traceparent)

@@ -13,7 +13,7 @@ from pydantic.version import version_short
 from pydantic_core import to_json
 
 from openenv.core.env_server.types import Observation
-from openenv.core.errors import InvalidJSON, InvalidMessage, RequestRefused, UnknownMessageType
+from openenv.core.errors import InvalidJSON, InvalidMessage, MessageTooBig, RequestRefused, UnknownMessageType
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -74,6 +74,16 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> Request:
     if "timeout_s" in message or "traceparent" in message:
         return Request(kind, data, request_id, _timeout(message), _short_text(message, "traceparent"))
     return Request(kind, data, request_id)
+
+
+def refuse_too_big(frame: str | bytes, max_bytes: int) -> None:
+    """Raises MessageTooBig for a message above the server's limit."""
+    if isinstance(frame, str):
+        if 4 * len(frame) <= max_bytes:  # no character takes more bytes than that
+            return
+        frame = frame.encode()
+    if len(frame) > max_bytes:
+        raise MessageTooBig(f"a message of {len(frame)} bytes is above this server's limit of {max_bytes}")
 
 
 def _short_text(message: dict[str, Any], key: str) -> str | None:
