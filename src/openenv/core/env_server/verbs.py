@@ -145,10 +145,8 @@ class Verbs:
             call = self.env.reset_async(**self._reset_keywords(data))
         else:
             call = self.env.step_async(self._action(data), **self._step_keywords(options))
-        try:
+        with _AuthorsCode(verb):
             observation = await call
-        except BaseException as error:
-            raise _fault(verb, error) from error
         return self._answer(verb, observation, began)
 
     def close(self) -> None:
@@ -171,26 +169,20 @@ class Verbs:
         return self._observed("step", lambda: self.env.step(action, **keywords))
 
     def _state(self) -> Answer:
-        try:
+        with _AuthorsCode("state"):
             return Answer(state_data(self.env.state))
-        except BaseException as error:
-            raise _fault("state", error) from error
 
     def _save(self) -> Answer:
         """The environment's own snapshot. Raises NotSupported when it has none."""
         if type(self.env).save_state is Environment.save_state:
             raise NotSupported(f"{self._declaration.name} cannot be saved: it does not write save_state and load_state")
-        try:
+        with _AuthorsCode("save_state"):
             return Answer(self.env.save_state())
-        except BaseException as error:
-            raise _fault("save_state", error) from error
 
     def _load(self, snapshot: bytes) -> Answer:
         """Continue from a snapshot that `save` of an environment of this class returned."""
-        try:
+        with _AuthorsCode("load_state"):
             self.env.load_state(snapshot)
-        except BaseException as error:
-            raise _fault("load_state", error) from error
         return Answer(b"")
 
     async def _mcp(self, data: dict[str, Any]) -> Answer:
@@ -199,15 +191,13 @@ class Verbs:
         tools = tools_of(self.env, self._declaration.action_cls)
         if tools is None:
             raise NotSupported("Environment does not support MCP")
-        try:
+        with _AuthorsCode(data["method"]):
             if data["method"] == McpMethod.TOOLS_LIST:
                 result: Any = {"tools": await tools.list_tools()}
             else:
                 result = await tools.call_tool(data["name"], data["arguments"])
             returned = time.perf_counter()
             body = result_json(result)
-        except BaseException as error:
-            raise _fault(data["method"], error) from error
         return Answer(body, environment_s=returned - began, encode_s=time.perf_counter() - returned)
 
     async def _describe(self, question: str, arguments: list[Any]) -> Answer:
@@ -215,17 +205,16 @@ class Verbs:
         method = getattr(self.env, question, None)
         if not callable(method):
             raise NotSupported(f"{question} is not supported for this environment")
-        try:
-            answer = method(*arguments)
-            return Answer(result_json(await answer if inspect.isawaitable(answer) else answer))
-        except NotImplementedError:
-            raise NotSupported(f"{question} is not supported for this environment") from None
-        except IndexError as error:
-            raise UnknownTask("Invalid task index") from error
-        except (KeyError, ValueError) as error:
-            raise UnknownTask(without_paths(str(error))) from error
-        except BaseException as error:
-            raise _fault(question, error) from error
+        with _AuthorsCode(question):
+            try:
+                answer = method(*arguments)
+                return Answer(result_json(await answer if inspect.isawaitable(answer) else answer))
+            except NotImplementedError:
+                raise NotSupported(f"{question} is not supported for this environment") from None
+            except IndexError as error:
+                raise UnknownTask("Invalid task index") from error
+            except (KeyError, ValueError) as error:
+                raise UnknownTask(without_paths(str(error))) from error
 
     def _reset_keywords(self, data: dict[str, Any]) -> dict[str, Any]:
         """The keywords of a reset that the environment takes. Seed and episode_id are the protocol's: an environment
@@ -256,10 +245,8 @@ class Verbs:
 
     def _observed(self, verb: str, call: Callable[[], Any]) -> Answer:
         began = time.perf_counter()
-        try:
+        with _AuthorsCode(verb):
             observation = call()
-        except BaseException as error:
-            raise _fault(verb, error) from error
         return self._answer(verb, observation, began)
 
     def _answer(self, verb: str, observation: Any, began: float) -> Answer:
@@ -279,20 +266,29 @@ class Verbs:
             raise EnvironmentFault(str(error)) from error
 
 
-def _fault(verb: str, error: BaseException) -> BaseException:
-    """What an exception of the author's code is to a client: its message. The traceback goes to the log alone.
+class _AuthorsCode:
+    """What an author's code raises inside is to a client its message; the traceback goes to the log alone.
 
-    Border: an author's code may raise anything. What stays itself is our own time limit, and a cancellation that was
-    asked of the task that runs the verb.
+    It may raise anything. What stays itself is our own errors, and a cancellation that was asked of the task.
     """
-    if isinstance(error, TimeLimitExceeded):
-        return error
-    if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
-        return error
-    log.info("%s raised", verb, exc_info=error)
-    if isinstance(error, SystemExit):
-        return EnvironmentFault(f"{verb}() called sys.exit({error.code!r})")
-    return EnvironmentFault(without_paths(str(error)) or type(error).__name__)
+
+    __slots__ = ("_verb",)
+
+    def __init__(self, verb: str) -> None:
+        self._verb = verb
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if error is None or isinstance(error, TimeLimitExceeded | NotSupported | UnknownTask):
+            return
+        if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+            return
+        log.info("%s raised", self._verb, exc_info=error)
+        if isinstance(error, SystemExit):
+            raise EnvironmentFault(f"{self._verb}() called sys.exit({error.code!r})") from error
+        raise EnvironmentFault(without_paths(str(error)) or type(error).__name__) from error
 
 
 def _is_being_cancelled() -> bool:

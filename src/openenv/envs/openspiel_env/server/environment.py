@@ -335,9 +335,14 @@ def _observe(episode: Episode, reward: float | None, facts: dict[str, Any]) -> O
         done=done,
         reward=_new_reward(episode) if done and reward is None else reward,
         metadata=metadata,
-        info_state=[float(value) for value in view.numbers(state, seat)],
+        info_state=_plain(view.numbers(state, seat)),
         legal_actions=legal,
         game_phase=episode.phase,
         current_player_id=int(state.current_player()),
         opponent_last_action=episode.opponent_last_action if view.shows_moves else None,
     )
+
+
+def _plain(numbers: Any) -> list[float]:
+    """As they are where OpenSpiel made them; games written in Python give arrays."""
+    return numbers if type(numbers) is list else [float(value) for value in numbers]
