@@ -11,7 +11,7 @@ from websockets.sync.client import connect
 
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.errors import SessionGone, SessionLost
+from openenv.core.errors import AnswerTimeout, MessageTooBig, SessionGone, SessionLost
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.protocol import SUBPROTOCOL
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
@@ -179,6 +179,44 @@ def test_a_client_may_attach_to_a_session_by_its_id(proxy):
         env.reset(start=7)
         with GenericEnvClient(proxy.url, session_id=env.session_id) as other:
             assert other.state()["total"] == 7
+
+
+LARGE = {"metadata": {"text": "x" * 200_000}}  # what the environment repeats
+
+
+def test_an_answer_above_the_clients_limit_is_named_and_asked_for_once(proxy):
+    with CountEnv(proxy.url, max_message_size_mb=0.1) as env:
+        env.reset()
+        for _ in range(2):
+            with pytest.raises(MessageTooBig, match="limit of 104857: raise max_message_size_mb"):
+                env.step(CountAction(amount=1, **LARGE))
+
+        assert env.step(CountAction(amount=1)).observation.total == 3
+        assert env.state().step_count == 3
+        assert proxy.num_accepted == 1
+
+
+async def test_of_answers_under_way_together_only_the_one_above_the_limit_is_an_error(proxy):
+    async with CountEnv(proxy.url, max_message_size_mb=0.1) as env:
+        await env.reset()
+        actions = [CountAction(amount=1), CountAction(amount=1, **LARGE), CountAction(amount=1)]
+        first, second, third = await asyncio.gather(*map(env.step, actions), return_exceptions=True)
+
+        assert isinstance(second, MessageTooBig)
+        assert "limit of 104857: raise max_message_size_mb" in str(second)
+        assert (first.observation.total, third.observation.total) == (1, 3)
+        assert (await env.state()).step_count == 3
+        assert proxy.num_accepted == 1
+
+
+def test_a_late_answer_above_the_limit_is_nobody_elses(proxy):
+    with CountEnv(proxy.url, max_message_size_mb=0.1, message_timeout_s=0.2) as env:
+        env.reset()
+        with pytest.raises(AnswerTimeout):
+            env.step(CountAction(amount=1, mischief="sleep", **LARGE))
+        time.sleep(0.5)
+
+        assert env.step(CountAction(amount=1)).observation.total == 2
 
 
 def wait_until(condition, timeout_s=5.0):

@@ -112,7 +112,8 @@ class UnknownTask(RequestRefused):
 
 
 class MessageTooBig(RequestRefused):
-    """The message is larger than the server takes."""
+    """A request is larger than the server takes, and nothing came of it; or an answer is larger than the client takes,
+    and what was asked for has happened. The message says which."""
 
     code = "MESSAGE_TOO_BIG"
     validity = "refused"

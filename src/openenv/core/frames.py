@@ -14,6 +14,7 @@ _KNOWN = frozenset({CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG})
 _FINAL = 0x80
 _MASKED = 0x80
 _LONGEST_CONTROL = 125
+_HEAD_BYTES = 256
 
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, TOO_BIG = 1000, 1001, 1002, 1009
 
@@ -33,10 +34,16 @@ class Message:
 
     opcode: int
     data: bytes
+    size_above: int = 0
+    """Bytes of a message above the limit, of which `data` is the head and the rest was passed over; 0: it is whole."""
 
 
 class FrameReader:
-    """Bytes in, whole messages out; keeps what is not complete yet."""
+    """Bytes in, whole messages out; keeps what is not complete yet.
+
+    A client's message above the limit breaks the protocol. A server's is passed over but for its head, which tells
+    whose answer it is: the connection, and the session with it, lives on.
+    """
 
     def __init__(self, max_size: int, *, from_client: bool, rest: bytes = b"") -> None:
         """max_size: bytes of a message. from_client: whether frames come masked, as a client's must. rest: what came
@@ -47,6 +54,12 @@ class FrameReader:
         self._parts: list[bytes] = []
         self._parts_size = 0
         self._opcode = CONTINUATION
+        self._is_too_big = False
+        """Whether the message in `_parts` is above the limit, and only its head is kept."""
+        self._to_pass = 0
+        """Bytes still to come of the frame that is passed over."""
+        self._passes_last = False
+        """Whether that frame is its message's last."""
 
     def feed(self, data: bytes) -> list[Message]:
         """The messages that are complete with these bytes. Raises FrameError."""
@@ -87,6 +100,8 @@ class FrameReader:
         """Opcode, whether it is a message's last, payload and end of the frame at `start`; None: not all there yet."""
         buffer = self._buffer
         have = len(buffer) - start
+        if self._to_pass:
+            return self._piece_at(start, CONTINUATION) if have else None
         if have < 2:
             return None
         first, second = buffer[start], buffer[start + 1]
@@ -105,8 +120,11 @@ class FrameReader:
             head += size
         if opcode >= CLOSE and (length > _LONGEST_CONTROL or not first & _FINAL):
             raise FrameError(PROTOCOL_ERROR, "a control frame that is too long or in parts")
-        if self._parts_size + length > self._max_size:
-            raise FrameError(TOO_BIG, f"a message above the limit of {self._max_size} bytes")
+        if opcode < CLOSE and self._parts_size + length > self._max_size:
+            if self._from_client:
+                raise FrameError(TOO_BIG, f"a message above the limit of {self._max_size} bytes")
+            self._is_too_big, self._to_pass, self._passes_last = True, length, bool(first & _FINAL)
+            return self._piece_at(start + head, opcode)
         mask_end = start + head + (4 if is_masked else 0)
         end = mask_end + length
         if len(buffer) < end:
@@ -116,21 +134,29 @@ class FrameReader:
             payload = apply_mask(payload, bytes(buffer[mask_end - 4 : mask_end]))
         return opcode, bool(first & _FINAL), payload, end
 
+    def _piece_at(self, start: int, opcode: int) -> tuple[int, bool, bytes, int]:
+        """What there is of a frame that is passed over, as if it were a frame of its own."""
+        payload = bytes(self._buffer[start : start + self._to_pass])
+        self._to_pass -= len(payload)
+        return opcode, self._passes_last and not self._to_pass, payload, start + len(payload)
+
     def _message(self, opcode: int, is_final: bool, payload: bytes) -> Message | None:
         """The message that a frame completes, if it does."""
         if opcode >= CLOSE:
             return Message(opcode, payload)
         if (opcode == CONTINUATION) is not bool(self._opcode):
             raise FrameError(PROTOCOL_ERROR, "a continuation of nothing, or a message inside another")
-        if is_final and not self._opcode:
+        if is_final and not self._opcode and not self._is_too_big:
             return Message(opcode, payload)
         self._opcode = self._opcode or opcode
         self._parts.append(payload)
         self._parts_size += len(payload)
+        if self._is_too_big:
+            self._parts = [b"".join(self._parts)[:_HEAD_BYTES]]
         if not is_final:
             return None
-        message = Message(self._opcode, b"".join(self._parts))
-        self._opcode, self._parts, self._parts_size = CONTINUATION, [], 0
+        message = Message(self._opcode, b"".join(self._parts), self._parts_size if self._is_too_big else 0)
+        self._opcode, self._parts, self._parts_size, self._is_too_big = CONTINUATION, [], 0, False
         return message
 
 

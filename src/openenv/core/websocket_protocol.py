@@ -4,6 +4,7 @@ Both transports, blocking and asyncio, drive it; `websockets` does the handshake
 """
 
 import os
+import re
 from urllib.parse import urlsplit, urlunsplit
 
 import orjson
@@ -14,14 +15,13 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI, parse_uri
 
-from openenv.core.errors import ServerUnreachable, SessionLost, Unauthorized
+from openenv.core.errors import MessageTooBig, ServerUnreachable, SessionLost, Unauthorized
 from openenv.core.frames import (
     CLOSE,
     NORMAL,
     PING,
     PONG,
     TEXT,
-    TOO_BIG,
     FrameError,
     FrameReader,
     Message,
@@ -32,6 +32,8 @@ from openenv.core.frames import (
 from openenv.core.protocol import SUBPROTOCOL
 
 _MASK_BYTES = 4096
+_REQUEST_ID = re.compile(rb'\{"type":"\w+","id":"([^"\\]*)"')
+"""Where the extended dialect has the id of the request that a frame answers."""
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 
 
@@ -54,6 +56,7 @@ class WebSocketProtocol:
     def __init__(self, uri: WebSocketURI, max_size: int, headers: dict[str, str]) -> None:
         self._handshake = ClientProtocol(uri, subprotocols=[Subprotocol(SUBPROTOCOL)])
         self._address = f"{uri.host}:{uri.port}"
+        self._max_size = max_size
         self._reader = FrameReader(max_size, from_client=False)
         self._masks = _Masks()
         self._outgoing: list[bytes] = []
@@ -105,6 +108,7 @@ class WebSocketProtocol:
     def receive(self, data: bytes) -> list[bytes]:
         """Take bytes from the socket (empty: it was closed); each whole message in them.
 
+        In place of a message above the limit comes the error frame that names the limit, under the same id.
         Raises Unauthorized when the server refuses the handshake for want of a token, ServerUnreachable for others.
         """
         if self.is_connecting:
@@ -115,15 +119,25 @@ class WebSocketProtocol:
             messages = self._reader.feed(data)
         except FrameError as error:
             self._close(error.code)
-            too_big = ": raise max_message_size_mb" if error.code == TOO_BIG else ""
-            self._why_closed = f"it sent {error.reason}{too_big}"
+            self._why_closed = f"it sent {error.reason}"
             return []
-        if len(messages) == 1 and messages[0].opcode == TEXT:
+        if len(messages) == 1 and messages[0].opcode == TEXT and not messages[0].size_above:
             return [messages[0].data]
         for message in messages:
             if message.opcode >= CLOSE:
                 self._control(message)
-        return [message.data for message in messages if message.opcode < CLOSE]
+        return [self._data(message) for message in messages if message.opcode < CLOSE]
+
+    def _data(self, message: Message) -> bytes:
+        if not message.size_above:
+            return message.data
+        request_id = _REQUEST_ID.match(message.data)
+        reason = (
+            f"an answer of {message.size_above} bytes is above this client's limit of {self._max_size}: raise "
+            "max_message_size_mb. What was asked for has happened, and the session lives"
+        )
+        frame = {"type": "error", "data": {"message": reason, "code": MessageTooBig.code}}
+        return orjson.dumps(frame if request_id is None else {**frame, "id": request_id[1].decode()})
 
     def _shake_hands(self, data: bytes) -> bytes:
         """The bytes that came after the handshake. Raises when it was refused, or broken off."""

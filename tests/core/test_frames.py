@@ -1,0 +1,49 @@
+"""Frames become messages however their bytes arrive, and one that is too large costs nothing but itself."""
+
+import pytest
+
+from openenv.core.frames import PING, TEXT, TOO_BIG, FrameError, FrameReader, Message, client_frame, server_frame
+
+LIMIT = 1000
+
+
+def parts(*payloads):
+    """The frames of one text message in parts, with a ping between them."""
+    frames = [server_frame(TEXT if i == 0 else 0, payload) for i, payload in enumerate(payloads)]
+    frames[:-1] = [bytes([frame[0] & 0x7F]) + frame[1:] for frame in frames[:-1]]
+    return server_frame(PING, b"p").join(frames)
+
+
+def read(reader, data, size):
+    return [message for at in range(0, len(data), size) for message in reader.feed(data[at : at + size])]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 400, 100_000])
+def test_a_servers_message_above_the_limit_is_passed_over_but_for_its_head(size):
+    sent = server_frame(TEXT, b"a") + server_frame(TEXT, b"h" * 300 + b"t" * 70_000) + server_frame(TEXT, b"b" * LIMIT)
+
+    assert read(FrameReader(LIMIT, from_client=False), sent, size) == [
+        Message(TEXT, b"a"), Message(TEXT, b"h" * 256, 70_300), Message(TEXT, b"b" * LIMIT),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 3, 100_000])
+@pytest.mark.parametrize("last", [b"", b"z" * 10, b"z" * 2000])
+def test_a_message_in_parts_counts_as_one(size, last):
+    sent = parts(b"x" * 600, b"y" * 600, last) + parts(b"x" * 600, b"y" * 400)
+    pings = [Message(PING, b"p")] * 2
+
+    read_back = read(FrameReader(LIMIT, from_client=False), sent, size)
+
+    assert read_back == [
+        *pings,
+        Message(TEXT, b"x" * 256, 1200 + len(last)),
+        pings[0],
+        Message(TEXT, b"x" * 600 + b"y" * 400),
+    ]
+
+
+def test_a_clients_message_above_the_limit_ends_its_connection():
+    with pytest.raises(FrameError, match="limit of 1000 bytes") as raised:
+        FrameReader(LIMIT, from_client=True).feed(client_frame(TEXT, b"x" * 1001, b"mask"))
+    assert raised.value.code == TOO_BIG
