@@ -14,7 +14,7 @@ from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.errors import AnswerTimeout, MessageTooBig, SessionGone, SessionLost
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.protocol import SUBPROTOCOL
-from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
+from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, SavingEnvironment
 from tests.core.cutting_proxy import CuttingProxy
 
 
@@ -217,6 +217,33 @@ def test_a_late_answer_above_the_limit_is_nobody_elses(proxy):
         time.sleep(0.5)
 
         assert env.step(CountAction(amount=1)).observation.total == 2
+
+
+@pytest.mark.parametrize("verb", ["step", "reset"])
+def test_of_a_session_that_was_gone_before_its_first_use_only_a_reset_opens_another(proxy, verb):
+    env = CountEnv(proxy.url, session_id="gone")
+    if verb == "step":
+        for _ in range(2):
+            with pytest.raises(SessionGone, match=r"reset\(\) starts a new episode"):
+                env.step(CountAction(amount=1))
+
+    assert env.reset().observation.total == 0
+    assert env.step(CountAction(amount=1)).observation.total == 1
+    assert env.session_id != "gone"
+    env.close()
+
+
+async def test_an_asynchronous_branch_that_is_gone_before_its_first_use_may_be_reset(serving):
+    app = create_app(SavingEnvironment, config=ServerConfig(idle_timeout_s=0.2))
+    async with CountEnv(serving(app)) as env:
+        await env.reset()
+        (branch,) = await env.fork(1)
+        await asyncio.to_thread(wait_until, lambda: len(app.state.sessions) == 0)
+        with pytest.raises(SessionGone):
+            await branch.step(CountAction(amount=1))
+
+        assert (await branch.reset()).observation.total == 0
+        await branch.close()
 
 
 def wait_until(condition, timeout_s=5.0):

@@ -262,6 +262,34 @@ def test_a_late_answer_is_dropped_and_the_episode_lives(url):
         assert env.step(CountAction(amount=1)).observation.total == 5
 
 
+class Sluggish(CountingEnvironment):
+    """Takes its time to be made."""
+
+    def __init__(self):
+        time.sleep(0.6)
+        super().__init__()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_an_environment_may_take_longer_to_be_made_than_a_connection(serving, is_async):
+    env = CountEnv(serving(create_app(Sluggish)), connect_timeout_s=0.3)
+    if is_async:
+        async with env:
+            assert (await env.reset()).observation.total == 0
+    else:
+        assert env.reset().observation.total == 0
+        env.close()
+
+
+async def test_an_environment_that_takes_longer_to_be_made_than_an_answer_may_is_said_with_the_limit(serving):
+    url = serving(create_app(Sluggish))
+    words = r"no session in 0\.2 s: raise message_timeout_s"
+    with pytest.raises(AnswerTimeout, match=words):
+        CountEnv(url, message_timeout_s=0.2).reset()
+    with pytest.raises(AnswerTimeout, match=words):
+        await CountEnv(url, message_timeout_s=0.2)
+
+
 def test_nobody_at_the_address_is_said_plainly():
     with pytest.raises(ServerUnreachable, match="is the server running"), CountEnv("http://127.0.0.1:9") as env:
         env.reset()

@@ -124,9 +124,11 @@ class BlockingSession(IdleClient):
             if not self._extended:
                 return
             try:
-                self._welcome(deadline)
+                self._welcome(time.monotonic() + self._address.welcome_s(self.session_id))
             except SessionGone:
                 raise
+            except AnswerTimeout as error:
+                raise _not_welcomed(self._address, self.session_id) from error
             except SessionLost:
                 if time.monotonic() > deadline:
                     raise
@@ -229,6 +231,11 @@ def _gone(error: OpenEnvError) -> SessionGone:
     return SessionGone(f"the session is gone ({error}): reset() starts a new episode in a new one")
 
 
+def _not_welcomed(address: Address, session_id: str | None) -> AnswerTimeout:
+    name = "message_timeout_s" if session_id is None else "connect_timeout_s"
+    return AnswerTimeout(f"the server gave no session in {address.welcome_s(session_id):g} s: raise {name}")
+
+
 class AsyncSession:
     """A session in an event loop. Any number of requests may be under way; each gets its own answer."""
 
@@ -319,13 +326,16 @@ class AsyncSession:
             return
         welcomed = self._welcomed = asyncio.get_running_loop().create_future()
         try:
-            async with asyncio.timeout(self._address.connect_timeout_s) as self._connect_limit:
+            async with asyncio.timeout(self._address.welcome_s(self.session_id)) as self._connect_limit:
                 connection.listen(self._on_message, self._on_lost)
                 welcome = await welcomed
         except asyncio.CancelledError:
             connection.abort()
             raise
-        except (OpenEnvError, TimeoutError) as error:
+        except TimeoutError as error:
+            await connection.close()
+            raise _not_welcomed(self._address, self.session_id) from error
+        except OpenEnvError as error:
             await connection.close()
             if self.session_id is not None and not isinstance(error, OSError):
                 raise _gone(error) from error
@@ -337,7 +347,7 @@ class AsyncSession:
             wait_s = _queue_wait_s(frame)
             if wait_s is not None:
                 loop = asyncio.get_running_loop()
-                self._connect_limit.reschedule(loop.time() + wait_s + self._address.connect_timeout_s)
+                self._connect_limit.reschedule(loop.time() + wait_s + self._address.welcome_s(self.session_id))
                 return
             try:
                 self._welcomed.set_result(_Welcome(frame))

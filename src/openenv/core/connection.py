@@ -23,6 +23,9 @@ class Address:
 
     base_url: str
     connect_timeout_s: float = 10.0
+    """How long the TCP connection and the handshake may take."""
+    welcome_timeout_s: float = 60.0
+    """How long the server may then take to make the environment of a new session."""
     max_size: int = 100 << 20
     headers: dict[str, str] = field(default_factory=dict)
     ping_interval_s: float | None = 20.0
@@ -35,6 +38,10 @@ class Address:
             seconds = getattr(self, name)
             if seconds is not None and not seconds > 0:
                 raise ValueError(f"websocket_{name}={seconds}: give seconds above 0, or None to do without")
+
+    def welcome_s(self, session_id: str | None) -> float:
+        """How long the server's first frame is waited for: to attach to a session nothing has to be made."""
+        return self.welcome_timeout_s if session_id is None else self.connect_timeout_s
 
     def uri(self, session_id: str | None) -> WebSocketURI:
         """The address of `/ws`, for a new session or for the one of that id."""

@@ -63,10 +63,12 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
     ) -> None:
         """base_url: where the server listens, such as http://localhost:8000. Connects at the first verb.
 
-        message_timeout_s: how long an answer is waited for. websocket_ping_interval_s: after so long a silence the
-        server is asked for a sign of life, and the connection given up when none comes in websocket_ping_timeout_s;
-        None turns either off. provider: runs the server, which is the client's own: `close()` stops it; without a
-        base_url the first verb starts it. mode: `simulation` (None) or `production`, which clients of tools tell apart.
+        connect_timeout_s: how long the connection and its handshake may take. message_timeout_s: how long an answer is
+        waited for, and at the first verb before that the environment, which the server then makes.
+        websocket_ping_interval_s: after so long a silence the server is asked for a sign of life, and the connection
+        given up when none comes in websocket_ping_timeout_s; None turns either off. provider: runs the server, which is
+        the client's own: `close()` stops it; without a base_url the first verb starts it. mode: `simulation` (None) or
+        `production`, which clients of tools tell apart.
         headers: sent with the connection, such as `Authorization: Bearer ...`. session_id: attach to that session of
         the server instead of opening one. Raises ValueError for a wrong URL or mode, or neither URL nor provider.
         """
@@ -78,6 +80,7 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
         address = Address(
             base_url=(base_url or "").rstrip("/"),
             connect_timeout_s=connect_timeout_s,
+            welcome_timeout_s=message_timeout_s,
             max_size=int(max_message_size_mb * _MEGABYTE),
             headers=headers or {},
             ping_interval_s=websocket_ping_interval_s,
@@ -243,10 +246,11 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
             request = replace(request, traceparent=self.trace_context())
         if self._is_async:
             return self._verb_async(request, read)  # type: ignore[return-value]
-        return read(self._connected().ask(request, self._patience_s(request)))
+        session = self._blocking or self._connected(is_reset=request.kind == "reset")
+        return read(session.ask(request, self._patience_s(request)))
 
     async def _verb_async(self, request: Request, read: Callable[[dict[str, Any]], ResultT]) -> ResultT:
-        session = self._async or await self._connected_async()
+        session = self._async or await self._connected_async(is_reset=request.kind == "reset")
         return read(await session.ask(request, self._patience_s(request)))
 
     def _patience_s(self, request: Request) -> float:

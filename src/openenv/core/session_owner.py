@@ -7,6 +7,7 @@ from openenv.core.client_sessions import AsyncRequests, AsyncSession, BlockingRe
 from openenv.core.connection import Address
 from openenv.core.containers.runtime.owned import OwnedServer
 from openenv.core.containers.runtime.providers import ContainerProvider, RuntimeProvider
+from openenv.core.errors import SessionGone
 
 
 class SessionOwner:
@@ -46,17 +47,25 @@ class SessionOwner:
 
     # Synchronous mode.
 
-    def _connected(self) -> BlockingRequests:
-        """The session. Opens it, and starts the server before, when there is none."""
+    def _connected(self, *, is_reset: bool = False) -> BlockingRequests:
+        """The session. Opens it, and starts the server before, when there is none. is_reset: whether another will do
+        when the one to attach to is gone."""
         if self._blocking is None:
             starts = self._start_server()
             try:
-                self._blocking = self._open_session()
+                self._blocking = self._open_or_replace() if is_reset else self._open_session()
             except BaseException:
                 if starts:
                     self._stop_server()
                 raise
         return self._blocking
+
+    def _open_or_replace(self) -> BlockingRequests:
+        try:
+            return self._open_session()
+        except SessionGone:
+            self._attach_to = None
+            return self._open_session()
 
     def _end_session(self) -> None:
         session, self._blocking, self._attach_to = self._blocking, None, None
@@ -79,23 +88,30 @@ class SessionOwner:
 
     # Asynchronous mode.
 
-    async def _connected_async(self) -> AsyncRequests:
-        """The session. Verbs that are awaited together as the very first ones open one between them."""
+    async def _connected_async(self, *, is_reset: bool = False) -> AsyncRequests:
+        """As `_connected`. Verbs that are awaited together as the very first ones open one session between them."""
         if self._async is None:
             async with self._opening:
                 if self._async is None:
-                    self._async = await self._open_async()
+                    self._async = await self._open_async(is_reset=is_reset)
         return self._async
 
-    async def _open_async(self) -> AsyncRequests:
+    async def _open_async(self, *, is_reset: bool) -> AsyncRequests:
         starts = not self._address.base_url
         try:
             await self._start_server_async()
-            return await self._open_session_async()
+            return await (self._open_or_replace_async() if is_reset else self._open_session_async())
         except BaseException:
             if starts:
                 await asyncio.to_thread(self._stop_server)
             raise
+
+    async def _open_or_replace_async(self) -> AsyncRequests:
+        try:
+            return await self._open_session_async()
+        except SessionGone:
+            self._attach_to = None
+            return await self._open_session_async()
 
     async def _start_server_async(self) -> None:
         if not self._address.base_url:
