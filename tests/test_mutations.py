@@ -33,7 +33,7 @@ SESSIONS = "tests/core/test_sessions.py"
 VALIDITY = "tests/core/test_validity.py"
 MUTATIONS = {
     "request ids: a repeat is done again": Mutation(
-        f"{SERVER}/session.py", "known = self._answers.find(request_id)", "known = None", LOST
+        f"{SERVER}/session.py", "return self._by_id.get(request_id)", "return None", LOST
     ),
     "request ids: a repeat over HTTP is done again": Mutation(
         f"{SERVER}/routes.py", "body.request_id, _traceparent", "None, _traceparent", "tests/core/test_http.py"
@@ -65,7 +65,7 @@ MUTATIONS = {
         f"{LIMITS} -k ProcessEnvironment",
     ),
     "validity: a truncated episode is told as valid": Mutation(
-        f"{SERVER}/websocket.py", '"truncated" if answer.truncated else "valid"', '"valid"', VALIDITY
+        f"{SERVER}/conversation.py", '"truncated" if answer.truncated else "valid"', '"valid"', VALIDITY
     ),
     "validity: a failure of the environment is told as the client's": Mutation(
         f"{SERVER}/wire.py", '"validity": error.validity', '"validity": "refused"', VALIDITY
