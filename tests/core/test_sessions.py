@@ -1,5 +1,6 @@
 """A session over WebSocket: typed, isolated, and alive after every error."""
 
+import random
 import threading
 import time
 
@@ -288,6 +289,29 @@ async def test_an_environment_that_takes_longer_to_be_made_than_an_answer_may_is
         CountEnv(url, message_timeout_s=0.2).reset()
     with pytest.raises(AnswerTimeout, match=words):
         await CountEnv(url, message_timeout_s=0.2)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_integers_beyond_64_bits_travel_exactly_both_ways(url, is_async):
+    large = {"list": [2**64, -(2**63) - 1], "number": 2**70 + 1, "fraction": 0.1}
+    if is_async:
+        async with CountEnv(url) as env:
+            await env.reset(seed=2**64)
+            result = await env.step(CountAction(amount=1, metadata=large))
+    else:
+        with CountEnv(url) as env:
+            assert env.reset(seed=2**70).observation.draw == random.Random(2**70).random()
+            assert env.reset(seed=2**70 + 1).observation.draw == random.Random(2**70 + 1).random()
+            result = env.step(CountAction(amount=1, metadata=large))
+
+    assert result.metadata == large
+
+
+def test_what_json_has_no_word_for_is_a_type_error_beside_large_integers_too(url):
+    with GenericEnvClient(url) as env:
+        env.reset()
+        with pytest.raises(TypeError):
+            env.step({"amount": 2**70, "metadata": {"what": object()}})
 
 
 def test_nobody_at_the_address_is_said_plainly():

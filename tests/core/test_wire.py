@@ -69,6 +69,14 @@ def test_odd_frames_are_refused_in_words_that_can_be_sent(frame, extended):
     assert json.loads(error_frame(caught.value))["type"] == "error"
 
 
+def test_an_integer_is_exact_whatever_its_size_beside_floats_of_many_digits():
+    fields = [2**64 - 1, -(2**63), 2**64, -(2**63) - 1, 2**70 + 1, 0.0012345678901234567, 1e300, "1" * 20]
+    request = read_request(json.dumps({"type": "step", "data": {"fields": fields}}))
+
+    assert request.data["fields"] == fields
+    assert [type(field) for field in request.data["fields"]] == [type(field) for field in fields]
+
+
 def test_a_binary_frame_of_json_is_read_like_text():
     assert read_request(b'{"type": "reset"}').type == "reset"
 

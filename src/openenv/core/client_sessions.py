@@ -26,6 +26,7 @@ from openenv.core.errors import (
     Unauthorized,
     error_from_wire,
 )
+from openenv.core.json_text import read_json
 from openenv.core.ping_answerer import IdleClient, PingAnswerer
 from openenv.core.protocol import SUBPROTOCOL
 from openenv.core.requests import Request, answer_data
@@ -157,7 +158,7 @@ class BlockingSession(IdleClient):
                 if not is_sent:
                     self._connection.send(frame)
                     is_sent = True
-                message = orjson.loads(self._connection.receive(deadline))
+                message = read_json(self._connection.receive(deadline))
             except SessionLost as error:
                 self._come_back(deadline, error)
                 is_sent = False
@@ -170,7 +171,7 @@ class BlockingSession(IdleClient):
             self._connection.send(request.frame(None))
             self._unanswered += 1
         while True:
-            message = orjson.loads(self._connection.receive(deadline))
+            message = read_json(self._connection.receive(deadline))
             self._unanswered = max(0, self._unanswered - 1)
             if self._unanswered == 0:
                 return answer_data(message, request.kind)
@@ -354,7 +355,7 @@ class AsyncSession:
             except OpenEnvError as error:
                 self._welcomed.set_exception(error)
             return
-        message = orjson.loads(frame)
+        message = read_json(frame)
         waiter = self._waiter(message)
         if waiter is None:
             if message.get("type") == "error" and message.get("id") is None:

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from openenv.core.errors import InvalidMessage, error_from_wire
+from openenv.core.json_text import write_json
 from openenv.core.protocol import ANSWER_TYPE
 
 
@@ -39,7 +38,7 @@ class Request:
 
 def encode_body(body: Any) -> bytes:
     """JSON bytes of what a client sends. Raises TypeError for what JSON has no word for."""
-    return orjson.dumps(body, default=_plain)
+    return write_json(body, default=_plain)
 
 
 def answer_data(message: dict[str, Any], kind: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import orjson
 from openenv.core.env_server.verbs import Answer
 from openenv.core.env_server.wire import error_json
 from openenv.core.errors import RequestRefused
+from openenv.core.json_text import read_json, write_json
 
 FORMAT = 1
 
@@ -53,7 +54,7 @@ class SessionRecorder:
 
     def answered(self, verb: str, data: dict[str, Any], answer: Answer, took_s: float) -> None:
         """Write the request, the hash of the observation, its reward and its validity."""
-        said = orjson.loads(answer.data)
+        said = read_json(answer.data)
         outcome = {
             "observation_sha256": observation_hash(said.get("observation", said)),
             "reward": said.get("reward"),
@@ -78,4 +79,4 @@ class SessionRecorder:
 
 def observation_hash(observation: Any) -> str:
     """SHA-256 of an observation as JSON with sorted keys, in hexadecimal."""
-    return hashlib.sha256(orjson.dumps(observation, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return hashlib.sha256(write_json(observation, option=orjson.OPT_SORT_KEYS)).hexdigest()

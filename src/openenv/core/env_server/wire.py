@@ -14,6 +14,7 @@ from pydantic_core import to_json
 
 from openenv.core.env_server.types import Observation
 from openenv.core.errors import InvalidJSON, InvalidMessage, MessageTooBig, RequestRefused, UnknownMessageType
+from openenv.core.json_text import read_json
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -104,7 +105,7 @@ def _timeout(message: dict[str, Any]) -> float | None:
 
 def _json_object(frame: str | bytes) -> dict[str, Any]:
     try:
-        message = orjson.loads(frame)
+        message = read_json(frame)
     except orjson.JSONDecodeError:
         message = _tolerant_json(frame)
     if not isinstance(message, dict):
