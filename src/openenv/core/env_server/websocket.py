@@ -52,7 +52,7 @@ class WebSocketEndpoint:
 
     async def _session(self, scope: Scope, connection: Connection, send: Send, *, extended: bool) -> Session:
         """The session that the URL names, or a new one."""
-        named = parse_qs(scope.get("query_string", b"").decode()).get("session_id")
+        named = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("session_id")
         if named:
             session = self._sessions.find(named[0])
         else:
