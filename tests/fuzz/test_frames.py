@@ -93,16 +93,16 @@ def _fuzz(name, seconds, seed, capsys, tmp_path):
         try:
             counted = asyncio.run(attacking)
         except ExceptionGroup as failures:
-            failures.add_note(f"the server said: {server._output()}")
+            failures.add_note(f"the server said: {server.output()}")
             raise
         with capsys.disabled():
             print(f"{name}: {dict(counted)}")
 
         play(server.base_url)
-        assert counted["answers"] > 100
+        assert counted["answers"] > 20
         assert sessions_left(server.base_url) == 0
-        assert "Exception in ASGI" not in server._output()
-        assert "unforeseen" not in server._output()
+        assert "Exception in ASGI" not in server.output()
+        assert "unforeseen" not in server.output()
 
 
 def sessions_left(url, within_s=5.0):

@@ -58,7 +58,7 @@ def _fuzz(name, seconds, seed, capsys):
             print(f"{name}: {sum(counted.values())} requests to {len(operations)} operations: {dict(counted)}")
 
         assert httpx.post(f"{server.base_url}/reset", json={"seed": 1}).status_code == 200
-        assert "Exception in ASGI" not in server._output()
+        assert "Exception in ASGI" not in server.output()
 
 
 def _name_what_there_is(case, name):

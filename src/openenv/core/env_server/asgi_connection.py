@@ -1,6 +1,7 @@
 """A WebSocket connection whose frames come and go through ASGI, as under any server but our own."""
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
@@ -24,8 +25,8 @@ class Connection(Protocol):
         """Let `answers` answer each frame, in order, until the connection ends; then as `until_ended`."""
         ...
 
-    def close(self) -> None:
-        """Close what is still open of the connection."""
+    async def close(self) -> None:
+        """Say goodbye and close the connection."""
         ...
 
 
@@ -54,7 +55,6 @@ class AsgiConnection:
                 return _said_goodbye(message)
             reply = answers(message.get("text"))
             if reply is None:
-                await self._send({"type": "websocket.close", "code": 1000})
                 return True
             frame = reply if isinstance(reply, bytes) else await reply
             try:
@@ -62,8 +62,10 @@ class AsgiConnection:
             except RuntimeError:  # ASGI's word for a connection that the server closed by itself: text is no UTF-8
                 return False
 
-    def close(self) -> None:
-        """Nothing is left to do: the server around us has closed the connection."""
+    async def close(self) -> None:
+        """Say goodbye, unless the connection is closed already."""
+        with contextlib.suppress(RuntimeError):  # ASGI's word for that
+            await self._send({"type": "websocket.close", "code": 1000})
 
 
 def _said_goodbye(message: Message) -> bool:

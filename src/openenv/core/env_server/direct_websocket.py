@@ -33,6 +33,7 @@ log = logging.getLogger(__name__)
 
 EXTENSION = "openenv.direct"
 """Under this name an endpoint finds the connection in its scope's extensions."""
+_LAST_WORDS_S = 5.0
 _MOST_WAITING = 16
 """Frames that wait for one that takes its time, before no more are read."""
 
@@ -90,6 +91,8 @@ class Direct:
         self._waiting: deque[bytes | None] = deque()
         self._answering: asyncio.Task[None] | None = None
         self._ended: asyncio.Future[bool] = loop.create_future()
+        self._lost: asyncio.Future[None] = loop.create_future()
+        self._heard_goodbye = self._said_goodbye = self._is_deaf = False
 
     async def until_ended(self) -> bool:
         """Return when the connection has ended: whether the client said goodbye."""
@@ -103,6 +106,8 @@ class Direct:
 
     def data_received(self, data: bytes) -> None:
         """Answer what has come; what must wait for its turn is answered by a task."""
+        if self._is_deaf:
+            return
         try:
             for message in self._reader.feed(data):
                 if message.opcode < CLOSE:
@@ -110,17 +115,31 @@ class Direct:
                 else:
                     self._control(message)
         except FrameError as error:
+            self._is_deaf = True  # nothing after it can be understood
             self._end(said_goodbye=False)
-            self.close(error.code, error.reason)
+            self._say_goodbye(error.code, error.reason)
 
     def lost(self) -> None:
         """The connection is gone. A verb that runs goes on to its end, and its answer is kept by the session."""
         self._end(said_goodbye=False)
+        if not self._lost.done():
+            self._lost.set_result(None)
 
-    def close(self, code: int = NORMAL, reason: str = "") -> None:
-        """Say goodbye and close the socket. To a client that said goodbye first this means: its session has ended."""
-        if not self._transport.is_closing():
+    async def close(self) -> None:
+        """Say goodbye, wait shortly for the client's, and close the socket.
+
+        What the client still sends is read until then: closed before, the socket would take our last frames with it.
+        To a client that said goodbye first ours means that its session has ended.
+        """
+        self._say_goodbye(NORMAL)
+        await asyncio.wait({self._lost}, timeout=_LAST_WORDS_S)
+        self._transport.close()
+
+    def _say_goodbye(self, code: int, reason: str = "") -> None:
+        if not self._said_goodbye and not self._transport.is_closing():
             self._transport.write(server_frame(CLOSE, close_payload(code, reason)))
+        self._said_goodbye = True
+        if self._heard_goodbye:
             self._transport.close()
 
     def read_on(self) -> None:
@@ -158,7 +177,7 @@ class Direct:
         self._answer_waiting()
 
     def _answer_waiting(self) -> None:
-        while self._waiting and self._answering is None and self._answers is not None:
+        while self._waiting and self._answering is None and self._answers is not None and not self._ended.done():
             self._answer(self._answers, self._waiting.popleft())
         self.read_on()
 
@@ -166,8 +185,13 @@ class Direct:
         if message.opcode == PING:
             self._transport.write(server_frame(PONG, message.data))
         elif message.opcode == CLOSE:
+            self._heard_goodbye = True
             self._end(said_goodbye=close_code(message.data) in (NORMAL, GOING_AWAY))
+            if self._said_goodbye:
+                self._transport.close()
 
     def _end(self, *, said_goodbye: bool) -> None:
         if not self._ended.done():
             self._ended.set_result(said_goodbye)
+        if not self._transport.is_closing():
+            self._transport.resume_reading()

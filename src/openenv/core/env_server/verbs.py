@@ -8,6 +8,7 @@ import inspect
 import logging
 import re
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +29,8 @@ from openenv.core.errors import EnvironmentFault, NotSupported, TimeLimitExceede
 
 log = logging.getLogger(__name__)
 
-_IN_USE: set[int] = set()
-"""Identities of the environments that are open in this process."""
+_IN_USE: "weakref.WeakValueDictionary[int, Environment]" = weakref.WeakValueDictionary()
+"""The environments that are open in this process, by identity."""
 
 _PATH = re.compile(r"(?<![\w:/.<])/[\w.-]+(?:/[\w.-]*)+")
 """An absolute path of two parts or more; not a fraction, an alternative or a URL."""
@@ -109,14 +110,14 @@ class Verbs:
             self._take_into_use()
 
     def _take_into_use(self) -> None:
-        if id(self.env) in _IN_USE:
+        if _IN_USE.get(id(self.env)) is self.env:
             name = self._declaration.name
             raise EnvironmentFactoryError(
                 name,
                 f"the factory of {name} returned an environment that another session plays: return a new one each "
                 "time, or serve the instance itself",
             )
-        _IN_USE.add(id(self.env))
+        _IN_USE[id(self.env)] = self.env
 
     def is_async(self, verb: str) -> bool:
         """Whether `call_async` has anything to wait for."""
@@ -153,7 +154,7 @@ class Verbs:
         """Close the environment, unless it is the author's one ready instance. Errors of `close` are logged."""
         if self._declaration.is_one_instance:
             return
-        _IN_USE.discard(id(self.env))
+        _IN_USE.pop(id(self.env), None)
         try:
             self.env.close()
         except (Exception, SystemExit):  # border: an author's close may raise anything, the session ends all the same

@@ -38,7 +38,7 @@ class WebSocketEndpoint:
             session = await self._session(scope, connection, send, extended=extended)
         except RequestRefused as error:
             await _send_text(send, extended_error_frame(error, None) if extended else error_frame(error))
-            await send({"type": "websocket.close", "code": 1000})
+            await connection.close()
             return
         said_goodbye = False
         try:
@@ -48,7 +48,7 @@ class WebSocketEndpoint:
             said_goodbye = await connection.answer_with(conversation.reply)
         finally:
             await self._sessions.detach(session, connection, keep=extended and not said_goodbye)
-            connection.close()
+            await connection.close()
 
     async def _session(self, scope: Scope, connection: Connection, send: Send, *, extended: bool) -> Session:
         """The session that the URL names, or a new one."""
