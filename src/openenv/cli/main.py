@@ -1,6 +1,7 @@
 """The `openenv` command."""
 
 import logging
+import signal
 import sys
 
 import typer
@@ -32,7 +33,8 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted."""
+    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted, 143 asked to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and servers that it has started end with it
     try:
         app()
     except KeyboardInterrupt:
