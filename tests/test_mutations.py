@@ -39,10 +39,10 @@ MUTATIONS = {
         f"{SERVER}/routes.py", "body.request_id, _traceparent", "None, _traceparent", "tests/core/test_http.py"
     ),
     "request ids: a client takes any answer for its own": Mutation(
-        "openenv/core/client_sessions.py", 'if message.get("id") == request_id or', "if True or", SESSIONS
+        "openenv/core/blocking_session.py", 'if message.get("id") == request_id or', "if True or", SESSIONS
     ),
     "request ids: an asynchronous client takes answers in order": Mutation(
-        "openenv/core/client_sessions.py",
+        "openenv/core/async_session.py",
         'self._open.get(request_id or "", (b"", None))',
         'next(iter(self._open.values()), (b"", None))',
         "tests/core/test_client_modes.py",

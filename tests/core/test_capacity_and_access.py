@@ -68,6 +68,26 @@ async def test_waiting_clients_are_served_in_the_order_in_which_they_came(servin
     assert served == [0, 1, 2]
 
 
+class SlowToClose(CountingEnvironment):
+    def close(self) -> None:
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("execution", ["inline", "thread", "process"])
+def test_the_place_of_a_client_is_free_when_it_has_closed(serving, execution):
+    url = serving(create_app(SlowToClose, config=ServerConfig(max_sessions=1, execution=execution)))
+    for _ in range(3):
+        with CountEnv(url) as env:
+            env.reset()
+
+
+async def test_the_place_of_an_asynchronous_client_is_free_when_it_has_closed(serving):
+    url = serving(create_app(SlowToClose, config=ServerConfig(max_sessions=1)))
+    for _ in range(3):
+        async with CountEnv(url) as env:
+            await env.reset()
+
+
 def test_a_full_queue_refuses_at_once_and_says_when_to_try_again(serving):
     url = serving(create_app(CountingEnvironment, config=ServerConfig(max_sessions=1, max_waiting=1, max_wait_s=0.3)))
     with CountEnv(url) as env:

@@ -243,3 +243,17 @@ def test_a_step_over_http_whose_answer_was_lost_happens_once(url):
         assert result.observation.total == 3
         assert env.state().step_count == 1
     proxy.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/reset", {"seed": False}, "seed"),
+        ("/step", {"action": {"amount": 1}, "timeout_s": True}, "timeout_s"),
+        ("/counting/task", {"split": "train", "index": True}, "index"),
+    ],
+)
+def test_what_the_schema_calls_a_number_is_one(url, path, body, field):
+    response = httpx.post(url + path, json=body)
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["body", field]

@@ -84,6 +84,8 @@ def test_a_wrong_field_is_named_and_the_session_lives(url, fields, words):
     [
         ({"strat": 1}, "strat: reset() takes episode_id, seed, start"),
         ({"seed": "x"}, "seed: Input should be a valid integer"),
+        ({"seed": True}, "seed: Input should be a valid integer"),
+        ({"seed": "5"}, "seed: Input should be a valid integer"),
         ({"seed": -1}, "seed: Input should be greater than or equal to 0"),
     ],
 )

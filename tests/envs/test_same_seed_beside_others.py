@@ -35,8 +35,7 @@ def test_every_bundled_environment_is_played_here():
 @pytest.fixture(scope="module", params=[entry.name for entry in entries()])
 def served(request):
     (entry,) = (entry for entry in entries() if entry.name == request.param)
-    if not entry.is_installed:
-        pytest.skip(f"{entry.name} needs the extra {entry.extra}")
+    assert entry.is_installed, f"{entry.name} needs the extra {entry.extra}"
     with LocalServer(entry.server) as server:
         yield entry.name, server.base_url
 

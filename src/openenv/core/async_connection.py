@@ -82,6 +82,13 @@ class AsyncConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    async def say_last(self, message: bytes, wait_s: float) -> None:
+        """Send a message, if that is possible, and wait that long for the server to close the connection."""
+        self.on_lost = _nothing
+        if self.is_open:
+            self.send(message)
+            await asyncio.wait({self._closed}, timeout=wait_s)
+
     async def close(self) -> None:
         """Say goodbye, wait shortly for the other side's, and close the socket."""
         self.on_lost = _nothing

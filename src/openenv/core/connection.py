@@ -110,6 +110,13 @@ class BlockingConnection:
                 raise self._lost(error) from error
         return self._inbox.popleft()
 
+    def say_last(self, message: bytes, deadline: float) -> None:
+        """Send a message, if that is possible, and wait until the server has closed the connection, or `deadline`."""
+        with contextlib.suppress(OSError):  # nobody is there to hear it, or to answer in time
+            self.send(message)
+            while self.is_open:
+                self._read(deadline)
+
     def close(self) -> None:
         """Say goodbye and close the socket."""
         try:

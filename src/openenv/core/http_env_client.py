@@ -7,7 +7,8 @@ import httpx
 import orjson
 from typing_extensions import TypeVar
 
-from openenv.core.client_sessions import AsyncRequests, BlockingRequests
+from openenv.core.async_session import AsyncRequests
+from openenv.core.blocking_session import BlockingRequests
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.errors import (

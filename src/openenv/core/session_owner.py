@@ -3,7 +3,8 @@
 import asyncio
 from dataclasses import replace
 
-from openenv.core.client_sessions import AsyncRequests, AsyncSession, BlockingRequests, BlockingSession
+from openenv.core.async_session import AsyncRequests, AsyncSession
+from openenv.core.blocking_session import BlockingRequests, BlockingSession
 from openenv.core.connection import Address
 from openenv.core.containers.runtime.owned import OwnedServer
 from openenv.core.containers.runtime.providers import ContainerProvider, RuntimeProvider

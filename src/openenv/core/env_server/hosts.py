@@ -72,6 +72,7 @@ class LocalHost(Host):
         self._thread: OwnThread | None = None
         self._verbs: Verbs | None = None
         self._open_timeout_s = 0.0
+        self._is_held_up = False
 
     async def open(self, timeout_s: float) -> None:
         self._open_timeout_s = timeout_s
@@ -157,12 +158,16 @@ class LocalHost(Host):
             with contextlib.suppress(TimeLimitExceeded), InlineTimeLimit("close", self._open_timeout_s):
                 verbs.close()
         if verbs is not None and thread is not None:
-            thread.submit(verbs.close)  # after a step that still runs, if it ever ends
+            closed = asyncio.wrap_future(thread.submit(verbs.close))  # after a step that still runs, if it ever ends
+            if not (self._is_held_up or self._declaration.is_one_instance):
+                await asyncio.wait({closed}, timeout=self._open_timeout_s)
+        self._is_held_up = False
         if thread is not None and self._shared_thread is None:
             thread.stop()
 
     def _leave(self, thread: OwnThread) -> None:
         """A call holds the thread up: where all environments share it, the others get another."""
+        self._is_held_up = True
         if self._shared_thread is not None:
             self._shared_thread.lose(thread)
 

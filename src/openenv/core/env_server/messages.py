@@ -101,15 +101,15 @@ class GetTaskRequest(BaseMessage):
     """Body of `POST /{env_name}/task`."""
 
     split: str
-    index: int
+    index: int = Field(strict=True)
 
 
 class GetTaskRangeRequest(BaseMessage):
     """Body of `POST /{env_name}/task_range`: the tasks from `start` up to, without, `stop`."""
 
     split: str
-    start: int | None = None
-    stop: int | None = None
+    start: int | None = Field(default=None, strict=True)
+    stop: int | None = Field(default=None, strict=True)
 
 
 class CodeExecResult(BaseMessage):

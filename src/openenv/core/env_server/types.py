@@ -145,14 +145,14 @@ class ResetData(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    seed: int | None = Field(default=None, description="Equal seeds give equal episodes")
+    seed: int | None = Field(default=None, strict=True, description="Equal seeds give equal episodes")
     episode_id: str | None = Field(default=None, max_length=255)
 
 
 class ResetRequest(ResetData):
     """Body of `POST /reset`."""
 
-    seed: int | None = Field(default=None, ge=0, description="Equal seeds give equal episodes")
+    seed: int | None = Field(default=None, ge=0, strict=True, description="Equal seeds give equal episodes")
 
 
 class StepRequest(BaseModel):
@@ -161,7 +161,7 @@ class StepRequest(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     action: dict[str, Any]
-    timeout_s: float | None = Field(default=None, gt=0, description="Seconds the step may take")
+    timeout_s: float | None = Field(default=None, gt=0, strict=True, description="Seconds the step may take")
     request_id: str | None = Field(default=None, max_length=255)
 
 
@@ -178,7 +178,7 @@ class ForkRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    count: int = Field(ge=1, le=1024, description="New sessions to open from where this one stands")
+    count: int = Field(ge=1, le=1024, strict=True, description="New sessions to open from where this one stands")
 
 
 class StepResponse(BaseModel):

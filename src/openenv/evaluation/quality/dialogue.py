@@ -126,6 +126,9 @@ class Dialogue:
                 if loop.time() > give_up:
                     raise
                 await asyncio.sleep(_PAUSE_S)
+            except BaseException:  # cancelled among others: what is half open holds a place of the server
+                await self.close()
+                raise
             else:
                 return self
 
