@@ -18,7 +18,7 @@ class AsyncConnection(asyncio.Protocol):
     def __init__(self, uri: WebSocketURI, address: Address) -> None:
         loop = asyncio.get_running_loop()
         self._loop = loop
-        self._protocol = WebSocketProtocol(uri, address.max_size, address.headers)
+        self._protocol = WebSocketProtocol(uri, address.max_size, address.headers, reads_arrays=address.reads_arrays)
         self._ping_interval_s, self._ping_timeout_s = address.ping_interval_s, address.ping_timeout_s
         self._is_silent = False  # since the last ping
         self._next_check: asyncio.TimerHandle | None = None
@@ -72,7 +72,7 @@ class AsyncConnection(asyncio.Protocol):
 
     def send(self, message: bytes) -> None:
         """Send a message. Raises SessionLost when the connection is broken."""
-        frame = self._protocol.text_frame(message)
+        frame = self._protocol.frame(message)
         assert self._transport is not None
         self._transport.write(frame)
 

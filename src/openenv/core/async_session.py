@@ -8,9 +8,8 @@ from typing import Any, Protocol
 from openenv.core.async_connection import AsyncConnection
 from openenv.core.connection import Address
 from openenv.core.errors import AnswerTimeout, OpenEnvError, SessionGone, SessionLost, Unauthorized
-from openenv.core.json_text import read_json
-from openenv.core.protocol import SUBPROTOCOL
-from openenv.core.requests import Request, answer_data
+from openenv.core.protocol import EXTENDED
+from openenv.core.requests import Request, answer_data, read_message
 from openenv.core.session_handshake import (
     FIRST_PAUSE_S,
     GOODBYE,
@@ -127,7 +126,7 @@ class AsyncSession:
 
     async def _connect(self) -> None:
         connection = await AsyncConnection.open(self._address, self.session_id)
-        self._extended = connection.subprotocol == SUBPROTOCOL
+        self._extended = connection.subprotocol in EXTENDED
         self._connection = connection
         if not self._extended:
             self._welcomed = None
@@ -163,7 +162,7 @@ class AsyncSession:
             except OpenEnvError as error:
                 self._welcomed.set_exception(error)
             return
-        message = read_json(frame)
+        message = read_message(frame)
         waiter = self._waiter(message)
         if waiter is None:
             if message.get("type") == "error" and message.get("id") is None:

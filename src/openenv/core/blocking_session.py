@@ -6,10 +6,9 @@ from typing import Any, Protocol
 
 from openenv.core.connection import Address, BlockingConnection
 from openenv.core.errors import AnswerTimeout, OpenEnvError, ServerUnreachable, SessionGone, SessionLost
-from openenv.core.json_text import read_json
 from openenv.core.ping_answerer import IdleClient, PingAnswerer
-from openenv.core.protocol import SUBPROTOCOL
-from openenv.core.requests import Request, answer_data
+from openenv.core.protocol import EXTENDED
+from openenv.core.requests import Request, answer_data, read_message
 from openenv.core.session_handshake import (
     FIRST_PAUSE_S,
     GOODBYE,
@@ -65,7 +64,7 @@ class BlockingSession(IdleClient):
         """Connect. A connection that breaks before the server has named the session has lost nothing: try another."""
         while True:
             self._connection = BlockingConnection(self._address, self.session_id)
-            self._extended = self._connection.subprotocol == SUBPROTOCOL
+            self._extended = self._connection.subprotocol in EXTENDED
             if not self._extended:
                 return
             try:
@@ -102,7 +101,7 @@ class BlockingSession(IdleClient):
                 if not is_sent:
                     self._connection.send(frame)
                     is_sent = True
-                message = read_json(self._connection.receive(deadline))
+                message = read_message(self._connection.receive(deadline))
             except SessionLost as error:
                 self._come_back(deadline, error)
                 is_sent = False
@@ -115,7 +114,7 @@ class BlockingSession(IdleClient):
             self._connection.send(request.frame(None))
             self._unanswered += 1
         while True:
-            message = read_json(self._connection.receive(deadline))
+            message = read_message(self._connection.receive(deadline))
             self._unanswered = max(0, self._unanswered - 1)
             if self._unanswered == 0:
                 return answer_data(message, request.kind)

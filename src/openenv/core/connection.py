@@ -30,6 +30,10 @@ class Address:
     headers: dict[str, str] = field(default_factory=dict)
     ping_interval_s: float | None = 20.0
     """The longest silence before the server is asked whether it is there; None: it is never asked."""
+    reads_arrays: bool = False
+    """Whether arrays may come as raw bytes."""
+    query: str = ""
+    """What a new session's URL says beside: how many environments it has."""
     ping_timeout_s: float | None = 20.0
     """The longest silence after that, before the connection counts as broken; None: it never does."""
 
@@ -45,7 +49,7 @@ class Address:
 
     def uri(self, session_id: str | None) -> WebSocketURI:
         """The address of `/ws`, for a new session or for the one of that id."""
-        return websocket_uri(self.base_url, query=f"session_id={session_id}" if session_id else "")
+        return websocket_uri(self.base_url, query=f"session_id={session_id}" if session_id else self.query)
 
 
 class BlockingConnection:
@@ -60,7 +64,7 @@ class BlockingConnection:
         self._is_pinged = False
         self._socket = _open_socket(uri, address.connect_timeout_s)
         self._waiting = _Waiting(self._socket, max(60.0, address.connect_timeout_s))
-        self._protocol = WebSocketProtocol(uri, address.max_size, address.headers)
+        self._protocol = WebSocketProtocol(uri, address.max_size, address.headers, reads_arrays=address.reads_arrays)
         deadline = time.monotonic() + address.connect_timeout_s
         try:
             self._flush()
@@ -90,7 +94,7 @@ class BlockingConnection:
     def send(self, message: bytes) -> None:
         """Send a message. Raises SessionLost when the connection is broken."""
         try:
-            self._write(self._protocol.text_frame(message))
+            self._write(self._protocol.frame(message))
         except OSError as error:
             raise self._lost(error) from error
 

@@ -4,6 +4,11 @@ SUBPROTOCOL = "openenv.sessions.v1"
 """Offered by a client, chosen by a server: request ids, time limits, validity, snapshots, and sessions that outlive
 their connection. Without it both speak the published frames."""
 
+ARRAYS_SUBPROTOCOL = "openenv.sessions.v1.arrays"
+"""The same, and arrays travel as raw bytes in binary frames."""
+
+EXTENDED = frozenset({SUBPROTOCOL, ARRAYS_SUBPROTOCOL})
+
 ANSWER_TYPE = {"reset": "observation", "step": "observation", "state": "state"}
 """The type of the frame that answers each verb of the published frames."""
 

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from openenv.core.arrays import unpacked
 from openenv.core.errors import InvalidMessage, error_from_wire
-from openenv.core.json_text import write_json
+from openenv.core.json_text import read_json, write_json
 from openenv.core.protocol import ANSWER_TYPE
 
 
@@ -34,6 +35,12 @@ class Request:
             parts += [b',"data":', self.data if isinstance(self.data, bytes) else encode_body(self.data)]
         parts.append(b"}")
         return b"".join(parts)
+
+
+def read_message(frame: bytes) -> dict[str, Any]:
+    """The object in a text frame, or in a binary one."""
+    message: dict[str, Any] = unpacked(frame) if frame[:1] == b"\x01" else read_json(frame)
+    return message
 
 
 def encode_body(body: Any) -> bytes:

@@ -15,8 +15,10 @@ from websockets.protocol import State
 from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI, parse_uri
 
+from openenv.core.arrays import BINARY_HEAD_BYTES, BinaryFrame
 from openenv.core.errors import MessageTooBig, ServerUnreachable, SessionLost, Unauthorized
 from openenv.core.frames import (
+    BINARY,
     CLOSE,
     NORMAL,
     PING,
@@ -29,7 +31,7 @@ from openenv.core.frames import (
     close_code,
     close_payload,
 )
-from openenv.core.protocol import SUBPROTOCOL
+from openenv.core.protocol import ARRAYS_SUBPROTOCOL, SUBPROTOCOL
 
 _MASK_BYTES = 4096
 _REQUEST_ID = re.compile(rb'\{"type":"\w+","id":"([^"\\]*)"')
@@ -51,10 +53,14 @@ def websocket_uri(base_url: str, *, query: str = "") -> WebSocketURI:
 
 
 class WebSocketProtocol:
-    """The client's end of one connection. After each call but `text_frame`, write `outgoing()` to the socket."""
+    """The client's end of one connection. After each call but `frame`, write `outgoing()` to the socket."""
 
-    def __init__(self, uri: WebSocketURI, max_size: int, headers: dict[str, str]) -> None:
-        self._handshake = ClientProtocol(uri, subprotocols=[Subprotocol(SUBPROTOCOL)])
+    def __init__(
+        self, uri: WebSocketURI, max_size: int, headers: dict[str, str], *, reads_arrays: bool = False
+    ) -> None:
+        """reads_arrays: whether binary frames are understood."""
+        offered = [ARRAYS_SUBPROTOCOL, SUBPROTOCOL] if reads_arrays else [SUBPROTOCOL]
+        self._handshake = ClientProtocol(uri, subprotocols=[Subprotocol(name) for name in offered])
         self._address = f"{uri.host}:{uri.port}"
         self._max_size = max_size
         self._reader = FrameReader(max_size, from_client=False)
@@ -94,11 +100,11 @@ class WebSocketProtocol:
         data, self._outgoing = b"".join(self._outgoing), []
         return data
 
-    def text_frame(self, message: bytes) -> bytes:
-        """The bytes of a text message. Raises SessionLost when the connection is not open."""
+    def frame(self, message: bytes) -> bytes:
+        """The bytes of a message. Raises SessionLost when the connection is not open."""
         if not self.is_open:
             raise SessionLost(self.reason())
-        return client_frame(TEXT, message, self._masks.next())
+        return client_frame(BINARY if isinstance(message, BinaryFrame) else TEXT, message, self._masks.next())
 
     def close(self) -> None:
         """Say goodbye, once."""
@@ -131,7 +137,7 @@ class WebSocketProtocol:
     def _data(self, message: Message) -> bytes:
         if not message.size_above:
             return message.data
-        request_id = _REQUEST_ID.match(message.data)
+        request_id = _REQUEST_ID.match(message.data, BINARY_HEAD_BYTES if message.opcode == BINARY else 0)
         reason = (
             f"an answer of {message.size_above} bytes is above this client's limit of {self._max_size}: raise "
             "max_message_size_mb. What was asked for has happened, and the session lives"

@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from openenv.core.arrays import BinaryFrame
 from openenv.core.env_server.asgi import Message, Receive, Send
 
 Answers = Callable[[Any], "bytes | Coroutine[Any, Any, bytes] | None"]
-"""Takes a frame (None: it was binary); returns its answer, a coroutine of it, or None to close."""
+"""Takes a frame; returns its answer, a coroutine of it, or None to close. What is a BinaryFrame is no text."""
 _MOST_AHEAD = 16
 """Frames that are read while their client waits for a session; the socket holds back what comes after them."""
 
@@ -53,12 +54,16 @@ class AsgiConnection:
             message = self._ahead.popleft() if self._ahead else await self._receive()
             if message["type"] == "websocket.disconnect":
                 return _said_goodbye(message)
-            reply = answers(message.get("text"))
+            text = message.get("text")
+            reply = answers(BinaryFrame(message["bytes"]) if text is None else text)
             if reply is None:
                 return True
             frame = reply if isinstance(reply, bytes) else await reply
             try:
-                await self._send({"type": "websocket.send", "text": frame.decode()})
+                is_binary = isinstance(frame, BinaryFrame)
+                await self._send(
+                    {"type": "websocket.send", **({"bytes": frame} if is_binary else {"text": frame.decode()})}
+                )
             except RuntimeError:  # ASGI's word for a connection that the server closed by itself: text is no UTF-8
                 return False
 

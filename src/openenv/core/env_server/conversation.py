@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 
+from openenv.core.arrays import BinaryFrame, inlined, pack
 from openenv.core.env_server.json_rpc import JsonRpc
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
@@ -29,21 +30,25 @@ Reply = bytes | Coroutine[Any, Any, bytes]
 class Conversation:
     """Requests and answers of one connection. Never raises what a client caused."""
 
-    def __init__(self, sessions: Sessions, rpc: JsonRpc, session: Session, *, extended: bool) -> None:
+    def __init__(
+        self, sessions: Sessions, rpc: JsonRpc, session: Session, *, extended: bool, arrays: bool = False
+    ) -> None:
+        """extended: whether requests carry ids. arrays: whether binary frames are understood."""
         self._sessions = sessions
         self._rpc = rpc
         self._session = session
         self._extended = extended
+        self._arrays = arrays
         self._max_bytes = sessions.config.max_message_bytes
 
-    def reply(self, frame: bytes | str | None) -> Reply | None:
-        """The frame that answers `frame` (None: it was binary), or None when it asks to close.
+    def reply(self, frame: bytes | str) -> Reply | None:
+        """The frame that answers `frame`, or None when it asks to close.
 
         What takes time is a coroutine of it, to be awaited before the next frame is read.
         """
         request: Request | None = None
         try:
-            if frame is None:
+            if isinstance(frame, BinaryFrame) and not self._arrays:
                 raise InvalidJSON("Invalid JSON: a message is a text frame, this is a binary one")
             refuse_too_big(frame, self._max_bytes)
             request = read_request(frame, extended=self._extended)
@@ -75,9 +80,13 @@ class Conversation:
 
     def _answer(self, request: Request, answer: Answer) -> bytes:
         kind = ANSWER_TYPE.get(request.type, request.type)
+        data = answer.data
+        if answer.arrays and not self._arrays:  # it was recorded for a connection that reads them
+            data = inlined(data, answer.arrays)
         if not self._extended:
-            return answer_frame(kind, answer.data)
-        return extended_answer_frame(kind, answer.data, request.id, "truncated" if answer.truncated else "valid")
+            return answer_frame(kind, data)
+        frame = extended_answer_frame(kind, data, request.id, "truncated" if answer.truncated else "valid")
+        return pack(frame, answer.arrays) if answer.arrays and self._arrays else frame
 
     def _refusal(self, error: RequestRefused, request: Request | None) -> bytes:
         if not self._extended:

@@ -13,8 +13,10 @@ from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from openenv.core.arrays import BinaryFrame
 from openenv.core.env_server.asgi_connection import Answers
 from openenv.core.frames import (
+    BINARY,
     CLOSE,
     GOING_AWAY,
     NORMAL,
@@ -88,7 +90,7 @@ class Direct:
         self._reader = FrameReader(max_size, from_client=True)
         self._loop = loop
         self._answers: Answers | None = None
-        self._waiting: deque[bytes | None] = deque()
+        self._waiting: deque[bytes] = deque()
         self._answering: asyncio.Task[None] | None = None
         self._ended: asyncio.Future[bool] = loop.create_future()
         self._lost: asyncio.Future[None] = loop.create_future()
@@ -111,7 +113,7 @@ class Direct:
         try:
             for message in self._reader.feed(data):
                 if message.opcode < CLOSE:
-                    self._hear(message.data if message.opcode == TEXT else None)
+                    self._hear(message.data if message.opcode == TEXT else BinaryFrame(message.data))
                 else:
                     self._control(message)
         except FrameError as error:
@@ -147,7 +149,7 @@ class Direct:
         if len(self._waiting) < _MOST_WAITING and not self._transport.is_closing():
             self._transport.resume_reading()
 
-    def _hear(self, frame: bytes | None) -> None:
+    def _hear(self, frame: bytes) -> None:
         if self._ended.done():
             return  # after its goodbye a client says nothing more
         if self._answering is None and self._answers is not None:
@@ -157,21 +159,24 @@ class Direct:
         if len(self._waiting) >= _MOST_WAITING:
             self._transport.pause_reading()
 
-    def _answer(self, answers: Answers, frame: bytes | None) -> None:
+    def _send(self, frame: bytes) -> None:
+        self._transport.write(server_frame(BINARY if isinstance(frame, BinaryFrame) else TEXT, frame))
+
+    def _answer(self, answers: Answers, frame: bytes) -> None:
         reply = answers(frame)
-        if type(reply) is bytes:
-            self._transport.write(server_frame(TEXT, reply))
+        if isinstance(reply, bytes):
+            self._send(reply)
         elif reply is None:
             self._end(said_goodbye=True)
         else:
-            self._answering = self._loop.create_task(self._answer_later(reply))  # type: ignore[arg-type]
+            self._answering = self._loop.create_task(self._answer_later(reply))
 
     async def _answer_later(self, reply: Coroutine[Any, Any, bytes]) -> None:
         """Wait for a reply, then answer what has come meanwhile."""
         try:
             frame = await reply
             if not self._transport.is_closing():
-                self._transport.write(server_frame(TEXT, frame))
+                self._send(frame)
         finally:
             self._answering = None
         self._answer_waiting()

@@ -12,6 +12,7 @@ from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.exceptions import EnvironmentFactoryError
 from openenv.core.env_server.inline_limit import InlineTimeLimit, Slices
 from openenv.core.env_server.loop_thread import LoopThread
+from openenv.core.env_server.manner import PLAIN, Manner, verbs_for
 from openenv.core.env_server.own_thread import OwnThread, SharedThread
 from openenv.core.env_server.verbs import Answer, Verbs, VerbSignatures
 from openenv.core.errors import TimeLimitExceeded
@@ -61,9 +62,11 @@ class LocalHost(Host):
         loop: LoopThread,
         execution: str | None = None,
         shared_thread: SharedThread | None = None,
+        manner: Manner = PLAIN,
     ) -> None:
         """loop: for asynchronous verbs. execution: `inline` or `thread` in place of what the environment says.
         shared_thread: one thread for all environments of the server."""
+        self._manner = manner
         self._declaration = declaration
         self._execution = execution
         self._signatures = signatures
@@ -89,7 +92,7 @@ class LocalHost(Host):
             raise EnvironmentFactoryError(name, f"{name} could not be made in {timeout_s:g} s") from None
 
     def _make(self) -> Verbs:
-        return Verbs(self._declaration, self._signatures, self._loop)
+        return verbs_for(self._declaration, self._signatures, self._loop, self._manner)
 
     async def _make_in_thread(self, timeout_s: float) -> Verbs:
         thread = self._own_thread()
@@ -107,7 +110,7 @@ class LocalHost(Host):
     async def call(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
         verbs = self._verbs
         assert verbs is not None, "open() comes first"
-        if (self._execution or verbs.env.execution) != "inline":
+        if verbs.execution(self._execution) != "inline":
             return await self._call_beside(verbs, verb, data, options, timeout_s)
         if verbs.is_async(verb):
             return await _limited(verb, Slices(verb, verbs.call_async(verb, data, options), timeout_s), timeout_s)
@@ -115,7 +118,7 @@ class LocalHost(Host):
 
     def answers_at_once(self, verb: str) -> bool:
         verbs = self._verbs
-        return verbs is not None and (self._execution or verbs.env.execution) == "inline" and not verbs.is_async(verb)
+        return verbs is not None and verbs.execution(self._execution) == "inline" and not verbs.is_async(verb)
 
     def call_at_once(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
         verbs = self._verbs

@@ -2,13 +2,16 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Generic, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
 
 from typing_extensions import TypeVar
 
 from openenv.core.env_server.protocols import Message, ModelTokenizer, TaskProvider
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, ServerMode, State
 from openenv.core.rubrics.base import Rubric
+
+if TYPE_CHECKING:
+    from openenv.core.env_server.vector_environment import VectorEnvironment
 
 __all__ = ["Environment", "Message", "ModelTokenizer", "TaskProvider", "Transform"]
 
@@ -126,6 +129,11 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         done = getattr(self.rubric, "reset_async", self.rubric.reset)()
         if inspect.isawaitable(done):
             await done
+
+    def vectorized(self, num_envs: int) -> "VectorEnvironment | None":
+        """Environments like this one that are stepped together, where a library can do that at once; None: each of
+        them is an instance of this class and stepped in turn."""
+        return None
 
     def save_state(self) -> bytes:
         """A snapshot of the episode: board, random numbers, step count. Optional; `load_state` continues from it."""

@@ -14,9 +14,11 @@ from typing import Any
 
 import orjson
 
+from openenv.core.arrays import pack
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.episode_log import Episode, LogFormat, configure_logging, current_episode
 from openenv.core.env_server.loop_thread import LoopThread
+from openenv.core.env_server.manner import Manner, VectorManner, verbs_for
 from openenv.core.env_server.verbs import Answer, Verbs, VerbSignatures
 from openenv.core.env_server.wire import error_data, error_json
 from openenv.core.errors import RequestRefused
@@ -24,8 +26,8 @@ from openenv.core.errors import RequestRefused
 log = logging.getLogger(__name__)
 
 REQUEST_LENGTH = struct.Struct(">I")
-ANSWER_HEAD = struct.Struct(">cddI")
-"""Kind of an answer, seconds in the environment and in encoding, length of the body."""
+ANSWER_HEAD = struct.Struct(">cddII")
+"""Kind of an answer, seconds in the environment and in encoding, steps that a step was, length of the body."""
 _PR_SET_PDEATHSIG = 1
 _REAP_EVERY_S = 1.0
 _FATES_KEPT = 256
@@ -184,20 +186,23 @@ class _Worker:
     def answer(self, request: dict[str, Any]) -> tuple[bytes, bytes]:
         """The answer's head (its kind, its times, its length) and its body.
 
-        Kinds: a: the episode goes on, d: it is done, t: it is cut short, e: error.
+        Kinds: a: the episode goes on, d: it is done, t: it is cut short, e: error; a capital where arrays follow.
         """
         try:
             answer = self._call(request)
         except RequestRefused as error:
             body = error_json(error_data(error))
-            return ANSWER_HEAD.pack(b"e", 0.0, 0.0, len(body)), body
+            return ANSWER_HEAD.pack(b"e", 0.0, 0.0, 0, len(body)), body
         kind = b"t" if answer.truncated else b"d" if answer.done else b"a"
-        return ANSWER_HEAD.pack(kind, answer.environment_s, answer.encode_s, len(answer.data)), answer.data
+        body = answer.data
+        if answer.arrays:
+            kind, body = kind.upper(), pack(body, answer.arrays)
+        return ANSWER_HEAD.pack(kind, answer.environment_s, answer.encode_s, answer.num_steps, len(body)), body
 
     def _call(self, request: dict[str, Any]) -> Answer:
         verb, data = request["verb"], request.get("data", {})
         if verb == "open":
-            self._verbs = Verbs(self._declaration, self._signatures, LoopThread())
+            self._verbs = verbs_for(self._declaration, self._signatures, LoopThread(), _manner(request["manner"]))
             return Answer(b"")
         assert self._verbs is not None, "open comes first"
         current_episode.set(Episode(*request["episode"]) if request.get("episode") else None)
@@ -207,3 +212,8 @@ class _Worker:
         if verb == "load":
             data = {"snapshot": bytes.fromhex(data["snapshot"])}
         return self._verbs.call(verb, data, request.get("options", {}))
+
+
+def _manner(said: dict[str, Any]) -> Manner:
+    vector = said["vector"]
+    return Manner(said["packs_arrays"], None if vector is None else VectorManner(**vector))

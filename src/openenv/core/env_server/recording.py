@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from openenv.core.arrays import inlined
 from openenv.core.env_server.verbs import Answer
 from openenv.core.env_server.wire import error_json
 from openenv.core.errors import RequestRefused
@@ -54,7 +55,7 @@ class SessionRecorder:
 
     def answered(self, verb: str, data: dict[str, Any], answer: Answer, took_s: float) -> None:
         """Write the request, the hash of the observation, its reward and its validity."""
-        said = read_json(answer.data)
+        said = read_json(inlined(answer.data, answer.arrays) if answer.arrays else answer.data)
         outcome = {
             "observation_sha256": observation_hash(said.get("observation", said)),
             "reward": said.get("reward"),

@@ -222,7 +222,7 @@ class Session:
         if verb in _ABOUT_THE_EPISODE:
             self._episode_is_over = answer.done
             if verb == "step":
-                self.num_steps += 1
+                self.num_steps += answer.num_steps
             if answer.done:
                 log.info("episode is over: %s", "truncated" if answer.truncated else "terminated")
         self._telemetry.answered(verb, wait_s, answer.environment_s, answer.encode_s)
@@ -356,7 +356,7 @@ class _Answers:
 
 def _size_bytes(outcome: "Outcome | asyncio.Future[Answer]") -> int:
     if isinstance(outcome, Answer):
-        return len(outcome.data)
+        return len(outcome.data) + sum(map(len, outcome.arrays))
     if isinstance(outcome, RequestRefused) or outcome.cancelled() or outcome.exception():
         return 0
-    return len(outcome.result().data)
+    return _size_bytes(outcome.result())

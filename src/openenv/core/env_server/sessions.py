@@ -14,6 +14,7 @@ from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.exceptions import SessionCapacityError, SessionNotFoundError
 from openenv.core.env_server.hosts import Host, LocalHost
 from openenv.core.env_server.loop_thread import LoopThread
+from openenv.core.env_server.manner import PLAIN, Manner
 from openenv.core.env_server.own_thread import SharedThread
 from openenv.core.env_server.recording import SessionRecorder
 from openenv.core.env_server.session import Limits, Session, Spans
@@ -66,9 +67,9 @@ class Sessions:
         is_full = len(self) + self._reserved >= self.max_sessions or bool(self._queue)
         return is_full and not self.is_draining and len(self._queue) < self.config.max_waiting
 
-    async def open(self, *, outlives_connection: bool = False) -> Session:
+    async def open(self, *, outlives_connection: bool = False, manner: Manner = PLAIN) -> Session:
         """A new session with an environment of its own. outlives_connection: whether it is HTTP's, and so stays when
-        a WebSocket that attached to it has gone.
+        a WebSocket that attached to it has gone. manner: how it speaks, and how many environments it has.
 
         Waits in a queue, first come first served, while the server is full. Raises CapacityReached when the queue is
         full or the wait too long, and FactoryFault when the environment cannot be made.
@@ -77,7 +78,7 @@ class Sessions:
             raise CapacityReached("The server is stopping and opens no new sessions", retry_after_s=5)
         await self._take_place()
         try:
-            session = self._new_session()
+            session = self._new_session(manner)
             session.outlives_connection = outlives_connection
             await session.open()
             self._sessions[session.id] = session
@@ -87,12 +88,12 @@ class Sessions:
             self._admit_next()
         return session
 
-    def _new_session(self) -> Session:
+    def _new_session(self, manner: Manner) -> Session:
         session_id = str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
         folder = self.config.record_dir
         return Session(
             session_id,
-            self._new_host(),
+            self._new_host(manner),
             self._limits,
             self.telemetry,
             may_step_on=self._declaration.environment_cls.ALLOWS_STEP_AFTER_DONE,
@@ -100,10 +101,11 @@ class Sessions:
             recorder=SessionRecorder(folder, session_id, self._declaration.name) if folder else None,
         )
 
-    def _new_host(self) -> Host:
+    def _new_host(self, manner: Manner) -> Host:
         if self._nursery is not None:
-            return WorkerHost(self._nursery)
-        return LocalHost(self._declaration, self._signatures, self._loop, self.config.execution, self._shared_thread)
+            return WorkerHost(self._nursery, manner)
+        execution, thread = self.config.execution, self._shared_thread
+        return LocalHost(self._declaration, self._signatures, self._loop, execution, thread, manner)
 
     async def _take_place(self) -> None:
         if len(self) + self._reserved < self.max_sessions and not self._queue:

@@ -9,7 +9,7 @@ import logging
 import re
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,13 @@ from openenv.core.env_server.mcp_types import McpMethod
 from openenv.core.env_server.serialization import action_class
 from openenv.core.env_server.tools import result_json, tools_of
 from openenv.core.env_server.types import Action, Observation, ResetData
-from openenv.core.env_server.wire import invalid_message, observation_data, refuse_unknown, state_data
+from openenv.core.env_server.wire import (
+    invalid_message,
+    observation_data,
+    packed_observation_data,
+    refuse_unknown,
+    state_data,
+)
 from openenv.core.errors import EnvironmentFault, NotSupported, TimeLimitExceeded, UnknownTask
 
 log = logging.getLogger(__name__)
@@ -45,6 +51,10 @@ class Answer:
     truncated: bool = False
     environment_s: float = 0.0
     encode_s: float = 0.0
+    arrays: Sequence[bytes] = ()
+    """What the JSON refers to, for clients that read arrays as raw bytes."""
+    num_steps: int = 1
+    """Steps that a step was: of a vector session one for each environment."""
 
 
 class VerbSignatures:
@@ -95,8 +105,14 @@ class Verbs:
     awaits those.
     """
 
-    def __init__(self, declaration: Declaration, signatures: VerbSignatures, loop: LoopThread) -> None:
-        """Make the environment. Raises FactoryFault when that fails, or gives an environment that is in use."""
+    def __init__(
+        self, declaration: Declaration, signatures: VerbSignatures, loop: LoopThread, *, packs_arrays: bool = False
+    ) -> None:
+        """Make the environment. Raises FactoryFault when that fails, or gives an environment that is in use.
+
+        packs_arrays: whether the client reads arrays as raw bytes.
+        """
+        self._packs_arrays = packs_arrays
         self._declaration = declaration
         self._signatures = signatures
         self._loop = loop
@@ -118,6 +134,10 @@ class Verbs:
                 "time, or serve the instance itself",
             )
         _IN_USE[id(self.env)] = self.env
+
+    def execution(self, told: str | None) -> str:
+        """Where the verbs are to be run: as the server was told, else as the environment says."""
+        return told or self.env.execution
 
     def is_async(self, verb: str) -> bool:
         """Whether `call_async` has anything to wait for."""
@@ -146,7 +166,7 @@ class Verbs:
             call = self.env.reset_async(**self._reset_keywords(data))
         else:
             call = self.env.step_async(self._action(data), **self._step_keywords(options))
-        with _AuthorsCode(verb):
+        with AuthorsCode(verb):
             observation = await call
         return self._answer(verb, observation, began)
 
@@ -160,6 +180,33 @@ class Verbs:
         except (Exception, SystemExit):  # border: an author's close may raise anything, the session ends all the same
             log.exception("close() of %s failed", self._declaration.name)
 
+    def begin(self, verb: str, data: dict[str, Any]) -> Callable[[], Observation]:
+        """Begin a reset or a step where that takes its time elsewhere; what is returned ends it, or does it now."""
+        if verb in self._signatures.asynchronous:
+            return self._loop.submit(self._observe_async(verb, data)).result
+        return lambda: self._observe(verb, data)
+
+    def _observe(self, verb: str, data: dict[str, Any]) -> Observation:
+        if verb == "reset":
+            keywords = self._reset_keywords(data)
+            with AuthorsCode(verb):
+                observation = self.env.reset(**keywords)
+        else:
+            action = self._action(data)
+            with AuthorsCode(verb):
+                observation = self.env.step(action)
+        return self._checked(verb, observation)
+
+    async def _observe_async(self, verb: str, data: dict[str, Any]) -> Observation:
+        call = (
+            self.env.reset_async(**self._reset_keywords(data))
+            if verb == "reset"
+            else self.env.step_async(self._action(data))
+        )
+        with AuthorsCode(verb):
+            observation = await call
+        return self._checked(verb, observation)
+
     def _reset(self, data: dict[str, Any]) -> Answer:
         keywords = self._reset_keywords(data)
         return self._observed("reset", lambda: self.env.reset(**keywords))
@@ -170,19 +217,19 @@ class Verbs:
         return self._observed("step", lambda: self.env.step(action, **keywords))
 
     def _state(self) -> Answer:
-        with _AuthorsCode("state"):
+        with AuthorsCode("state"):
             return Answer(state_data(self.env.state))
 
     def _save(self) -> Answer:
         """The environment's own snapshot. Raises NotSupported when it has none."""
         if type(self.env).save_state is Environment.save_state:
             raise NotSupported(f"{self._declaration.name} cannot be saved: it does not write save_state and load_state")
-        with _AuthorsCode("save_state"):
+        with AuthorsCode("save_state"):
             return Answer(self.env.save_state())
 
     def _load(self, snapshot: bytes) -> Answer:
         """Continue from a snapshot that `save` of an environment of this class returned."""
-        with _AuthorsCode("load_state"):
+        with AuthorsCode("load_state"):
             self.env.load_state(snapshot)
         return Answer(b"")
 
@@ -192,7 +239,7 @@ class Verbs:
         tools = tools_of(self.env, self._declaration.action_cls)
         if tools is None:
             raise NotSupported("Environment does not support MCP")
-        with _AuthorsCode(data["method"]):
+        with AuthorsCode(data["method"]):
             if data["method"] == McpMethod.TOOLS_LIST:
                 result: Any = {"tools": await tools.list_tools()}
             else:
@@ -206,7 +253,7 @@ class Verbs:
         method = getattr(self.env, question, None)
         if not callable(method):
             raise NotSupported(f"{question} is not supported for this environment")
-        with _AuthorsCode(question):
+        with AuthorsCode(question):
             try:
                 answer = method(*arguments)
                 return Answer(result_json(await answer if inspect.isawaitable(answer) else answer))
@@ -244,30 +291,38 @@ class Verbs:
         except ValidationError as error:
             raise invalid_message(error) from None
 
+    def _checked(self, verb: str, observation: Any) -> Observation:
+        if isinstance(observation, Observation):
+            return observation
+        raise EnvironmentFault(
+            f"{verb}() of {self._declaration.name} returned {type(observation).__name__}: it must return an Observation"
+        )
+
     def _observed(self, verb: str, call: Callable[[], Any]) -> Answer:
         began = time.perf_counter()
-        with _AuthorsCode(verb):
+        with AuthorsCode(verb):
             observation = call()
         return self._answer(verb, observation, began)
 
     def _answer(self, verb: str, observation: Any, began: float) -> Answer:
         """began: when the author's code was called, in seconds of the performance counter."""
         returned = time.perf_counter()
-        if not isinstance(observation, Observation):
-            kind = type(observation).__name__
-            raise EnvironmentFault(
-                f"{verb}() of {self._declaration.name} returned {kind}: it must return an Observation"
-            )
+        self._checked(verb, observation)
         try:
             truncated = observation.done and bool(getattr(observation, "truncated", False))
-            data = observation_data(observation)
-            return Answer(data, observation.done, truncated, returned - began, time.perf_counter() - returned)
+            arrays: Sequence[bytes] = ()
+            if self._packs_arrays:
+                data, arrays = packed_observation_data(observation)
+            else:
+                data = observation_data(observation)
+            encoded = time.perf_counter()
+            return Answer(data, observation.done, truncated, returned - began, encoded - returned, arrays)
         except (PydanticSerializationError, TypeError) as error:
             log.warning("the observation of %s cannot be serialised: %s", self._declaration.name, error)
             raise EnvironmentFault(str(error)) from error
 
 
-class _AuthorsCode:
+class AuthorsCode:
     """What an author's code raises inside is to a client its message; the traceback goes to the log alone.
 
     It may raise anything. What stays itself is our own errors, and a cancellation that was asked of the task.

@@ -4,6 +4,8 @@ Published: the session lives and ends with its connection. Extended (chosen by s
 their validity, and the session waits for its client when the connection breaks.
 """
 
+from dataclasses import asdict
+from typing import Any
 from urllib.parse import parse_qs
 
 import orjson
@@ -13,12 +15,13 @@ from openenv.core.env_server.asgi_connection import AsgiConnection, Connection
 from openenv.core.env_server.conversation import Conversation
 from openenv.core.env_server.direct_websocket import EXTENSION, DirectWebSocket
 from openenv.core.env_server.json_rpc import JsonRpc
+from openenv.core.env_server.manner import Manner, Query, manner_of
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.waiting_line import session_in_turn
 from openenv.core.env_server.wire import error_frame, extended_error_frame
 from openenv.core.errors import RequestRefused
-from openenv.core.protocol import SUBPROTOCOL
+from openenv.core.protocol import ARRAYS_SUBPROTOCOL, SUBPROTOCOL
 
 
 class WebSocketEndpoint:
@@ -31,11 +34,16 @@ class WebSocketEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Accept the connection, open or find its session, answer until either side closes."""
         await receive()  # websocket.connect
-        extended = SUBPROTOCOL in scope.get("subprotocols", ())
-        await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL if extended else None})
+        offered = scope.get("subprotocols", ())
+        chosen = next((name for name in (ARRAYS_SUBPROTOCOL, SUBPROTOCOL) if name in offered), None)
+        extended = chosen is not None
+        await send({"type": "websocket.accept", "subprotocol": chosen})
         connection = _connection(scope, receive, send)
         try:
-            session = await self._session(scope, connection, send, extended=extended)
+            query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+            manner = manner_of(query, packs_arrays=chosen == ARRAYS_SUBPROTOCOL)
+            session = await self._session(query, connection, send, manner, extended=extended)
+            about_vector = await _about_vector(session, manner)
         except RequestRefused as error:
             await _send_text(send, extended_error_frame(error, None) if extended else error_frame(error))
             await connection.close()
@@ -43,20 +51,23 @@ class WebSocketEndpoint:
         said_goodbye = False
         try:
             if extended:
-                await _send_text(send, _welcome(session, self._sessions.config.grace_s))
-            conversation = Conversation(self._sessions, self._rpc, session, extended=extended)
+                await _send_text(send, _welcome(session, self._sessions.config.grace_s, about_vector))
+            arrays = manner.packs_arrays
+            conversation = Conversation(self._sessions, self._rpc, session, extended=extended, arrays=arrays)
             said_goodbye = await connection.answer_with(conversation.reply)
         finally:
             await self._sessions.detach(session, connection, keep=extended and not said_goodbye)
             await connection.close()
 
-    async def _session(self, scope: Scope, connection: Connection, send: Send, *, extended: bool) -> Session:
+    async def _session(
+        self, query: Query, connection: Connection, send: Send, manner: Manner, *, extended: bool
+    ) -> Session:
         """The session that the URL names, or a new one."""
-        named = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("session_id")
+        named = query.get("session_id")
         if named:
             session = self._sessions.find(named[0])
         else:
-            session = await session_in_turn(self._sessions, connection, send, extended=extended)
+            session = await session_in_turn(self._sessions, connection, send, manner, extended=extended)
         self._sessions.attach(session, connection, take_over=extended)
         return session
 
@@ -67,8 +78,16 @@ def _connection(scope: Scope, receive: Receive, send: Send) -> Connection:
     return AsgiConnection(receive, send) if direct is None else direct.take_over()
 
 
-def _welcome(session: Session, grace_s: float) -> bytes:
-    return orjson.dumps({"type": "session", "data": {"session_id": session.id, "grace_s": grace_s}})
+def _welcome(session: Session, grace_s: float, about_vector: dict[str, Any]) -> bytes:
+    return orjson.dumps({"type": "session", "data": {"session_id": session.id, "grace_s": grace_s, **about_vector}})
+
+
+async def _about_vector(session: Session, manner: Manner) -> dict[str, Any]:
+    """What the client of a new vector session needs to know before it acts."""
+    if manner.vector is None:
+        return {}
+    answer = await session.ask("describe", {"question": "action_fields", "arguments": []})
+    return {"vector": {**asdict(manner.vector), "action_fields": orjson.loads(answer.data)}}
 
 
 async def _send_text(send: Send, frame: bytes) -> None:

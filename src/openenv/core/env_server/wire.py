@@ -4,6 +4,7 @@ An observation goes to bytes in one pass of pydantic's serializer; nothing is du
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.version import version_short
 from pydantic_core import to_json
 
+from openenv.core.arrays import BinaryFrame, Buffers, is_array, unpacked
 from openenv.core.env_server.types import Observation
 from openenv.core.errors import InvalidJSON, InvalidMessage, MessageTooBig, RequestRefused, UnknownMessageType
 from openenv.core.json_text import read_json
@@ -54,7 +56,7 @@ class Request:
 
 def read_request(frame: str | bytes, *, extended: bool = False) -> Request:
     """The request in a frame. Raises InvalidJSON, UnknownMessageType or InvalidMessage; none of them ends a session."""
-    message = _json_object(frame)
+    message = _packed_object(frame) if isinstance(frame, BinaryFrame) else _json_object(frame)
     kind = message.get("type", "")
     allowed = (_EXTENDED if extended else _PUBLISHED).get(kind) if isinstance(kind, str) else None
     if allowed is None:
@@ -108,6 +110,16 @@ def _json_object(frame: str | bytes) -> dict[str, Any]:
         message = read_json(frame)
     except orjson.JSONDecodeError:
         message = _tolerant_json(frame)
+    if not isinstance(message, dict):
+        raise InvalidJSON(f"Invalid JSON: a message is an object, this is {type(message).__name__}")
+    return message
+
+
+def _packed_object(frame: BinaryFrame) -> dict[str, Any]:
+    try:
+        message = unpacked(frame)
+    except ValueError as error:
+        raise InvalidJSON(f"Invalid JSON: {error}") from None
     if not isinstance(message, dict):
         raise InvalidJSON(f"Invalid JSON: a message is an object, this is {type(message).__name__}")
     return message
@@ -171,13 +183,25 @@ def _serialisable(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be sent as JSON: give the field a type that pydantic can serialise")
 
 
-def _model_json(model: BaseModel, exclude: set[str] | None = None) -> bytes:
-    return type(model).__pydantic_serializer__.to_json(model, exclude=exclude, fallback=_serialisable)
+def _model_json(
+    model: BaseModel, exclude: set[str] | None = None, fallback: Callable[[Any], Any] = _serialisable
+) -> bytes:
+    return type(model).__pydantic_serializer__.to_json(model, exclude=exclude, fallback=fallback)
 
 
-def observation_data(observation: Observation) -> bytes:
-    """`{"observation": ..., "reward": ..., "done": ..., "metadata": ...}`; metadata is left out when there is none."""
-    fields = _model_json(observation, _BESIDE_THE_OBSERVATION)
+def packed_observation_data(observation: Observation) -> tuple[bytes, list[bytes]]:
+    """`observation_data` with arrays left out of the JSON, and those arrays."""
+    buffers = Buffers()
+    data = observation_data(observation, lambda value: buffers.add(value) if is_array(value) else _serialisable(value))
+    return data, buffers.parts
+
+
+def observation_data(observation: Observation, fallback: Callable[[Any], Any] = _serialisable) -> bytes:
+    """`{"observation": ..., "reward": ..., "done": ..., "metadata": ...}`; metadata is left out when there is none.
+
+    fallback: makes what JSON does not know into what it does.
+    """
+    fields = _model_json(observation, _BESIDE_THE_OBSERVATION, fallback)
     reward = observation.reward
     said = b"null" if reward is None else to_json(reward, inf_nan_mode="null", fallback=_serialisable)
     done = b"true" if observation.done else b"false"

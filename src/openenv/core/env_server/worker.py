@@ -12,13 +12,16 @@ import logging
 import multiprocessing
 import pickle
 import socket
+from dataclasses import asdict
 from typing import Any
 
 import orjson
 
+from openenv.core.arrays import is_array, split
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.episode_log import current_episode, logging_choice
 from openenv.core.env_server.hosts import Host
+from openenv.core.env_server.manner import PLAIN, Manner
 from openenv.core.env_server.nursery import ANSWER_HEAD, REQUEST_LENGTH, nursery_main
 from openenv.core.env_server.verbs import Answer
 from openenv.core.errors import FactoryFault, InvalidMessage, TimeLimitExceeded, WorkerCrashed, error_from_wire
@@ -116,8 +119,9 @@ class Nursery:
 class WorkerHost(Host):
     """Runs the verbs in a worker process. What outlives its limit is killed."""
 
-    def __init__(self, nursery: Nursery) -> None:
+    def __init__(self, nursery: Nursery, manner: Manner = PLAIN) -> None:
         self._nursery = nursery
+        self._manner = manner
         self._pid = 0
         self._open_timeout_s = 0.0
         self._reader: asyncio.StreamReader | None = None
@@ -128,7 +132,7 @@ class WorkerHost(Host):
         self._pid, connection = await self._nursery.fork()
         self._reader, self._writer = await asyncio.open_unix_connection(sock=connection, limit=_MAX_MESSAGE)
         try:
-            await self._ask({"verb": "open"}, timeout_s)
+            await self._ask({"verb": "open", "manner": asdict(self._manner)}, timeout_s)
         except (WorkerCrashed, TimeLimitExceeded) as error:
             raise FactoryFault(f"the environment could not be made: {error.message}") from error
 
@@ -153,14 +157,14 @@ class WorkerHost(Host):
         if self._reader is None or self._writer is None:
             raise WorkerCrashed("the environment's process has ended: reset the session")
         try:
-            message = orjson.dumps(request)
+            message = orjson.dumps(request, default=_listed)
         except TypeError as error:  # half a surrogate pair, a huge integer, a nest of hundreds of arrays
             raise InvalidMessage(f"the environment runs in a process, which cannot be told that: {error}") from None
         try:
             async with asyncio.timeout(timeout_s):
                 self._writer.write(REQUEST_LENGTH.pack(len(message)) + message)
                 head = await self._reader.readexactly(ANSWER_HEAD.size)
-                kind, environment_s, encode_s, length = ANSWER_HEAD.unpack(head)
+                kind, environment_s, encode_s, num_steps, length = ANSWER_HEAD.unpack(head)
                 body = await self._reader.readexactly(length)
         except TimeoutError:
             await self._end()
@@ -178,7 +182,11 @@ class WorkerHost(Host):
             raise
         if kind == b"e":
             raise error_from_wire(json.loads(body))
-        return Answer(body, kind != b"a", kind == b"t", environment_s, encode_s)
+        done, truncated = kind in b"dtDT", kind in b"tT"
+        if kind.islower():
+            return Answer(body, done, truncated, environment_s, encode_s, num_steps=num_steps)
+        data, start = split(body)
+        return Answer(data, done, truncated, environment_s, encode_s, (body[start:],), num_steps)
 
     async def _end(self) -> None:
         """Kill the process and forget it."""
@@ -188,3 +196,10 @@ class WorkerHost(Host):
         pid, self._pid = self._pid, 0
         if pid:
             await self._nursery.kill(pid)
+
+
+def _listed(value: Any) -> Any:
+    """A client's arrays, for a worker that reads JSON."""
+    if is_array(value):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is not JSON")

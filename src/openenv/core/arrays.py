@@ -1,0 +1,195 @@
+"""Arrays in messages: a field type for them, and frames that carry them as raw bytes instead of JSON numbers.
+
+A binary frame is the JSON of a text frame in which each array is replaced by `{"$array": [number, dtype, shape]}`,
+followed by the arrays:
+
+    byte 0       1, which begins no JSON text
+    bytes 1-3    0
+    bytes 4-7    length of the JSON, little-endian
+    the JSON, then each array's elements in C order and little-endian; JSON and arrays are padded with zeros to 8 bytes
+"""
+
+import struct
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import core_schema
+
+if TYPE_CHECKING:
+    import numpy as np
+
+BINARY_MARK = 1
+_HEAD = struct.Struct("<B3xI")
+BINARY_HEAD_BYTES = _HEAD.size
+_KEY = "$array"
+_KINDS = frozenset("biuf")
+"""Booleans, integers and floats: dtypes whose elements are their bytes."""
+
+
+class BinaryFrame(bytes):
+    """A message that travels in a binary frame."""
+
+    __slots__ = ()
+
+
+class _ArrayField:
+    """What pydantic needs to know of an array: lists are read as one, and it is written as nested lists."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(_as_array)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"type": "array", "description": "numbers, nested by dimension"}
+
+
+if TYPE_CHECKING:
+    Array = np.ndarray[Any, np.dtype[Any]]
+else:
+    Array = Annotated[Any, _ArrayField]
+"""A field of a message that holds a numpy array: pixels, joint angles. It needs numpy installed."""
+
+
+def _as_array(value: Any) -> Any:
+    # numpy belongs to messages that have arrays; all others do without
+    import numpy as np
+
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"is no array of numbers: {error}") from None
+    if array.dtype.kind not in _KINDS:
+        raise ValueError(f"is no array of numbers, its elements are {array.dtype}")
+    return array
+
+
+def is_array(value: Any) -> bool:
+    """Whether `value` is a numpy array that can travel as raw bytes."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in _KINDS and value.ndim > 0
+
+
+class Buffers:
+    """Collects the arrays of one message. `replace` is the fallback of a JSON serializer."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+
+    def add(self, array: Any) -> dict[str, Any]:
+        """What stands in the JSON for an array."""
+        dtype = array.dtype.newbyteorder("<")
+        self.parts.append(array.astype(dtype, copy=False).tobytes())
+        return {_KEY: [len(self.parts) - 1, dtype.str, list(array.shape)]}
+
+    def add_bytes(self, data: bytes, dtype: str, shape: Sequence[int]) -> dict[str, Any]:
+        """`add` for an array that exists as its bytes only."""
+        self.parts.append(data)
+        return {_KEY: [len(self.parts) - 1, dtype, list(shape)]}
+
+
+def pack(head: bytes, parts: Sequence[bytes]) -> BinaryFrame:
+    """The binary frame of a message: its JSON and its arrays."""
+    pieces = [_HEAD.pack(BINARY_MARK, len(head)), head, bytes(-len(head) % 8)]
+    for part in parts:
+        pieces += (part, bytes(-len(part) % 8))
+    return BinaryFrame(b"".join(pieces))
+
+
+def packed(message: Any) -> BinaryFrame:
+    """The binary frame of an object in which arrays may stand anywhere. Raises TypeError for what JSON cannot say."""
+    buffers = Buffers()
+
+    def replace(value: Any) -> Any:
+        if is_array(value):
+            return buffers.add(value)
+        if hasattr(value, "tolist"):
+            return value.tolist()
+        raise TypeError(f"{type(value).__name__} cannot be sent")
+
+    return pack(orjson.dumps(message, default=replace), buffers.parts)
+
+
+def unpacked(frame: bytes) -> Any:
+    """The object in a binary frame, its arrays as read-only views of the frame. Raises ValueError for any other."""
+    head, start = split(frame)
+    refs: list[tuple[dict[str, Any] | list[Any], Any, list[Any]]] = []
+    root = {"": orjson.loads(head)}
+    try:
+        _find(root, refs)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    views = _views(frame, start, [ref for _, _, ref in refs])
+    for (holder, key, _), view in zip(refs, views, strict=True):
+        holder[key] = view
+    return root[""]
+
+
+def split(frame: bytes) -> tuple[bytes, int]:
+    """The JSON of a binary frame, and where its arrays begin. Raises ValueError when it is cut short, or none."""
+    if len(frame) < _HEAD.size or frame[0] != BINARY_MARK:
+        raise ValueError("a binary frame begins with 1, 0, 0, 0 and the length of its JSON")
+    _, length = _HEAD.unpack_from(frame)
+    end = _HEAD.size + length
+    if end > len(frame):
+        raise ValueError(f"a binary frame with {length} bytes of JSON ends after {len(frame) - _HEAD.size}")
+    return frame[_HEAD.size : end], end + -length % 8
+
+
+def inlined(data: bytes, parts: Sequence[bytes]) -> bytes:
+    """The JSON with its arrays as nested lists, for whoever reads text frames."""
+    return orjson.dumps(unpacked(pack(data, parts)), default=lambda array: array.tolist())
+
+
+def _find(holder: Any, refs: list[tuple[Any, Any, list[Any]]]) -> None:
+    """The places in `holder` where arrays stand."""
+    for key, value in holder.items() if isinstance(holder, dict) else enumerate(holder):
+        if isinstance(value, dict) and len(value) == 1 and _KEY in value:
+            refs.append((holder, key, value[_KEY]))
+        elif isinstance(value, dict | list):
+            _find(value, refs)
+
+
+def _views(frame: bytes, start: int, refs: list[Any]) -> list[Any]:
+    import numpy as np
+
+    ordered = sorted(range(len(refs)), key=lambda place: _number(refs[place]))
+    views: list[Any] = [None] * len(refs)
+    for number, place in enumerate(ordered):
+        dtype, shape = _layout(refs[place], number)
+        count = 1
+        for size in shape:
+            count *= size
+        if start + count * dtype.itemsize > len(frame):
+            raise ValueError(f"array {number} of shape {shape} goes beyond the frame's end")
+        views[place] = np.frombuffer(frame, dtype, count, start).reshape(shape)
+        start += count * dtype.itemsize + -(count * dtype.itemsize) % 8
+    return views
+
+
+def _number(ref: Any) -> int:
+    if not (isinstance(ref, list) and len(ref) == 3 and type(ref[0]) is int):
+        raise ValueError(f"{_KEY} is [number, dtype, shape], not {str(ref)[:80]}")
+    return ref[0]
+
+
+def _layout(ref: list[Any], number: int) -> tuple[Any, tuple[int, ...]]:
+    import numpy as np
+
+    wanted, dtype_text, shape = ref
+    if wanted != number:
+        raise ValueError(f"array {number} is missing, or named twice")
+    try:
+        dtype = np.dtype(dtype_text)
+    except TypeError:
+        raise ValueError(f"dtype {str(dtype_text)[:40]!r} is not known") from None
+    if dtype.kind not in _KINDS or dtype.hasobject:
+        raise ValueError(f"dtype {dtype_text!r} is none of booleans, integers and floats")
+    if not isinstance(shape, list) or not all(type(size) is int and 0 <= size < 1 << 40 for size in shape):
+        raise ValueError(f"a shape is a list of sizes, not {str(shape)[:80]}")
+    return dtype, tuple(shape)

@@ -1,0 +1,122 @@
+"""Environments of any author as a vector: each is stepped in turn, and their observations are stacked by field."""
+
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, get_args, get_origin
+
+import numpy as np
+
+from openenv.core.env_server.types import Action, Observation
+from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment
+from openenv.core.env_server.verbs import Verbs
+from openenv.core.errors import EnvironmentFault, RequestRefused
+
+_COMMON = frozenset({"done", "reward", "metadata"})
+
+
+class EachInTurn(VectorEnvironment):
+    """Steps one environment after the other.
+
+    Numbers become arrays (N,), lists of floats and arrays become (N, ...), lists of integers stay ragged, and all else
+    is a list: what stacks follows from the declared types, so that no step looks different from the last.
+    """
+
+    def __init__(self, verbs: Sequence[Verbs], action_cls: type[Action], observation_cls: type[Observation]) -> None:
+        self._verbs = verbs
+        self._action_cls = action_cls
+        self._kinds = {
+            name: _kind(field.annotation) for name, field in observation_cls.model_fields.items() if name not in _COMMON
+        }
+        self.ragged = frozenset(name for name, kind in self._kinds.items() if kind == "ragged")
+        self._last: list[Observation | None] = [None] * len(verbs)
+
+    def reset(self, env_ids: Sequence[int], requests: Sequence[Mapping[str, Any]]) -> Batch:
+        return self._batch(env_ids, [("reset", dict(request)) for request in requests])
+
+    def step(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> Batch:
+        names = list(actions)
+        columns = [_plain(column) for column in actions.values()]
+        rows: Sequence[tuple[Any, ...]] = list(zip(*columns, strict=True)) if columns else [()] * len(env_ids)
+        return self._batch(env_ids, [("step", dict(zip(names, row, strict=True))) for row in rows])
+
+    def action_fields(self) -> dict[str, Any]:
+        schema = self._action_cls.model_json_schema()
+        fields: dict[str, Any] = {}
+        for name, said in schema["properties"].items():
+            if name == "metadata" and name not in schema.get("required", ()):
+                continue
+            if said.get("type") == "integer" and said.get("minimum") == 0 and "maximum" in said:
+                said = {"n": said["maximum"] + 1}
+            fields[name] = {**said, "required": name in schema.get("required", ())}
+        return fields
+
+    def _batch(self, env_ids: Sequence[int], asked: Sequence[tuple[str, dict[str, Any]]]) -> Batch:
+        errors: dict[int, RequestRefused] = {}
+        ends = [self._verbs[env_id].begin(verb, data) for env_id, (verb, data) in zip(env_ids, asked, strict=True)]
+        for row, (env_id, end) in enumerate(zip(env_ids, ends, strict=True)):
+            try:
+                self._last[env_id] = end()
+            except RequestRefused as error:
+                errors[row] = error
+        seen = [self._last[env_id] for env_id in env_ids]
+        if all(observation is None for observation in seen):
+            raise next(iter(errors.values()))
+        stands_in = next(observation for observation in seen if observation is not None)
+        observations = [stands_in if observation is None else observation for observation in seen]
+        reward = np.array([_number(observation.reward) for observation in observations], dtype=np.float64)
+        done = np.array([observation.done for observation in observations], dtype=np.bool_)
+        cut = np.array([bool(getattr(observation, "truncated", False)) for observation in observations], dtype=np.bool_)
+        for row in errors:
+            reward[row], done[row] = np.nan, False
+        return Batch(self._columns(observations), reward, done & ~cut, done & cut, errors)
+
+    def _columns(self, observations: Sequence[Observation]) -> dict[str, Column]:
+        columns = {name: _column(name, kind, observations) for name, kind in self._kinds.items()}
+        if any(observation.metadata for observation in observations):
+            columns["metadata"] = [observation.metadata for observation in observations]
+        return columns
+
+
+def _kind(annotation: Any) -> str:
+    """How values of a declared type are put together: bool, int, float, ragged, dense, or list for what does not."""
+    if get_origin(annotation) is Annotated:
+        return "dense" if annotation.__metadata__[0].__name__ == "_ArrayField" else _kind(get_args(annotation)[0])
+    if annotation in (bool, int, float):
+        return str(annotation.__name__)
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return "float" if set(arguments) == {float, type(None)} else "list"
+    if origin in (list, tuple, Sequence) and arguments:
+        inner = _kind(arguments[0])
+        return "ragged" if inner == "int" and origin is list else "dense" if inner in _STACKS else "list"
+    return "list"
+
+
+_STACKS = frozenset({"bool", "int", "float", "dense", "ragged"})
+
+
+def _column(name: str, kind: str, observations: Sequence[Observation]) -> Column:
+    values = [getattr(observation, name) for observation in observations]
+    if kind in ("list", "ragged"):
+        return values
+    if kind == "float":
+        values = [np.nan if value is None else value for value in values]
+    try:
+        return np.array(values, dtype={"bool": np.bool_, "int": np.int64, "float": np.float64}.get(kind))
+    except ValueError:
+        raise EnvironmentFault(
+            f"{name}: the environments' observations have different shapes and cannot be stacked: pad them, or declare "
+            "the field as list[int]"
+        ) from None
+
+
+def _number(reward: Any) -> float:
+    return np.nan if reward is None else float(reward)
+
+
+def _plain(column: Any) -> list[Any]:
+    """A column as Python's own numbers, which pydantic validates strictly; rows of more dimensions stay arrays."""
+    if isinstance(column, np.ndarray):
+        return column.tolist() if column.ndim == 1 else list(column)
+    return list(column)

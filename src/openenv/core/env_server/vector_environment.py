@@ -1,0 +1,78 @@
+"""Many environments that are stepped together: what a library with a batched step of its own implements."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from openenv.core.errors import RequestRefused
+
+Column = np.ndarray[Any, np.dtype[Any]] | list[Any]
+"""One field of many observations: an array with a row for each, or a list of what does not stack."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What follows for n environments. `reward` is NaN in the first observation of an episode and where it failed."""
+
+    observation: dict[str, Column]
+    reward: np.ndarray[Any, np.dtype[np.float64]]
+    terminated: np.ndarray[Any, np.dtype[np.bool_]]
+    truncated: np.ndarray[Any, np.dtype[np.bool_]]
+    errors: dict[int, RequestRefused] = field(default_factory=dict)
+    """By row: what was refused, or failed. Its observation is the last one; the others went on."""
+
+    @property
+    def over(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Whose episode has ended."""
+        return self.terminated | self.truncated
+
+    def rows(self, rows: Sequence[int]) -> dict[str, Column]:
+        """The observations of some rows."""
+        return {
+            name: [column[row] for row in rows] if isinstance(column, list) else column[list(rows)]
+            for name, column in self.observation.items()
+        }
+
+    def put(self, rows: Sequence[int], other: "Batch") -> None:
+        """Let the observations of another batch take the place of those rows."""
+        for name, column in self.observation.items():
+            new = other.observation[name]
+            if isinstance(column, list):
+                for row, value in zip(rows, new, strict=True):
+                    column[row] = value
+            else:
+                column[list(rows)] = new
+
+
+class VectorEnvironment(ABC):
+    """`num_envs` environments, numbered from 0. Equal seeds and actions give what one environment alone would give."""
+
+    ragged: frozenset[str] = frozenset()
+    """Fields of which each row is a list of numbers of another length; they are columns of lists."""
+
+    @abstractmethod
+    def reset(self, env_ids: Sequence[int], requests: Sequence[Mapping[str, Any]]) -> Batch:
+        """Begin episodes in those environments; one set of reset keywords for each, `seed` among them."""
+
+    @abstractmethod
+    def step(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> Batch:
+        """One action in each of those environments. actions: for each field of the action, a column of its values."""
+
+    @abstractmethod
+    def action_fields(self) -> dict[str, Any]:
+        """What may stand in each field of an action: `{"n": 3}` for 0 to 2, else the field's JSON schema."""
+
+    def close(self) -> None:  # noqa: B027  most have nothing to release
+        """Release what the environments hold."""
+
+
+def next_seed(seed: int) -> int:
+    """The seed of the episode that an environment begins by itself after that of `seed` (SplitMix64, Steele 2014)."""
+    mask = (1 << 64) - 1
+    z = (seed + 0x9E3779B97F4A7C15) & mask
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return (z ^ (z >> 31)) >> 33

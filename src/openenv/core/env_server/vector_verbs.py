@@ -1,0 +1,299 @@
+"""The verbs of a session of many environments: rows are checked, stepped together, reset by themselves, and packed."""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+
+from openenv.core.arrays import Buffers
+from openenv.core.env_server.declaration import Declaration
+from openenv.core.env_server.each_in_turn import EachInTurn
+from openenv.core.env_server.loop_thread import LoopThread
+from openenv.core.env_server.manner import VectorManner
+from openenv.core.env_server.types import Observation
+from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment, next_seed
+from openenv.core.env_server.verbs import Answer, AuthorsCode, Verbs, VerbSignatures
+from openenv.core.env_server.wire import error_data, error_json
+from openenv.core.errors import EpisodeOver, InvalidMessage, NotSupported, RequestRefused
+
+_PLAYED = frozenset({"reset", "step"})
+_OVER = "The episode is over: reset before the next step"
+
+
+class VectorVerbs(Verbs):
+    """The environments of one vector session, and what they answer together."""
+
+    def __init__(
+        self, declaration: Declaration, signatures: VerbSignatures, loop: LoopThread, manner: VectorManner
+    ) -> None:
+        """Make the environments. Raises FactoryFault when that fails, NotSupported where there can be but one."""
+        if manner.num_envs > 1 and declaration.limited(2, None) < 2:
+            raise NotSupported(
+                f"num_envs={manner.num_envs}: {declaration.name} cannot be there twice in one process; open a session "
+                "for each"
+            )
+        super().__init__(declaration, signatures, loop)
+        self._manner = manner
+        self._num_envs = manner.num_envs
+        self._others: list[Verbs] = []
+        self._vector: VectorEnvironment | None = None
+        self._seeds = [0] * manner.num_envs
+        self._over = np.ones(manner.num_envs, dtype=np.bool_)
+        try:
+            self._vector = self._made()
+        except BaseException:
+            self.close()
+            raise
+
+    def _made(self) -> VectorEnvironment | None:
+        """The environments to be stepped together; None where each answers for itself."""
+        if self._manner.stacked:
+            with AuthorsCode("vectorized"):
+                vector = self.env.vectorized(self._num_envs)
+            if vector is not None:
+                return vector
+        for _ in range(self._num_envs - 1):
+            self._others.append(Verbs(self._declaration, self._signatures, self._loop))
+        classes = self._declaration.action_cls, self._declaration.observation_cls
+        return EachInTurn([self, *self._others], *classes) if self._manner.stacked else None
+
+    def execution(self, told: str | None) -> str:
+        """As for one environment; but to wait for several asynchronous ones is a thread's work."""
+        where = super().execution(told)
+        waits = isinstance(self._vector, EachInTurn | None) and not self._signatures.asynchronous.isdisjoint(_PLAYED)
+        return "thread" if where == "inline" and waits else where
+
+    def is_async(self, verb: str) -> bool:
+        return verb in ("mcp", "describe")
+
+    def call(self, verb: str, data: dict[str, Any], options: dict[str, Any]) -> Answer:
+        if verb == "state":
+            return Answer(b'{"states":[' + b",".join(self._states()) + b"]}")
+        if verb not in ("reset", "step"):
+            raise NotSupported(f"{verb} is of one environment: open a session without num_envs")
+        env_ids = self._env_ids(data)
+        if self._vector is None:
+            return self._each(verb, env_ids, data)
+        return self._together(self._vector, verb, env_ids, data)
+
+    async def call_async(self, verb: str, data: dict[str, Any], options: dict[str, Any]) -> Answer:
+        if verb == "describe" and data["question"] == "action_fields":
+            return Answer(orjson.dumps({} if self._vector is None else self._vector.action_fields()))
+        raise NotSupported(f"{verb} is of one environment: open a session without num_envs")
+
+    def close(self) -> None:
+        if self._vector is not None and not isinstance(self._vector, EachInTurn):
+            self._vector.close()
+        for verbs in self._others:
+            verbs.close()
+        super().close()
+
+    def _states(self) -> list[bytes]:
+        if self._others or self._num_envs == 1:
+            mine = super().call("state", {}, {})
+            return [mine.data, *(one.call("state", {}, {}).data for one in self._others)]
+        raise NotSupported(f"{self._declaration.name} keeps no state of each of its environments")
+
+    # One whole answer for each environment.
+
+    def _each(self, verb: str, env_ids: Sequence[int], data: dict[str, Any]) -> Answer:
+        asked_at = time.perf_counter()
+        asked = _list_of(data, "resets" if verb == "reset" else "actions", len(env_ids))
+        ends = [self._begin_one(env_id, verb, one) for env_id, one in zip(env_ids, asked, strict=True)]
+        answers = []
+        for env_id, end in zip(env_ids, ends, strict=True):
+            began = time.perf_counter()
+            try:
+                answer = self._answer(verb, end(), began)
+                self._over[env_id] = answer.done
+                answers.append(
+                    b'{"validity":"%b",%b' % (b"truncated" if answer.truncated else b"valid", answer.data[1:])
+                )
+            except RequestRefused as error:
+                said = error_json(error_data(error))
+                answers.append(b'{"validity":"%b","error":%b}' % (error.validity.encode(), said))
+        body = b'{"answers":[' + b",".join(answers) + b"]}"
+        return Answer(body, environment_s=time.perf_counter() - asked_at, num_steps=len(env_ids))
+
+    def _begin_one(self, env_id: int, verb: str, data: dict[str, Any]) -> Callable[[], Observation]:
+        if verb == "step" and self._over[env_id] and not type(self.env).ALLOWS_STEP_AFTER_DONE:
+            return _refuse_step
+        return (self._others[env_id - 1] if env_id else self).begin(verb, data)
+
+    # One array for each field.
+
+    def _together(self, vector: VectorEnvironment, verb: str, env_ids: Sequence[int], data: dict[str, Any]) -> Answer:
+        began = time.perf_counter()
+        final: dict[str, Any] = {}
+        with AuthorsCode(verb):
+            if verb == "reset":
+                batch = self._reset_rows(vector, env_ids, _list_of(data, "resets", len(env_ids)))
+            else:
+                batch, final = self._step_rows(vector, env_ids, data)
+        returned = time.perf_counter()
+        buffers = Buffers()
+        body = {**_said(batch, vector.ragged, buffers), **_packed_final(final, vector.ragged, buffers)}
+        if verb == "reset":
+            body["seeds"] = [self._seeds[env_id] for env_id in env_ids]
+        packed = orjson.dumps(body, default=_plain)
+        took_s = time.perf_counter() - returned
+        return Answer(packed, False, False, returned - began, took_s, buffers.parts, len(env_ids))
+
+    def _reset_rows(
+        self, vector: VectorEnvironment, env_ids: Sequence[int], requests: Sequence[Mapping[str, Any]]
+    ) -> Batch:
+        seeded = []
+        for env_id, request in zip(env_ids, requests, strict=True):
+            seed = request.get("seed")
+            if seed is not None and (type(seed) is not int or seed < 0):
+                raise InvalidMessage(f"seed={seed!r} of environment {env_id}: give a whole number, 0 or more")
+            self._seeds[env_id] = secrets.randbits(31) if seed is None else seed
+            seeded.append({**request, "seed": self._seeds[env_id]})
+        batch = vector.reset(env_ids, seeded)
+        self._over[list(env_ids)] = batch.over
+        for row in batch.errors:
+            self._over[env_ids[row]] = True
+        return batch
+
+    def _step_rows(
+        self, vector: VectorEnvironment, env_ids: Sequence[int], data: dict[str, Any]
+    ) -> tuple[Batch, dict[str, Any]]:
+        """What follows, and the last observations of episodes whose place a new one has taken."""
+        actions = data.get("actions")
+        if not isinstance(actions, dict) or not actions:
+            raise InvalidMessage("actions: give an object with a column for each field of the action")
+        for name, column in actions.items():
+            if not isinstance(column, list | np.ndarray) or len(column) != len(env_ids):
+                raise InvalidMessage(f"actions.{name}: give one value for each of {len(env_ids)} environments")
+        over = self._over if len(env_ids) == self._num_envs else self._over[list(env_ids)]
+        batch = vector.step(env_ids, actions) if not over.any() else self._step_some(vector, env_ids, actions, over)
+        ended = batch.over
+        self._over[list(env_ids)] = ended
+        if self._manner.autoreset != "same_step" or not ended.any():
+            return batch, {}
+        rows = np.flatnonzero(ended).tolist()
+        final = {"rows": rows, "observation": batch.rows(rows)}
+        batch.put(rows, self._begin_next(vector, [env_ids[row] for row in rows]))
+        return batch, final
+
+    def _begin_next(self, vector: VectorEnvironment, env_ids: Sequence[int]) -> Batch:
+        return self._reset_rows(vector, env_ids, [{"seed": next_seed(self._seeds[env_id])} for env_id in env_ids])
+
+    def _step_some(
+        self, vector: VectorEnvironment, env_ids: Sequence[int], actions: Mapping[str, Any], over: Any
+    ) -> Batch:
+        """Step those whose episode goes on; the others begin a new one, or are refused."""
+        live, waiting = np.flatnonzero(~over).tolist(), np.flatnonzero(over).tolist()
+        begins = self._manner.autoreset == "next_step"
+        parts = []
+        if live:
+            taken = {name: _rows_of(column, live) for name, column in actions.items()}
+            parts.append((live, vector.step([env_ids[row] for row in live], taken)))
+        if begins:
+            fresh = self._begin_next(vector, [env_ids[row] for row in waiting])
+            fresh.reward[[row for row in range(len(waiting)) if row not in fresh.errors]] = 0.0
+            parts.append((waiting, fresh))
+        refused = EpisodeOver(_OVER)
+        if not parts:
+            raise refused
+        batch = merged(len(env_ids), parts)
+        if not begins:
+            batch.errors.update(dict.fromkeys(waiting, refused))
+        return batch
+
+    def _all(self) -> list[int]:
+        return list(range(self._num_envs))
+
+    def _env_ids(self, data: Mapping[str, Any]) -> list[int]:
+        """The environments that a request means: all of them where it names none."""
+        env_ids = data.get("env_ids")
+        if env_ids is None:
+            return self._all()
+        if isinstance(env_ids, np.ndarray):
+            env_ids = env_ids.tolist()
+        is_list = isinstance(env_ids, list) and bool(env_ids)
+        if not is_list or not all(type(env_id) is int and 0 <= env_id < self._num_envs for env_id in env_ids):
+            raise InvalidMessage(f"env_ids: give a list of numbers from 0 to {self._num_envs - 1}")
+        if len(set(env_ids)) < len(env_ids):
+            raise InvalidMessage("env_ids: an environment is named twice")
+        return list(env_ids)
+
+
+def _refuse_step() -> Observation:
+    raise EpisodeOver(_OVER)
+
+
+def merged(num_rows: int, parts: Sequence[tuple[Sequence[int], Batch]]) -> Batch:
+    """One batch of several, each of which has some of the rows. Rows of none are zeros, their rewards NaN."""
+    first = parts[0][1]
+    observation: dict[str, Column] = {
+        name: [None] * num_rows
+        if isinstance(column, list)
+        else np.zeros((num_rows, *column.shape[1:]), dtype=column.dtype)
+        for name, column in first.observation.items()
+    }
+    ended = np.zeros(num_rows, dtype=np.bool_)
+    whole = Batch(observation, np.full(num_rows, np.nan), ended, ended.copy())
+    for rows, part in parts:
+        whole.put(rows, part)
+        index = list(rows)
+        whole.reward[index], whole.terminated[index] = part.reward, part.terminated
+        whole.truncated[index] = part.truncated
+        whole.errors.update({rows[row]: error for row, error in part.errors.items()})
+    return whole
+
+
+def _rows_of(column: Any, rows: Sequence[int]) -> Any:
+    return column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows]
+
+
+def _list_of(data: Mapping[str, Any], key: str, length: int) -> list[dict[str, Any]]:
+    """The objects of a request, one for each environment that it means; a reset may leave them out."""
+    said = data.get(key)
+    if said is None and key == "resets":
+        return [{} for _ in range(length)]
+    if not isinstance(said, list) or len(said) != length or not all(isinstance(one, dict) for one in said):
+        raise InvalidMessage(f"{key}: give a list of objects, one for each of {length} environments")
+    return said
+
+
+def _said(batch: Batch, ragged: frozenset[str], buffers: Buffers) -> dict[str, Any]:
+    """A batch as it travels: arrays in `buffers`, the rest as it is."""
+    errors = {str(row): error_data(error) for row, error in batch.errors.items()}
+    return {
+        "observation": _packed(batch.observation, ragged, buffers),
+        "reward": buffers.add(batch.reward),
+        "terminated": buffers.add(batch.terminated),
+        "truncated": buffers.add(batch.truncated),
+        **({"errors": errors} if errors else {}),
+    }
+
+
+def _packed_final(final: Mapping[str, Any], ragged: frozenset[str], buffers: Buffers) -> dict[str, Any]:
+    if not final:
+        return {}
+    return {"final": {"rows": final["rows"], "observation": _packed(final["observation"], ragged, buffers)}}
+
+
+def _packed(columns: Mapping[str, Column], ragged: frozenset[str], buffers: Buffers) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    for name, column in columns.items():
+        if name in ragged:
+            offsets = np.cumsum([0, *map(len, column)], dtype=np.int64)
+            values = np.array([value for row in column for value in row], dtype=np.int64)
+            said[name] = {"values": buffers.add(values), "offsets": buffers.add(offsets)}
+        else:
+            said[name] = column if isinstance(column, list) else buffers.add(column)
+    return said
+
+
+def _plain(value: Any) -> Any:
+    """What stands in a list: messages, numpy's numbers."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{type(value).__name__} cannot be sent as JSON")
