@@ -56,6 +56,8 @@ class BlockingSession(IdleClient):
         self._unanswered = 0  # published dialect: requests whose answers nobody waits for any more
         self._grace_s = 0.0
         self._extended = False
+        self.about: dict[str, Any] = {}
+        """What the server said of the session beside its id."""
         self._open(time.monotonic() + address.connect_timeout_s)
         if not self._extended:
             _PING_ANSWERER.add(self)
@@ -94,8 +96,10 @@ class BlockingSession(IdleClient):
 
     def _ask_extended(self, request: Request, deadline: float) -> dict[str, Any]:
         request_id = next(self._ids)
-        frame = request.frame(request_id)
-        is_sent = False
+        return self._answer_to(request_id, request.frame(request_id), request.kind, deadline, is_sent=False)
+
+    def _answer_to(self, request_id: str, frame: bytes, kind: str, deadline: float, *, is_sent: bool) -> dict[str, Any]:
+        """The data of a request's answer; sends the request first, and again after each broken connection."""
         while True:
             try:
                 if not is_sent:
@@ -107,7 +111,7 @@ class BlockingSession(IdleClient):
                 is_sent = False
                 continue
             if message.get("id") == request_id or (message.get("id") is None and message.get("type") == "error"):
-                return answer_data(message, request.kind)
+                return answer_data(message, kind)
 
     def _ask_published(self, request: Request, deadline: float) -> dict[str, Any]:
         if self._connection.is_open:
@@ -154,6 +158,7 @@ class BlockingSession(IdleClient):
                 raise
             raise gone(error) from error
         self.session_id, self._grace_s = welcome.session_id, welcome.grace_s
+        self.about = self.about or welcome.about
 
     def close(self) -> None:
         """End the session and close the socket. The server's place is free when this returns, unless it takes long."""

@@ -91,6 +91,16 @@ class BlockingConnection:
         """What the server chose."""
         return self._protocol.subprotocol
 
+    @property
+    def has_message(self) -> bool:
+        """Whether something has come that the socket no longer shows."""
+        is_decrypted = isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
+        return bool(self._inbox) or is_decrypted or not self.is_open
+
+    def fileno(self) -> int:
+        """The socket's."""
+        return self._socket.fileno()
+
     def send(self, message: bytes) -> None:
         """Send a message. Raises SessionLost when the connection is broken."""
         try:

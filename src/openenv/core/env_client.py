@@ -6,9 +6,9 @@ are coroutines.
 
 import asyncio
 import inspect
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from typing import TypeVar as PlainTypeVar
 
 from openenv.core.client_types import Clients, Completed, StepResult, Token
@@ -21,6 +21,9 @@ from openenv.core.session_owner import SessionOwner
 from openenv.core.sync_client import SyncEnvClient
 from openenv.core.websocket_protocol import websocket_uri
 from openenv.core.wire_mapping import ActT, ObsT, StateT, WireMapping
+
+if TYPE_CHECKING:
+    from openenv.core.vector_env import Autoreset, VectorEnv
 
 ResultT = PlainTypeVar("ResultT")
 
@@ -167,6 +170,33 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
     def fork(self, count: int) -> Clients[Self]:
         """`count` clients, each with a session of its own that continues from where this one stands."""
         return self._verb(Request("fork", {"count": count}), self._branches)
+
+    def vector(
+        self,
+        num_envs: int,
+        *,
+        autoreset: "Autoreset" = "next_step",
+        num_sessions: int = 1,
+        options: Mapping[str, Any] | None = None,
+    ) -> "VectorEnv":
+        """`num_envs` environments of this server that are stepped together, as a `gymnasium.vector.VectorEnv`.
+
+        They are beside this client's own session; the server, if it is the client's, runs until the client is closed.
+        autoreset: `next_step`, `same_step` or `disabled`. num_sessions: over how many sessions they are spread.
+        options: said to every reset. Raises what `VectorEnv` does, and ImportError without the extra `vector`.
+        """
+        # Gymnasium and numpy belong to the extra `vector`
+        from openenv.core.vector_env import VectorEnv
+
+        self._start_server()
+        return VectorEnv(
+            self._address,
+            num_envs,
+            autoreset=autoreset,
+            num_sessions=num_sessions,
+            answer_timeout_s=self._message_timeout_s,
+            options=options,
+        )
 
     def new_session(self) -> Self:
         """A client with another session of the same server, which `close()` of this one ends too."""

@@ -7,6 +7,7 @@ repeats the open requests under their old ids: what was done is answered from th
 import itertools
 import secrets
 from collections.abc import Iterator
+from typing import Any
 
 import orjson
 
@@ -37,6 +38,7 @@ class Welcome:
             raise error_from_wire(message["data"])
         self.session_id: str = message["data"]["session_id"]
         self.grace_s: float = message["data"]["grace_s"]
+        self.about: dict[str, Any] = message["data"]
 
 
 def queue_wait_s(frame: bytes) -> float | None:

@@ -3,53 +3,25 @@
 import asyncio
 import json
 import uuid
-from dataclasses import dataclass, field
 from functools import partial
 from random import Random, SystemRandom
 from typing import Any
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
-from openenv.envs.openspiel_env.server.games import checked_params, load_for_episode, reads_files, unknown
-from openenv.envs.openspiel_env.server.opponents import Opponent, check_opponent_policy, make_opponents
+from openenv.envs.openspiel_env.server.episode import (
+    Episode,
+    GameChoice,
+    apply,
+    begin,
+    check_action,
+    new_reward,
+    play_until_agent,
+)
+from openenv.envs.openspiel_env.server.games import checked_params, reads_files, unknown
 from openenv.envs.openspiel_env.server.trial import refuse_unless_playable
-from openenv.envs.openspiel_env.server.views import View, view_of
 
 RESET_FIELDS = ("agent_player", "game_name", "game_params", "opponent_policy", "reveal_history")
-NOBODY_CAN_CHOOSE = 0
-"""What OpenSpiel expects, in a joint move, from a seat without legal actions."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class GameChoice:
-    """Which game, from which seat, against whom."""
-
-    game_name: str = "catch"
-    """OpenSpiel's short name."""
-    game_params: dict[str, Any] = field(default_factory=dict)
-    """Its parameters; those left out have OpenSpiel's defaults."""
-    agent_player: int = 0
-    """The agent's seat, from 0."""
-    opponent_policy: str | list[str] = "random"
-    """random, first, last or mcts: one for all other seats, or a list with one for each."""
-
-
-@dataclass(slots=True)
-class Episode:
-    """A game being played."""
-
-    choice: GameChoice
-    rng: Random
-    state: Any
-    view: View
-    opponents: dict[int, Opponent]
-    reveal_history: bool
-    seed: int
-    actions: list[int] = field(default_factory=list)
-    """The agent's, in order."""
-    phase: str = "initial"
-    opponent_last_action: int | None = None
-    total_reward: float = 0.0
 
 
 class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, OpenSpielState]):
@@ -75,7 +47,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
             agent_player=agent_player,
             opponent_policy=opponent_policy,
         )
-        checked = _begin(self._default, Random(0), reveal_history=False)
+        checked = begin(self._default, Random(0), reveal_history=False)
         self._state = _state_of(checked, episode_id=None)
         self._episode: Episode | None = None
         self.execution = _execution(self._default)
@@ -97,10 +69,10 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         if seed is None:
             seed = SystemRandom().getrandbits(31)
         rng = Random(f"openspiel {seed}")  # not Random(seed): a player drawing from that would foresee the game
-        self._episode = _begin(choice, rng, reveal_history, seed)
+        self._episode = begin(choice, rng, reveal_history, seed)
         self._state = _state_of(self._episode, episode_id or str(uuid.uuid4()))
         self.execution = _execution(choice)
-        _play_until_agent(self._episode)
+        play_until_agent(self._episode)
         facts = {
             "seed": seed,
             "num_players": self._state.num_players,
@@ -129,18 +101,18 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         episode = self._episode
         if episode is None:
             raise ValueError("step came before reset: there is no game yet. Call reset() first.")
-        _check_action(episode, action)
+        check_action(episode, action)
         reward = self._advance(episode, action.action_id)
         return _observe(episode, reward=reward, facts={})
 
     def _advance(self, episode: Episode, action_id: int) -> float:
         """Play a legal action and all that follows until the agent's next decision; returns what the agent gained."""
-        _apply(episode, action_id)
+        apply(episode, action_id)
         episode.actions.append(action_id)
         episode.phase = "playing"
-        _play_until_agent(episode)
+        play_until_agent(episode)
         self._state.step_count += 1
-        return _new_reward(episode)
+        return new_reward(episode)
 
     def save_state(self) -> bytes:
         """The episode as its seed, its choices and the agent's actions: from them everything else follows, bit for bit.
@@ -210,31 +182,6 @@ def _check_types(given: dict[str, Any]) -> None:
             raise ValueError(f"{name}={value!r}: {wanted.get(name, 'a string')} is wanted.")
 
 
-def _begin(choice: GameChoice, rng: Random, reveal_history: bool, seed: int = 0) -> Episode:
-    """A new game before its first move. Raises ValueError where the choice cannot be played."""
-    game = load_for_episode(choice.game_name, choice.game_params, rng)
-    num_players = game.num_players()
-    if not 0 <= choice.agent_player < num_players:
-        seats = "seat 0 only" if num_players == 1 else f"seats 0 to {num_players - 1}"
-        raise ValueError(f"agent_player={choice.agent_player}: {choice.game_name!r} has {seats}.")
-    view = view_of(game)
-    if reveal_history and not view.shows_history:
-        raise ValueError(
-            f"reveal_history=True: {choice.game_name!r} hides something from its players, moves all seats at once, or "
-            "draws its chances inside itself, so its history cannot be shown. Leave reveal_history out."
-        )
-    names = check_opponent_policy(choice.opponent_policy, num_players)
-    return Episode(
-        choice=choice,
-        rng=rng,
-        state=game.new_initial_state(),
-        view=view,
-        opponents=make_opponents(game, choice.agent_player, names, rng),
-        reveal_history=reveal_history,
-        seed=seed,
-    )
-
-
 def _execution(choice: GameChoice) -> Any:
     """Tree search takes milliseconds to seconds for each move; everything else takes microseconds."""
     return "thread" if "mcts" in choice.opponent_policy else "inline"
@@ -242,77 +189,6 @@ def _execution(choice: GameChoice) -> Any:
 
 def _state_of(episode: Episode, episode_id: str | None) -> OpenSpielState:
     return OpenSpielState(episode_id=episode_id, num_players=episode.state.num_players(), **vars(episode.choice))
-
-
-def _check_action(episode: Episode, action: OpenSpielAction) -> None:
-    choice, state = episode.choice, episode.state
-    if action.game_name and action.game_name != choice.game_name:
-        raise ValueError(
-            f"game_name={action.game_name!r}: this session plays {choice.game_name!r}. Leave it out, or reset."
-        )
-    if action.game_params and action.game_params != choice.game_params:
-        raise ValueError(f"game_params={action.game_params!r}: this session plays with {choice.game_params!r}.")
-    if state.is_terminal():
-        raise ValueError("The game is over: reset() starts a new one.")
-    legal = state.legal_actions(choice.agent_player)
-    if action.action_id not in legal:
-        names = ", ".join(f"{a} ({state.action_to_string(choice.agent_player, a)})" for a in legal[:50])
-        more = f" and {len(legal) - 50} more" if len(legal) > 50 else ""
-        raise ValueError(f"action_id={action.action_id} is not legal now. Legal: {names}{more}.")
-
-
-def _apply(episode: Episode, agent_action: int) -> None:
-    """The agent's action, with those of the other seats where all move at once."""
-    state = episode.state
-    if not state.is_simultaneous_node():
-        state.apply_action(agent_action)
-        return
-    joint = [NOBODY_CAN_CHOOSE] * state.num_players()
-    if state.legal_actions(episode.choice.agent_player):
-        joint[episode.choice.agent_player] = agent_action
-    for seat, opponent in episode.opponents.items():
-        if state.legal_actions(seat):
-            joint[seat] = int(opponent(state, seat))
-            episode.opponent_last_action = joint[seat]
-    state.apply_actions(joint)
-
-
-def _play_until_agent(episode: Episode) -> None:
-    """Chance and the other seats move until the agent has a choice or the game is over."""
-    state, agent = episode.state, episode.choice.agent_player
-    while not state.is_terminal():
-        if state.is_chance_node():
-            state.apply_action(_chance_action(state, episode.rng))
-        elif state.is_simultaneous_node():
-            if state.legal_actions(agent):
-                return
-            _apply(episode, NOBODY_CAN_CHOOSE)
-        elif (seat := state.current_player()) == agent:
-            return
-        else:
-            episode.opponent_last_action = int(episode.opponents[seat](state, seat))
-            state.apply_action(episode.opponent_last_action)
-    episode.phase = "terminal"
-
-
-def _chance_action(state: Any, rng: Random) -> int:
-    outcomes = state.chance_outcomes()
-    point = rng.random()
-    for action, probability in outcomes:
-        point -= probability
-        if point < 0:
-            return int(action)
-    return int(outcomes[-1][0])  # the probabilities summed to a hair less than one
-
-
-def _new_reward(episode: Episode) -> float:
-    """What the agent has gained since it was last told; these gains sum to the game's return.
-
-    Differences of returns, since `rewards()` of some games repeats the last reward after a chance move.
-    """
-    total = float(episode.state.returns()[episode.choice.agent_player])
-    gained, episode.total_reward = total - episode.total_reward, total
-    return round(gained, 9)
 
 
 def _observe(episode: Episode, reward: float | None, facts: dict[str, Any]) -> OpenSpielObservation:
@@ -333,7 +209,7 @@ def _observe(episode: Episode, reward: float | None, facts: dict[str, Any]) -> O
         metadata["history"] = state.history()
     return OpenSpielObservation.model_construct(  # made of plain numbers and strings: nothing is left to validate
         done=done,
-        reward=_new_reward(episode) if done and reward is None else reward,
+        reward=new_reward(episode) if done and reward is None else reward,
         metadata=metadata,
         info_state=_plain(view.numbers(state, seat)),
         legal_actions=legal,

@@ -1,0 +1,235 @@
+"""Many environments of one server behind Gymnasium's vector interface."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from openenv.core.connection import Address
+from openenv.core.errors import AnswerTimeout, error_from_wire
+from openenv.core.vector_session import VectorSession, ready
+from openenv.core.vector_spaces import columns_of, concatenated, one_observation_space, single_action_space
+
+Autoreset = Literal["next_step", "same_step", "disabled"]
+Step = tuple[Any, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], dict[str, Any]]
+
+_MODES = {
+    "next_step": AutoresetMode.NEXT_STEP,
+    "same_step": AutoresetMode.SAME_STEP,
+    "disabled": AutoresetMode.DISABLED,
+}
+
+
+class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
+    """`num_envs` environments that are stepped together: one request, one answer, one array for each field.
+
+    Example:
+        with OpenSpielEnv(base_url=url).vector(256, autoreset="same_step") as envs:
+            observations, infos = envs.reset(seed=7)
+            observations, rewards, terminated, truncated, infos = envs.step(envs.action_space.sample())
+
+    What fails in one environment is its own: `infos["failed"]` is True there, its reward NaN, and `infos["errors"]` has
+    the exception by number; the others go on. Arrays are read-only views of the server's answer.
+
+    With num_sessions above 1 the environments are spread over as many sessions of the server, which may run them at the
+    same time; `send` and `recv` then step those that are ready.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        num_envs: int,
+        *,
+        autoreset: Autoreset = "next_step",
+        num_sessions: int = 1,
+        answer_timeout_s: float = 60.0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Connect and reset once, to learn what is observed.
+
+        autoreset: when an environment whose episode has ended begins the next: at the step after (Gymnasium's default),
+        at once, keeping the last observation in `infos["final_obs"]`, or only by `reset`. options: said to every reset,
+        such as a game's name. Raises ValueError for numbers that do not fit, ServerUnreachable, and NotSupported when
+        the server holds one environment in a session.
+        """
+        if autoreset not in _MODES:
+            raise ValueError(f"autoreset={autoreset!r}: give one of {', '.join(_MODES)}")
+        if not 1 <= num_sessions <= num_envs:
+            raise ValueError(f"num_sessions={num_sessions}: give 1 to num_envs={num_envs}")
+        self.num_envs = num_envs
+        self.metadata = {"autoreset_mode": _MODES[autoreset]}
+        self._timeout_s = answer_timeout_s
+        self._options = dict(options or {})
+        self._sessions: list[VectorSession] = []
+        self._asked: dict[VectorSession, tuple[str, Sequence[int]]] = {}
+        """What is under way: the verb, and the environments that it means."""
+        bounds = [round(number * num_envs / num_sessions) for number in range(num_sessions + 1)]
+        self._first = dict[VectorSession, int]()
+        try:
+            for first, end in itertools.pairwise(bounds):
+                query = f"num_envs={end - first}&autoreset={autoreset}"
+                session = VectorSession(replace(address, query=query, reads_arrays=True), end - first)
+                self._sessions.append(session)
+                self._first[session] = first
+            self._session_of = np.repeat(np.arange(num_sessions), np.diff(bounds))
+            self.single_action_space, self._action_field = single_action_space(
+                self._sessions[0].about["vector"]["action_fields"]
+            )
+            self.action_space = batch_space(self.single_action_space, num_envs)
+            self._column = ""
+            observations, _ = self.reset()
+            self.single_observation_space, self._column = one_observation_space(observations)
+            self.observation_space = batch_space(self.single_observation_space, num_envs)
+        except BaseException:
+            self.close()
+            raise
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin episodes. seed: of the first environment, the others count on from it; or one for each.
+
+        options: `reset_mask`, an array (num_envs,) of who is reset, where the rest of the answer then repeats nothing
+        (see infos["env_ids"]); all else is said to the environments' own `reset`. infos["seeds"] has what was played.
+        """
+        said = {**self._options, **(options or {})}
+        mask = said.pop("reset_mask", None)
+        env_ids = range(self.num_envs) if mask is None else np.flatnonzero(np.asarray(mask, dtype=np.bool_)).tolist()
+        seeds = self._seeds(seed, len(env_ids))
+        requests = [said if one is None else {**said, "seed": one} for one in seeds]
+        self._send("reset", env_ids, lambda rows: {"resets": [requests[row] for row in rows]})
+        observations, _, _, _, infos = self._receive_all(env_ids)
+        return observations, infos
+
+    def step(self, actions: Any) -> Step:
+        """One action in each environment. actions: an array (num_envs,) or, where an action has several fields, a
+        dictionary of arrays."""
+        self.send(actions)
+        return self._receive_all(range(self.num_envs))
+
+    def send(self, actions: Any, env_ids: Sequence[int] | None = None) -> None:
+        """Step those environments, all without env_ids, and do not wait. actions: one for each of them.
+
+        Raises RuntimeError while a session of theirs still has an answer to be received.
+        """
+        numbers = range(self.num_envs) if env_ids is None else [int(env_id) for env_id in env_ids]
+        columns = columns_of(actions, self._action_field)
+        if len(numbers) == self.num_envs and len(self._sessions) == 1 and env_ids is None:
+            self._send("step", numbers, lambda rows: {"actions": columns})
+        else:
+            self._send("step", numbers, lambda rows: {"actions": {k: _taken(v, rows) for k, v in columns.items()}})
+
+    def recv(self) -> Step:
+        """The answer of whoever is ready first; infos["env_ids"] says which environments it is of.
+
+        Raises RuntimeError when nothing was sent, and AnswerTimeout when nobody answers.
+        """
+        if not self._asked:
+            raise RuntimeError("nothing was sent")
+        session = ready(list(self._asked), self._timeout_s)[0]
+        env_ids, data = self._receive(session)
+        return self._result([(env_ids, data)])
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the sessions."""
+        while self._sessions:
+            self._sessions.pop().close()
+
+    def _seeds(self, seed: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
+        if seed is None:
+            return [None] * count
+        if isinstance(seed, int | np.integer):
+            return [int(seed) + number for number in range(count)]
+        if len(seed) != count:
+            raise ValueError(f"seed: {len(seed)} seeds for {count} environments")
+        return [None if one is None else int(one) for one in seed]
+
+    def _send(self, verb: str, env_ids: Sequence[int], data: Any) -> None:
+        """data: from rows of env_ids to what their session is told."""
+        if len(self._sessions) == 1:
+            self._ask(self._sessions[0], verb, env_ids, data(range(len(env_ids))))
+            return
+        numbers = np.asarray(env_ids)
+        for place, session in enumerate(self._sessions):
+            rows = np.flatnonzero(self._session_of[numbers] == place)
+            if len(rows):
+                self._ask(session, verb, numbers[rows].tolist(), data(rows.tolist()))
+
+    def _ask(self, session: VectorSession, verb: str, env_ids: Sequence[int], data: dict[str, Any]) -> None:
+        if len(env_ids) < session.num_envs:
+            first = self._first[session]
+            data = {"env_ids": [env_id - first for env_id in env_ids], **data}
+        session.send(verb, data)
+        self._asked[session] = (verb, env_ids)
+
+    def _receive(self, session: VectorSession) -> tuple[Sequence[int], dict[str, Any]]:
+        try:
+            data = session.receive(self._timeout_s)
+        except AnswerTimeout:
+            raise
+        except BaseException:
+            del self._asked[session]
+            raise
+        _, env_ids = self._asked.pop(session)
+        return env_ids, data
+
+    def _receive_all(self, env_ids: Sequence[int]) -> Step:
+        return self._result([self._receive(session) for session in list(self._asked)])
+
+    def _result(self, parts: Sequence[tuple[Sequence[int], dict[str, Any]]]) -> Step:
+        env_ids = [env_id for numbers, _ in parts for env_id in numbers]
+        infos: dict[str, Any] = {}
+        if len(env_ids) < self.num_envs:
+            infos["env_ids"] = np.array(env_ids)
+        columns, others = concatenated([data["observation"] for _, data in parts])
+        infos.update(others)
+        _tell_errors(infos, parts)
+        self._tell_final(infos, parts)
+        if "seeds" in parts[0][1]:
+            infos["seeds"] = np.array([seed for _, data in parts for seed in data["seeds"]])
+        whole = [_whole(name, parts) for name in ("reward", "terminated", "truncated")]
+        return self._observation(columns), whole[0], whole[1], whole[2], infos
+
+    def _observation(self, columns: dict[str, Any]) -> Any:
+        return columns[self._column] if self._column else columns
+
+    def _tell_final(self, infos: dict[str, Any], parts: Sequence[tuple[Sequence[int], dict[str, Any]]]) -> None:
+        """The last observations of episodes whose place a new one has taken, as Gymnasium has them."""
+        if not any("final" in data for _, data in parts):
+            return
+        total = sum(len(numbers) for numbers, _ in parts)
+        final, is_there = np.full(total, None, dtype=object), np.zeros(total, dtype=np.bool_)
+        start = 0
+        for numbers, data in parts:
+            if "final" in data:
+                columns, _ = concatenated([data["final"]["observation"]])
+                for place, row in enumerate(data["final"]["rows"]):
+                    final[start + row] = self._observation({name: column[place] for name, column in columns.items()})
+                    is_there[start + row] = True
+            start += len(numbers)
+        infos["final_obs"], infos["_final_obs"] = final, is_there
+
+
+def _tell_errors(infos: dict[str, Any], parts: Sequence[tuple[Sequence[int], dict[str, Any]]]) -> None:
+    errors, start = {}, 0
+    failed = np.zeros(sum(len(numbers) for numbers, _ in parts), dtype=np.bool_)
+    for numbers, data in parts:
+        for row, said in data.get("errors", {}).items():
+            errors[numbers[int(row)]] = error_from_wire(said)
+            failed[start + int(row)] = True
+        start += len(numbers)
+    if errors:
+        infos["errors"], infos["failed"] = errors, failed
+
+
+def _whole(name: str, parts: Sequence[tuple[Sequence[int], dict[str, Any]]]) -> Any:
+    return parts[0][1][name] if len(parts) == 1 else np.concatenate([data[name] for _, data in parts])
+
+
+def _taken(column: Any, rows: Sequence[int]) -> Any:
+    return column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows]

@@ -1,0 +1,99 @@
+"""Gymnasium's spaces for what a vector session takes and shows, and its columns as arrays."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium.spaces as spaces
+import numpy as np
+
+_ANY_TEXT = 1 << 20
+
+
+def single_action_space(fields: Mapping[str, Any]) -> tuple[spaces.Space[Any], str]:
+    """The space of one environment's action, and the field that is meant where a plain array comes.
+
+    fields: what the server says of each field of an action, `{"n": 3}` or a JSON schema. An action with one required
+    field is that field's space; the others are a Dict.
+    """
+    required = [name for name, said in fields.items() if said.get("required", True)]
+    if len(required) == 1:
+        return _field_space(fields[required[0]]), required[0]
+    return spaces.Dict({name: _field_space(fields[name]) for name in required}), ""
+
+
+def _field_space(said: Mapping[str, Any]) -> spaces.Space[Any]:
+    low, high = said.get("minimum", -np.inf), said.get("maximum", np.inf)
+    if "n" in said:
+        return spaces.Discrete(said["n"])
+    if said.get("type") == "integer":
+        whole = np.iinfo(np.int64)
+        return spaces.Box(int(max(low, whole.min)), int(min(high, whole.max)), (), np.int64)
+    if said.get("type") == "boolean":
+        return spaces.Discrete(2)
+    if said.get("type") == "number":
+        return spaces.Box(low, high, (), np.float64)
+    if "low" in said:
+        return spaces.Box(
+            np.array(said["low"]), np.array(said["high"]), tuple(said["shape"]), np.dtype(said["dtype"]).type
+        )
+    return spaces.Text(_ANY_TEXT)
+
+
+def one_observation_space(columns: Mapping[str, Any]) -> tuple[spaces.Space[Any], str]:
+    """The space of one environment's observation, from the first one; and its only field, where it has one."""
+    fields = {name: _column_space(column) for name, column in columns.items()}
+    if len(fields) == 1:
+        name = next(iter(fields))
+        return fields[name], name
+    return spaces.Dict(fields), ""
+
+
+def _column_space(column: Any) -> spaces.Space[Any]:
+    if not isinstance(column, np.ndarray):
+        is_text = bool(column) and isinstance(column[0], str)
+        return spaces.Text(_ANY_TEXT, min_length=0) if is_text else spaces.Sequence(spaces.Box(*_WHOLE, (), np.int64))
+    shape, dtype = column.shape[1:], column.dtype
+    if dtype == np.bool_:
+        return spaces.MultiBinary(shape) if shape else spaces.Discrete(2)
+    if dtype.kind == "f":
+        return spaces.Box(-np.inf, np.inf, shape, dtype.type)
+    limits = np.iinfo(dtype)
+    return spaces.Box(limits.min, limits.max, shape, dtype.type)
+
+
+_WHOLE = (np.iinfo(np.int64).min, np.iinfo(np.int64).max)
+
+
+def columns_of(actions: Any, only_field: str) -> dict[str, Any]:
+    """Actions as a column for each field. Raises TypeError when fields must be named and are not."""
+    if isinstance(actions, Mapping):
+        return dict(actions)
+    if not only_field:
+        raise TypeError("actions: give a dictionary of arrays, one for each field of the action")
+    is_text = len(actions) > 0 and isinstance(actions[0], str)
+    return {only_field: list(actions) if is_text else np.asarray(actions)}
+
+
+def concatenated(parts: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The observations of several answers as one: columns that have a space, and lists of what has none."""
+    columns, others = {}, {}
+    for name, first in parts[0].items():
+        column: Any
+        if isinstance(first, np.ndarray):
+            column = first if len(parts) == 1 else np.concatenate([part[name] for part in parts])
+        elif isinstance(first, dict):
+            column = tuple(row for part in parts for row in _split(part[name]))
+        else:
+            column = tuple(row for part in parts for row in part[name])
+            if not all(isinstance(row, str) for row in column):
+                others[name] = list(column)
+                continue
+        columns[name] = column
+    return columns, others
+
+
+def _split(ragged: Mapping[str, Any]) -> list[Any]:
+    """The rows of a ragged column."""
+    values, offsets = ragged["values"], ragged["offsets"]
+    return [values[start:end] for start, end in itertools.pairwise(offsets)]

@@ -1,0 +1,142 @@
+"""A game that is being played from one seat: the other seats and chance move in between."""
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from openenv.envs.openspiel_env.models import OpenSpielAction
+from openenv.envs.openspiel_env.server.games import load_for_episode
+from openenv.envs.openspiel_env.server.opponents import Opponent, check_opponent_policy, make_opponents
+from openenv.envs.openspiel_env.server.views import View, view_of
+
+NOBODY_CAN_CHOOSE = 0
+"""What OpenSpiel expects, in a joint move, from a seat without legal actions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GameChoice:
+    """Which game, from which seat, against whom."""
+
+    game_name: str = "catch"
+    """OpenSpiel's short name."""
+    game_params: dict[str, Any] = field(default_factory=dict)
+    """Its parameters; those left out have OpenSpiel's defaults."""
+    agent_player: int = 0
+    """The agent's seat, from 0."""
+    opponent_policy: str | list[str] = "random"
+    """random, first, last or mcts: one for all other seats, or a list with one for each."""
+
+
+@dataclass(slots=True)
+class Episode:
+    """A game being played."""
+
+    choice: GameChoice
+    rng: Random
+    state: Any
+    view: View
+    opponents: dict[int, Opponent]
+    reveal_history: bool
+    seed: int
+    actions: list[int] = field(default_factory=list)
+    """The agent's, in order."""
+    phase: str = "initial"
+    opponent_last_action: int | None = None
+    total_reward: float = 0.0
+
+
+def begin(choice: GameChoice, rng: Random, reveal_history: bool, seed: int = 0) -> Episode:
+    """A new game before its first move. Raises ValueError where the choice cannot be played."""
+    game = load_for_episode(choice.game_name, choice.game_params, rng)
+    num_players = game.num_players()
+    if not 0 <= choice.agent_player < num_players:
+        seats = "seat 0 only" if num_players == 1 else f"seats 0 to {num_players - 1}"
+        raise ValueError(f"agent_player={choice.agent_player}: {choice.game_name!r} has {seats}.")
+    view = view_of(game)
+    if reveal_history and not view.shows_history:
+        raise ValueError(
+            f"reveal_history=True: {choice.game_name!r} hides something from its players, moves all seats at once, or "
+            "draws its chances inside itself, so its history cannot be shown. Leave reveal_history out."
+        )
+    names = check_opponent_policy(choice.opponent_policy, num_players)
+    return Episode(
+        choice=choice,
+        rng=rng,
+        state=game.new_initial_state(),
+        view=view,
+        opponents=make_opponents(game, choice.agent_player, names, rng),
+        reveal_history=reveal_history,
+        seed=seed,
+    )
+
+
+def check_action(episode: Episode, action: OpenSpielAction) -> None:
+    """Raises ValueError, saying what is legal, unless the action may be taken now."""
+    choice, state = episode.choice, episode.state
+    if action.game_name and action.game_name != choice.game_name:
+        raise ValueError(
+            f"game_name={action.game_name!r}: this session plays {choice.game_name!r}. Leave it out, or reset."
+        )
+    if action.game_params and action.game_params != choice.game_params:
+        raise ValueError(f"game_params={action.game_params!r}: this session plays with {choice.game_params!r}.")
+    if state.is_terminal():
+        raise ValueError("The game is over: reset() starts a new one.")
+    legal = state.legal_actions(choice.agent_player)
+    if action.action_id not in legal:
+        names = ", ".join(f"{a} ({state.action_to_string(choice.agent_player, a)})" for a in legal[:50])
+        more = f" and {len(legal) - 50} more" if len(legal) > 50 else ""
+        raise ValueError(f"action_id={action.action_id} is not legal now. Legal: {names}{more}.")
+
+
+def apply(episode: Episode, agent_action: int) -> None:
+    """The agent's action, with those of the other seats where all move at once."""
+    state = episode.state
+    if not state.is_simultaneous_node():
+        state.apply_action(agent_action)
+        return
+    joint = [NOBODY_CAN_CHOOSE] * state.num_players()
+    if state.legal_actions(episode.choice.agent_player):
+        joint[episode.choice.agent_player] = agent_action
+    for seat, opponent in episode.opponents.items():
+        if state.legal_actions(seat):
+            joint[seat] = int(opponent(state, seat))
+            episode.opponent_last_action = joint[seat]
+    state.apply_actions(joint)
+
+
+def play_until_agent(episode: Episode) -> None:
+    """Chance and the other seats move until the agent has a choice or the game is over."""
+    state, agent = episode.state, episode.choice.agent_player
+    while not state.is_terminal():
+        if state.is_chance_node():
+            state.apply_action(_chance_action(state, episode.rng))
+        elif state.is_simultaneous_node():
+            if state.legal_actions(agent):
+                return
+            apply(episode, NOBODY_CAN_CHOOSE)
+        elif (seat := state.current_player()) == agent:
+            return
+        else:
+            episode.opponent_last_action = int(episode.opponents[seat](state, seat))
+            state.apply_action(episode.opponent_last_action)
+    episode.phase = "terminal"
+
+
+def _chance_action(state: Any, rng: Random) -> int:
+    outcomes = state.chance_outcomes()
+    point = rng.random()
+    for action, probability in outcomes:
+        point -= probability
+        if point < 0:
+            return int(action)
+    return int(outcomes[-1][0])  # the probabilities summed to a hair less than one
+
+
+def new_reward(episode: Episode) -> float:
+    """What the agent has gained since it was last told; these gains sum to the game's return.
+
+    Differences of returns, since `rewards()` of some games repeats the last reward after a chance move.
+    """
+    total = float(episode.state.returns()[episode.choice.agent_player])
+    gained, episode.total_reward = total - episode.total_reward, total
+    return round(gained, 9)
