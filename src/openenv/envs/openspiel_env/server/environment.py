@@ -5,7 +5,7 @@ import json
 import uuid
 from functools import partial
 from random import Random, SystemRandom
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
@@ -13,13 +13,17 @@ from openenv.envs.openspiel_env.server.episode import (
     Episode,
     GameChoice,
     apply,
-    begin,
     check_action,
     new_reward,
     play_until_agent,
+    rng_of,
+    set_table,
 )
 from openenv.envs.openspiel_env.server.games import checked_params, reads_files, unknown
 from openenv.envs.openspiel_env.server.trial import refuse_unless_playable
+
+if TYPE_CHECKING:
+    from openenv.core.env_server.vector_environment import VectorEnvironment
 
 RESET_FIELDS = ("agent_player", "game_name", "game_params", "opponent_policy", "reveal_history")
 
@@ -47,7 +51,8 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
             agent_player=agent_player,
             opponent_policy=opponent_policy,
         )
-        checked = begin(self._default, Random(0), reveal_history=False)
+        rng = Random(0)
+        checked = set_table(self._default, rng).begin(rng, seed=0)
         self._state = _state_of(checked, episode_id=None)
         self._episode: Episode | None = None
         self.execution = _execution(self._default)
@@ -64,12 +69,12 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         Raises ValueError for anything else, naming the field, what is allowed, and what came; the old episode goes on.
         """
         reveal_history = bool(kwargs.pop("reveal_history", False))
-        choice = self._choose(kwargs)
-        _try_new_params(choice, self._default)
+        choice = self.choose(kwargs)
         if seed is None:
             seed = SystemRandom().getrandbits(31)
-        rng = Random(f"openspiel {seed}")  # not Random(seed): a player drawing from that would foresee the game
-        self._episode = begin(choice, rng, reveal_history, seed)
+        rng = rng_of(seed)
+        table = set_table(choice, rng, reveal_history=reveal_history)
+        self._episode = table.begin(rng, seed, reveal_history=reveal_history)
         self._state = _state_of(self._episode, episode_id or str(uuid.uuid4()))
         self.execution = _execution(choice)
         play_until_agent(self._episode)
@@ -114,6 +119,13 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         self._state.step_count += 1
         return new_reward(episode)
 
+    def vectorized(self, num_envs: int) -> "VectorEnvironment":
+        """Games that are stepped in one loop, without words and metadata."""
+        # numpy belongs to servers that are asked for it
+        from openenv.envs.openspiel_env.server.vector import OpenSpielVector
+
+        return OpenSpielVector(self.choose, num_envs)
+
     def save_state(self) -> bytes:
         """The episode as its seed, its choices and the agent's actions: from them everything else follows, bit for bit.
 
@@ -149,7 +161,8 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         """Which game is being played, from which seat, against whom, and how many steps the agent has taken."""
         return self._state
 
-    def _choose(self, told: dict[str, Any]) -> GameChoice:
+    def choose(self, told: dict[str, Any]) -> GameChoice:
+        """What a reset with those keywords plays. Raises ValueError for what cannot be played, or not from afar."""
         for name in told:
             if name not in RESET_FIELDS:
                 raise unknown("reset argument", name, (*RESET_FIELDS, "seed", "episode_id"))
@@ -163,7 +176,9 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         params = given.get("game_params", default.game_params)
         if params != self._default.game_params and reads_files(params):
             raise ValueError("game_params: a parameter that names a file can only be set where the server is started.")
-        return GameChoice(**{**vars(default), **given})
+        choice = GameChoice(**{**vars(default), **given})
+        _try_new_params(choice, self._default)
+        return choice
 
 
 def _try_new_params(choice: GameChoice, default: GameChoice) -> None:

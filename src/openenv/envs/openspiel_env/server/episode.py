@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from openenv.envs.openspiel_env.models import OpenSpielAction
-from openenv.envs.openspiel_env.server.games import load_for_episode
+from openenv.envs.openspiel_env.server.games import is_changed_by_play, load_for_episode
 from openenv.envs.openspiel_env.server.opponents import Opponent, check_opponent_policy, make_opponents
 from openenv.envs.openspiel_env.server.views import View, view_of
 
@@ -45,8 +45,37 @@ class Episode:
     total_reward: float = 0.0
 
 
-def begin(choice: GameChoice, rng: Random, reveal_history: bool, seed: int = 0) -> Episode:
-    """A new game before its first move. Raises ValueError where the choice cannot be played."""
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What all episodes of one choice have in common, until the game is one that play changes."""
+
+    choice: GameChoice
+    game: Any
+    view: View
+    opponents: list[str]
+    """The policies on the other seats, in their order."""
+    is_changed_by_play: bool
+
+    def begin(self, rng: Random, seed: int, *, reveal_history: bool = False) -> Episode:
+        """A new game before its first move. rng: what chance and opponents draw from."""
+        return Episode(
+            choice=self.choice,
+            rng=rng,
+            state=self.game.new_initial_state(),
+            view=self.view,
+            opponents=make_opponents(self.game, self.choice.agent_player, self.opponents, rng),
+            reveal_history=reveal_history,
+            seed=seed,
+        )
+
+
+def rng_of(seed: int) -> Random:
+    """What is drawn from in the episode of a seed; not Random(seed): a player drawing from that would foresee it."""
+    return Random(f"openspiel {seed}")
+
+
+def set_table(choice: GameChoice, rng: Random, *, reveal_history: bool = False) -> Table:
+    """A game made ready for its episodes. Raises ValueError where the choice cannot be played."""
     game = load_for_episode(choice.game_name, choice.game_params, rng)
     num_players = game.num_players()
     if not 0 <= choice.agent_player < num_players:
@@ -59,15 +88,7 @@ def begin(choice: GameChoice, rng: Random, reveal_history: bool, seed: int = 0) 
             "draws its chances inside itself, so its history cannot be shown. Leave reveal_history out."
         )
     names = check_opponent_policy(choice.opponent_policy, num_players)
-    return Episode(
-        choice=choice,
-        rng=rng,
-        state=game.new_initial_state(),
-        view=view,
-        opponents=make_opponents(game, choice.agent_player, names, rng),
-        reveal_history=reveal_history,
-        seed=seed,
-    )
+    return Table(choice, game, view, names, is_changed_by_play(game))
 
 
 def check_action(episode: Episode, action: OpenSpielAction) -> None:

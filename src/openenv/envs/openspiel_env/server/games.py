@@ -48,10 +48,15 @@ def load_for_episode(game_name: str, game_params: Mapping[str, Any], rng: Random
     Those are the games that draw their chances from a generator of their own, and those of CHANGED_BY_PLAY.
     """
     game = load(game_name, game_params)
-    draws_inside = game.get_type().chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC
-    if not draws_inside and not any(name in str(game) for name in CHANGED_BY_PLAY):
+    if not is_changed_by_play(game):
         return game
     return _load_unshared(game_name, _with_rng_seed(game_name, game_params, rng.getrandbits(30)))
+
+
+def is_changed_by_play(game: Any) -> bool:
+    """Whether an episode changes something inside the game, which no other episode may then see."""
+    draws_inside = game.get_type().chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC
+    return draws_inside or any(name in str(game) for name in CHANGED_BY_PLAY)
 
 
 @functools.lru_cache(maxsize=MAX_CACHED_GAMES)
