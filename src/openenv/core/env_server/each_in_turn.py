@@ -30,9 +30,17 @@ class EachInTurn(VectorEnvironment):
         }
         self.ragged = frozenset(name for name, kind in self._kinds.items() if kind == "ragged")
         self._last: list[Observation | None] = [None] * len(verbs)
+        self._requests: list[dict[str, Any]] = [{}] * len(verbs)
 
     def reset(self, env_ids: Sequence[int], requests: Sequence[Mapping[str, Any]]) -> Batch:
+        for env_id, request in zip(env_ids, requests, strict=True):
+            self._requests[env_id] = dict(request)
         return self._batch(env_ids, [("reset", dict(request)) for request in requests])
+
+    def begin_next(self, env_ids: Sequence[int]) -> Batch:
+        """The episodes of the seeds that follow; see `next_seed`."""
+        last = [self._requests[env_id] for env_id in env_ids]
+        return self.reset(env_ids, [{**request, "seed": next_seed(request.get("seed", 0))} for request in last])
 
     def step(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> Batch:
         names = list(actions)
@@ -120,3 +128,12 @@ def _plain(column: Any) -> list[Any]:
     if isinstance(column, np.ndarray):
         return column.tolist() if column.ndim == 1 else list(column)
     return list(column)
+
+
+def next_seed(seed: int) -> int:
+    """The seed of the episode that an environment begins by itself after that of `seed` (SplitMix64, Steele 2014)."""
+    mask = (1 << 64) - 1
+    z = (seed + 0x9E3779B97F4A7C15) & mask
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+    return (z ^ (z >> 31)) >> 33

@@ -58,6 +58,11 @@ class VectorEnvironment(ABC):
         """Begin episodes in those environments; one set of reset keywords for each, `seed` among them."""
 
     @abstractmethod
+    def begin_next(self, env_ids: Sequence[int]) -> Batch:
+        """Begin the episodes that follow by themselves: as the last reset of those environments said, and as random,
+        but so that the seed of that reset and the actions since fix all that happens."""
+
+    @abstractmethod
     def step(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> Batch:
         """One action in each of those environments. actions: for each field of the action, a column of its values."""
 
@@ -67,12 +72,3 @@ class VectorEnvironment(ABC):
 
     def close(self) -> None:  # noqa: B027  most have nothing to release
         """Release what the environments hold."""
-
-
-def next_seed(seed: int) -> int:
-    """The seed of the episode that an environment begins by itself after that of `seed` (SplitMix64, Steele 2014)."""
-    mask = (1 << 64) - 1
-    z = (seed + 0x9E3779B97F4A7C15) & mask
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
-    return (z ^ (z >> 31)) >> 33

@@ -14,7 +14,7 @@ from openenv.core.env_server.each_in_turn import EachInTurn
 from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.manner import VectorManner
 from openenv.core.env_server.types import Observation
-from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment, next_seed
+from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment
 from openenv.core.env_server.verbs import Answer, AuthorsCode, Verbs, VerbSignatures
 from openenv.core.env_server.wire import error_data, error_json
 from openenv.core.errors import EpisodeOver, InvalidMessage, NotSupported, RequestRefused
@@ -40,7 +40,8 @@ class VectorVerbs(Verbs):
         self._num_envs = manner.num_envs
         self._others: list[Verbs] = []
         self._vector: VectorEnvironment | None = None
-        self._seeds = [0] * manner.num_envs
+        self._seeds: list[int] = []
+        """Of the last reset."""
         self._over = np.ones(manner.num_envs, dtype=np.bool_)
         try:
             self._vector = self._made()
@@ -137,7 +138,7 @@ class VectorVerbs(Verbs):
         buffers = Buffers()
         body = {**_said(batch, vector.ragged, buffers), **_packed_final(final, vector.ragged, buffers)}
         if verb == "reset":
-            body["seeds"] = [self._seeds[env_id] for env_id in env_ids]
+            body["seeds"] = self._seeds
         packed = orjson.dumps(body, default=_plain)
         took_s = time.perf_counter() - returned
         return Answer(packed, False, False, returned - began, took_s, buffers.parts, len(env_ids))
@@ -145,14 +146,17 @@ class VectorVerbs(Verbs):
     def _reset_rows(
         self, vector: VectorEnvironment, env_ids: Sequence[int], requests: Sequence[Mapping[str, Any]]
     ) -> Batch:
+        """Raises InvalidMessage for a seed that is none."""
         seeded = []
         for env_id, request in zip(env_ids, requests, strict=True):
             seed = request.get("seed")
             if seed is not None and (type(seed) is not int or seed < 0):
                 raise InvalidMessage(f"seed={seed!r} of environment {env_id}: give a whole number, 0 or more")
-            self._seeds[env_id] = secrets.randbits(31) if seed is None else seed
-            seeded.append({**request, "seed": self._seeds[env_id]})
-        batch = vector.reset(env_ids, seeded)
+            seeded.append({**request, "seed": secrets.randbits(31) if seed is None else seed})
+        self._seeds = [request["seed"] for request in seeded]
+        return self._begun(env_ids, vector.reset(env_ids, seeded))
+
+    def _begun(self, env_ids: Sequence[int], batch: Batch) -> Batch:
         self._over[list(env_ids)] = batch.over
         for row in batch.errors:
             self._over[env_ids[row]] = True
@@ -180,7 +184,7 @@ class VectorVerbs(Verbs):
         return batch, final
 
     def _begin_next(self, vector: VectorEnvironment, env_ids: Sequence[int]) -> Batch:
-        return self._reset_rows(vector, env_ids, [{"seed": next_seed(self._seeds[env_id])} for env_id in env_ids])
+        return self._begun(env_ids, vector.begin_next(env_ids))
 
     def _step_some(
         self, vector: VectorEnvironment, env_ids: Sequence[int], actions: Mapping[str, Any], over: Any

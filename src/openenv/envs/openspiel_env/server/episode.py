@@ -4,11 +4,15 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+import pyspiel
+
 from openenv.envs.openspiel_env.models import OpenSpielAction
 from openenv.envs.openspiel_env.server.games import is_changed_by_play, load_for_episode
 from openenv.envs.openspiel_env.server.opponents import Opponent, check_opponent_policy, make_opponents
 from openenv.envs.openspiel_env.server.views import View, view_of
 
+CHANCE = pyspiel.PlayerId.CHANCE
+SIMULTANEOUS = pyspiel.PlayerId.SIMULTANEOUS
 NOBODY_CAN_CHOOSE = 0
 """What OpenSpiel expects, in a joint move, from a seat without legal actions."""
 
@@ -44,6 +48,12 @@ class Episode:
     opponent_last_action: int | None = None
     total_reward: float = 0.0
 
+    def restart(self, game: Any) -> None:
+        """Begin another game with the same players, whose random numbers go on."""
+        self.state = game.new_initial_state()
+        self.actions.clear()
+        self.phase, self.opponent_last_action, self.total_reward = "initial", None, 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -55,6 +65,11 @@ class Table:
     opponents: list[str]
     """The policies on the other seats, in their order."""
     is_changed_by_play: bool
+
+    @property
+    def ends_tell(self) -> bool:
+        """Whether rewards come with the end of an episode alone."""
+        return bool(self.game.get_type().reward_model == pyspiel.GameType.RewardModel.TERMINAL)
 
     def begin(self, rng: Random, seed: int, *, reveal_history: bool = False) -> Episode:
         """A new game before its first move. rng: what chance and opponents draw from."""
@@ -128,19 +143,19 @@ def apply(episode: Episode, agent_action: int) -> None:
 def play_until_agent(episode: Episode) -> None:
     """Chance and the other seats move until the agent has a choice or the game is over."""
     state, agent = episode.state, episode.choice.agent_player
-    while not state.is_terminal():
-        if state.is_chance_node():
+    while (player := state.current_player()) != agent:
+        if player >= 0:
+            episode.opponent_last_action = int(episode.opponents[player](state, player))
+            state.apply_action(episode.opponent_last_action)
+        elif player == CHANCE:
             state.apply_action(_chance_action(state, episode.rng))
-        elif state.is_simultaneous_node():
+        elif player == SIMULTANEOUS:
             if state.legal_actions(agent):
                 return
             apply(episode, NOBODY_CAN_CHOOSE)
-        elif (seat := state.current_player()) == agent:
-            return
         else:
-            episode.opponent_last_action = int(episode.opponents[seat](state, seat))
-            state.apply_action(episode.opponent_last_action)
-    episode.phase = "terminal"
+            episode.phase = "terminal"
+            return
 
 
 def _chance_action(state: Any, rng: Random) -> int:

@@ -51,7 +51,24 @@ def _make_opponent(game: Any, name: str, rng: Random) -> Opponent:
         return lambda state, seat: state.legal_actions(seat)[-1]
     if name == "mcts":
         return _mcts(game, rng)
-    return lambda state, seat: rng.choice(state.legal_actions(seat))
+    return _random(rng)
+
+
+def _random(rng: Random) -> Opponent:
+    """Draws what `rng.choice` would, in half the time: games by the thousand spend most of theirs here."""
+    draw_bits = rng.getrandbits
+
+    def choose(state: Any, seat: int) -> int:
+        legal = state.legal_actions(seat)
+        count = len(legal)
+        num_bits = count.bit_length()
+        drawn = draw_bits(num_bits)
+        while drawn >= count:
+            drawn = draw_bits(num_bits)
+        action: int = legal[drawn]
+        return action
+
+    return choose
 
 
 def refuse_mcts_where_it_would_cheat(game: Any) -> None:

@@ -60,6 +60,14 @@ class OpenSpielVector(VectorEnvironment):
             raise next(iter(errors.values()))
         return self._batch(env_ids, [np.nan] * len(env_ids), errors)
 
+    def begin_next(self, env_ids: Sequence[int]) -> Batch:
+        """Their random numbers go on: a seed is spread over the whole generator only once."""
+        for env_id in env_ids:
+            seat = self._seats[env_id]
+            if seat is not None:
+                seat.begin_next()
+        return self._batch(env_ids, [np.nan] * len(env_ids), {})
+
     def step(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> Batch:
         if actions.keys() != {"action_id"}:
             raise EnvironmentFault(f"actions: one column is wanted, action_id, not {', '.join(sorted(actions))}")
@@ -85,9 +93,7 @@ class OpenSpielVector(VectorEnvironment):
         if request or table.is_changed_by_play:
             table = set_table(self._choose(request), rng)
             observe = observer(table)
-        seat = _Seat(table.begin(rng, seed), observe)
-        seat.look()
-        return seat
+        return _Seat(table, table.begin(rng, seed), observe)
 
     def _batch(self, env_ids: Sequence[int], rewards: list[float], errors: dict[int, RequestRefused]) -> Batch:
         seats = [seat for env_id in env_ids if (seat := self._seats[env_id]) is not None]
@@ -120,26 +126,38 @@ class OpenSpielVector(VectorEnvironment):
 class _Seat:
     """One game, and what the agent sees of it."""
 
-    __slots__ = ("_agent", "_ends_tell", "_episode", "_observe", "legal", "opponents_action", "view")
+    __slots__ = ("_agent", "_ends_tell", "_episode", "_observe", "_table", "legal", "opponents_action", "view")
 
-    def __init__(self, episode: Episode, observe: Observe) -> None:
+    def __init__(self, table: Table, episode: Episode, observe: Observe) -> None:
+        self._table = table
         self._episode = episode
         self._observe = observe
         self._agent = episode.choice.agent_player
-        self._ends_tell = episode.state.get_game().get_type().reward_model == pyspiel.GameType.RewardModel.TERMINAL
+        self._ends_tell = table.ends_tell
         self.legal: list[int] = []
         """Empty when the game is over."""
         self.view = b""
         self.opponents_action = NO_ACTION
+        self._look()
+
+    def begin_next(self) -> None:
+        """Another game at the same table."""
+        episode, table = self._episode, self._table
+        if table.is_changed_by_play:
+            self._table = table = set_table(table.choice, episode.rng)
+            self._observe = observer(table)
+        episode.restart(table.game)
+        self.opponents_action = NO_ACTION
+        self._look()
 
     def play(self, action: int) -> float:
         """Play a legal action and all that follows until the next decision; returns what the agent gained."""
         episode = self._episode
         apply(episode, action)
-        self.look()
+        self._look()
         return 0.0 if self.legal and self._ends_tell else new_reward(episode)
 
-    def look(self) -> None:
+    def _look(self) -> None:
         """Let the others move, and see what there is."""
         episode, agent = self._episode, self._agent
         play_until_agent(episode)
