@@ -202,17 +202,38 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         """The last observations of episodes whose place a new one has taken, as Gymnasium has them."""
         if not any("final" in data for _, data in parts):
             return
-        total = sum(len(numbers) for numbers, _ in parts)
-        final, is_there = np.full(total, None, dtype=object), np.zeros(total, dtype=np.bool_)
-        start = 0
-        for numbers, data in parts:
-            if "final" in data:
-                columns, _ = concatenated([data["final"]["observation"]])
-                for place, row in enumerate(data["final"]["rows"]):
-                    final[start + row] = self._observation({name: column[place] for name, column in columns.items()})
-                    is_there[start + row] = True
-            start += len(numbers)
-        infos["final_obs"], infos["_final_obs"] = final, is_there
+        ended = np.concatenate([_ended(len(numbers), data) for numbers, data in parts])
+        columns, _ = concatenated([data["final"]["observation"] for _, data in parts if "final" in data])
+        infos["final_obs"] = FinalObservations(self._observation(columns), ended)
+        infos["_final_obs"] = ended
+
+
+class FinalObservations(Sequence[Any]):
+    """The last observation of each environment whose episode has just ended, None for the others.
+
+    `stacked` has them all, one array for each field, in the order of the environments that ended.
+    """
+
+    def __init__(self, stacked: Any, ended: np.ndarray[Any, Any]) -> None:
+        self.stacked = stacked
+        self._places = np.where(ended, np.cumsum(ended) - 1, -1)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, row: Any) -> Any:
+        place = int(self._places[row])
+        if place < 0:
+            return None
+        if isinstance(self.stacked, dict):
+            return {name: column[place] for name, column in self.stacked.items()}
+        return self.stacked[place]
+
+
+def _ended(num_rows: int, data: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    ended = np.zeros(num_rows, dtype=np.bool_)
+    ended[data["final"]["rows"] if "final" in data else []] = True
+    return ended
 
 
 def _tell_errors(infos: dict[str, Any], parts: Sequence[tuple[Sequence[int], dict[str, Any]]]) -> None:

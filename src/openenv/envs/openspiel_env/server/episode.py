@@ -66,10 +66,10 @@ class Table:
     """The policies on the other seats, in their order."""
     is_changed_by_play: bool
 
-    @property
-    def ends_tell(self) -> bool:
-        """Whether rewards come with the end of an episode alone."""
-        return bool(self.game.get_type().reward_model == pyspiel.GameType.RewardModel.TERMINAL)
+    ends_tell: bool
+    """Whether rewards come with the end of an episode alone."""
+    is_sequential: bool
+    """Whether seats move one at a time, always."""
 
     def begin(self, rng: Random, seed: int, *, reveal_history: bool = False) -> Episode:
         """A new game before its first move. rng: what chance and opponents draw from."""
@@ -103,7 +103,16 @@ def set_table(choice: GameChoice, rng: Random, *, reveal_history: bool = False) 
             "draws its chances inside itself, so its history cannot be shown. Leave reveal_history out."
         )
     names = check_opponent_policy(choice.opponent_policy, num_players)
-    return Table(choice, game, view, names, is_changed_by_play(game))
+    game_type = game.get_type()
+    return Table(
+        choice,
+        game,
+        view,
+        names,
+        is_changed_by_play(game),
+        ends_tell=game_type.reward_model == pyspiel.GameType.RewardModel.TERMINAL,
+        is_sequential=game_type.dynamics == pyspiel.GameType.Dynamics.SEQUENTIAL,
+    )
 
 
 def check_action(episode: Episode, action: OpenSpielAction) -> None:

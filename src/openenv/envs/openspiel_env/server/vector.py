@@ -126,14 +126,26 @@ class OpenSpielVector(VectorEnvironment):
 class _Seat:
     """One game, and what the agent sees of it."""
 
-    __slots__ = ("_agent", "_ends_tell", "_episode", "_observe", "_table", "legal", "opponents_action", "view")
+    __slots__ = (
+        "_agent",
+        "_ends_tell",
+        "_episode",
+        "_is_sequential",
+        "_observe",
+        "_shows_moves",
+        "_table",
+        "legal",
+        "opponents_action",
+        "view",
+    )
 
     def __init__(self, table: Table, episode: Episode, observe: Observe) -> None:
         self._table = table
         self._episode = episode
         self._observe = observe
         self._agent = episode.choice.agent_player
-        self._ends_tell = table.ends_tell
+        self._ends_tell, self._is_sequential = table.ends_tell, table.is_sequential
+        self._shows_moves = table.view.shows_moves
         self.legal: list[int] = []
         """Empty when the game is over."""
         self.view = b""
@@ -152,20 +164,23 @@ class _Seat:
 
     def play(self, action: int) -> float:
         """Play a legal action and all that follows until the next decision; returns what the agent gained."""
-        episode = self._episode
-        apply(episode, action)
+        if self._is_sequential:
+            self._episode.state.apply_action(action)
+        else:
+            apply(self._episode, action)
         self._look()
-        return 0.0 if self.legal and self._ends_tell else new_reward(episode)
+        return 0.0 if self.legal and self._ends_tell else new_reward(self._episode)
 
     def _look(self) -> None:
         """Let the others move, and see what there is."""
         episode, agent = self._episode, self._agent
-        play_until_agent(episode)
         state = episode.state
-        self.legal = [] if episode.phase == "terminal" else state.legal_actions(agent)
+        if state.current_player() != agent:
+            play_until_agent(episode)
+            if self._shows_moves and episode.opponent_last_action is not None:
+                self.opponents_action = episode.opponent_last_action
+        self.legal = state.legal_actions(agent) if episode.phase != "terminal" else []
         self.view = self._observe(state, agent)
-        if episode.opponent_last_action is not None and episode.view.shows_moves:
-            self.opponents_action = episode.opponent_last_action
 
     def check(self, action: int) -> None:
         """Raises ValueError that says why an action may not be taken."""
