@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class _ArrayField:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        return core_schema.no_info_plain_validator_function(_as_array)
+        written = core_schema.plain_serializer_function_ser_schema(_written, info_arg=True, when_used="json")
+        return core_schema.no_info_plain_validator_function(_as_array, serialization=written)
 
     @classmethod
     def __get_pydantic_json_schema__(
@@ -56,6 +58,11 @@ else:
 """A field of a message that holds a numpy array: pixels, joint angles. It needs numpy installed."""
 
 
+def is_array_field(field: FieldInfo) -> bool:
+    """Whether a message's field is declared as an Array."""
+    return _ArrayField in field.metadata
+
+
 def _as_array(value: Any) -> Any:
     # numpy belongs to messages that have arrays; all others do without
     import numpy as np
@@ -69,6 +76,12 @@ def _as_array(value: Any) -> Any:
     return array
 
 
+def _written(array: Any, info: core_schema.SerializationInfo) -> Any:
+    """An array in JSON: its place in the buffers that the serializer was given, or nested lists."""
+    buffers = info.context
+    return buffers.add(array) if isinstance(buffers, Buffers) and is_array(array) else array.tolist()
+
+
 def is_array(value: Any) -> bool:
     """Whether `value` is a numpy array that can travel as raw bytes."""
     numpy = sys.modules.get("numpy")
@@ -76,7 +89,7 @@ def is_array(value: Any) -> bool:
 
 
 class Buffers:
-    """Collects the arrays of one message. `replace` is the fallback of a JSON serializer."""
+    """Collects the arrays of one message."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -86,11 +99,6 @@ class Buffers:
         dtype = array.dtype.newbyteorder("<")
         self.parts.append(array.astype(dtype, copy=False).tobytes())
         return {_KEY: [len(self.parts) - 1, dtype.str, list(array.shape)]}
-
-    def add_bytes(self, data: bytes, dtype: str, shape: Sequence[int]) -> dict[str, Any]:
-        """`add` for an array that exists as its bytes only."""
-        self.parts.append(data)
-        return {_KEY: [len(self.parts) - 1, dtype, list(shape)]}
 
 
 def pack(head: bytes, parts: Sequence[bytes]) -> BinaryFrame:

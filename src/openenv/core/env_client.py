@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 from typing import TypeVar as PlainTypeVar
 
+from openenv.core.arrays import is_array_field
 from openenv.core.client_types import Clients, Completed, StepResult, Token
 from openenv.core.connection import Address
 from openenv.core.containers.hub import space_runtime
@@ -88,6 +89,7 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
             headers=headers or {},
             ping_interval_s=websocket_ping_interval_s,
             ping_timeout_s=websocket_ping_timeout_s,
+            reads_arrays=any(map(is_array_field, self._message_classes[1].model_fields.values())),
         )
         if base_url is not None:
             websocket_uri(base_url)  # a wrong URL is told now, not at the first verb

@@ -77,12 +77,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                 self._sessions.append(session)
                 self._first[session] = first
             self._session_of = np.repeat(np.arange(num_sessions), np.diff(bounds))
-            self.single_action_space, self._action_field = single_action_space(
-                self._sessions[0].about["vector"]["action_fields"]
-            )
-            self.action_space = batch_space(self.single_action_space, num_envs)
             self._column = ""
-            observations, _ = self.reset()
+            observations, infos = self.reset()
+            self.single_action_space, self._action_field = single_action_space(infos["action_fields"])
+            self.action_space = batch_space(self.single_action_space, num_envs)
             self.single_observation_space, self._column = one_observation_space(observations)
             self.observation_space = batch_space(self.single_observation_space, num_envs)
         except BaseException:
@@ -192,6 +190,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self._tell_final(infos, parts)
         if "seeds" in parts[0][1]:
             infos["seeds"] = np.array([seed for _, data in parts for seed in data["seeds"]])
+            infos["action_fields"] = parts[0][1]["action_fields"]
         whole = [_whole(name, parts) for name in ("reward", "terminated", "truncated")]
         return self._observation(columns), whole[0], whole[1], whole[2], infos
 

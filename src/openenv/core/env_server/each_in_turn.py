@@ -7,6 +7,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import numpy as np
 
+from openenv.core.arrays import is_array_field
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment
 from openenv.core.env_server.verbs import Verbs
@@ -26,7 +27,9 @@ class EachInTurn(VectorEnvironment):
         self._verbs = verbs
         self._action_cls = action_cls
         self._kinds = {
-            name: _kind(field.annotation) for name, field in observation_cls.model_fields.items() if name not in _COMMON
+            name: "dense" if is_array_field(field) else _kind(field.annotation)
+            for name, field in observation_cls.model_fields.items()
+            if name not in _COMMON
         }
         self.ragged = frozenset(name for name, kind in self._kinds.items() if kind == "ragged")
         self._last: list[Observation | None] = [None] * len(verbs)
@@ -89,7 +92,7 @@ class EachInTurn(VectorEnvironment):
 def _kind(annotation: Any) -> str:
     """How values of a declared type are put together: bool, int, float, ragged, dense, or list for what does not."""
     if get_origin(annotation) is Annotated:
-        return "dense" if annotation.__metadata__[0].__name__ == "_ArrayField" else _kind(get_args(annotation)[0])
+        return _kind(get_args(annotation)[0])
     if annotation in (bool, int, float):
         return str(annotation.__name__)
     origin, arguments = get_origin(annotation), get_args(annotation)

@@ -68,7 +68,7 @@ class VectorEnvironment(ABC):
 
     @abstractmethod
     def action_fields(self) -> dict[str, Any]:
-        """What may stand in each field of an action: `{"n": 3}` for 0 to 2, else the field's JSON schema."""
+        """What may stand in each field of an action, after a reset: `{"n": 3}` for 0 to 2, else its JSON schema."""
 
     def close(self) -> None:  # noqa: B027  most have nothing to release
         """Release what the environments hold."""

@@ -1,5 +1,6 @@
 """The verbs of a session of many environments: rows are checked, stepped together, reset by themselves, and packed."""
 
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -71,6 +72,8 @@ class VectorVerbs(Verbs):
         return verb in ("mcp", "describe")
 
     def call(self, verb: str, data: dict[str, Any], options: dict[str, Any]) -> Answer:
+        if self.is_async(verb):
+            return self._loop.submit(self.call_async(verb, data, options)).result()
         if verb == "state":
             return Answer(b'{"states":[' + b",".join(self._states()) + b"]}")
         if verb not in ("reset", "step"):
@@ -81,8 +84,6 @@ class VectorVerbs(Verbs):
         return self._together(self._vector, verb, env_ids, data)
 
     async def call_async(self, verb: str, data: dict[str, Any], options: dict[str, Any]) -> Answer:
-        if verb == "describe" and data["question"] == "action_fields":
-            return Answer(orjson.dumps({} if self._vector is None else self._vector.action_fields()))
         raise NotSupported(f"{verb} is of one environment: open a session without num_envs")
 
     def close(self) -> None:
@@ -129,16 +130,15 @@ class VectorVerbs(Verbs):
     def _together(self, vector: VectorEnvironment, verb: str, env_ids: Sequence[int], data: dict[str, Any]) -> Answer:
         began = time.perf_counter()
         final: dict[str, Any] = {}
-        with AuthorsCode(verb):
-            if verb == "reset":
-                batch = self._reset_rows(vector, env_ids, _list_of(data, "resets", len(env_ids)))
-            else:
-                batch, final = self._step_rows(vector, env_ids, data)
+        if verb == "reset":
+            batch = self._reset_rows(vector, env_ids, _list_of(data, "resets", len(env_ids)))
+        else:
+            batch, final = self._step_rows(vector, env_ids, data)
         returned = time.perf_counter()
         buffers = Buffers()
         body = {**_said(batch, vector.ragged, buffers), **_packed_final(final, vector.ragged, buffers)}
         if verb == "reset":
-            body["seeds"] = self._seeds
+            body |= {"seeds": self._seeds, "action_fields": vector.action_fields()}
         packed = orjson.dumps(body, default=_plain)
         took_s = time.perf_counter() - returned
         return Answer(packed, False, False, returned - began, took_s, buffers.parts, len(env_ids))
@@ -154,7 +154,9 @@ class VectorVerbs(Verbs):
                 raise InvalidMessage(f"seed={seed!r} of environment {env_id}: give a whole number, 0 or more")
             seeded.append({**request, "seed": secrets.randbits(31) if seed is None else seed})
         self._seeds = [request["seed"] for request in seeded]
-        return self._begun(env_ids, vector.reset(env_ids, seeded))
+        with self._authors_code("reset"):
+            batch = vector.reset(env_ids, seeded)
+        return self._begun(env_ids, batch)
 
     def _begun(self, env_ids: Sequence[int], batch: Batch) -> Batch:
         self._over[list(env_ids)] = batch.over
@@ -173,7 +175,10 @@ class VectorVerbs(Verbs):
             if not isinstance(column, list | np.ndarray) or len(column) != len(env_ids):
                 raise InvalidMessage(f"actions.{name}: give one value for each of {len(env_ids)} environments")
         over = self._over if len(env_ids) == self._num_envs else self._over[list(env_ids)]
-        batch = vector.step(env_ids, actions) if not over.any() else self._step_some(vector, env_ids, actions, over)
+        if over.any():
+            batch = self._step_some(vector, env_ids, actions, over)
+        else:
+            batch = self._stepped(vector, env_ids, actions)
         ended = batch.over
         self._over[list(env_ids)] = ended
         if self._manner.autoreset != "same_step" or not ended.any():
@@ -184,7 +189,17 @@ class VectorVerbs(Verbs):
         return batch, final
 
     def _begin_next(self, vector: VectorEnvironment, env_ids: Sequence[int]) -> Batch:
-        return self._begun(env_ids, vector.begin_next(env_ids))
+        with self._authors_code("reset"):
+            batch = vector.begin_next(env_ids)
+        return self._begun(env_ids, batch)
+
+    def _stepped(self, vector: VectorEnvironment, env_ids: Sequence[int], actions: Mapping[str, Any]) -> Batch:
+        with self._authors_code("step"):
+            return vector.step(env_ids, actions)
+
+    def _authors_code(self, verb: str) -> contextlib.AbstractContextManager[None]:
+        """Around what a library's vector does; environments that are stepped in turn see to each of themselves."""
+        return contextlib.nullcontext() if isinstance(self._vector, EachInTurn) else AuthorsCode(verb)
 
     def _step_some(
         self, vector: VectorEnvironment, env_ids: Sequence[int], actions: Mapping[str, Any], over: Any
@@ -195,7 +210,7 @@ class VectorVerbs(Verbs):
         parts = []
         if live:
             taken = {name: _rows_of(column, live) for name, column in actions.items()}
-            parts.append((live, vector.step([env_ids[row] for row in live], taken)))
+            parts.append((live, self._stepped(vector, [env_ids[row] for row in live], taken)))
         if begins:
             fresh = self._begin_next(vector, [env_ids[row] for row in waiting])
             fresh.reward[[row for row in range(len(waiting)) if row not in fresh.errors]] = 0.0

@@ -5,7 +5,6 @@ their validity, and the session waits for its client when the connection breaks.
 """
 
 from dataclasses import asdict
-from typing import Any
 from urllib.parse import parse_qs
 
 import orjson
@@ -43,7 +42,6 @@ class WebSocketEndpoint:
             query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
             manner = manner_of(query, packs_arrays=chosen == ARRAYS_SUBPROTOCOL)
             session = await self._session(query, connection, send, manner, extended=extended)
-            about_vector = await _about_vector(session, manner)
         except RequestRefused as error:
             await _send_text(send, extended_error_frame(error, None) if extended else error_frame(error))
             await connection.close()
@@ -51,7 +49,7 @@ class WebSocketEndpoint:
         said_goodbye = False
         try:
             if extended:
-                await _send_text(send, _welcome(session, self._sessions.config.grace_s, about_vector))
+                await _send_text(send, _welcome(session, self._sessions.config.grace_s, manner))
             arrays = manner.packs_arrays
             conversation = Conversation(self._sessions, self._rpc, session, extended=extended, arrays=arrays)
             said_goodbye = await connection.answer_with(conversation.reply)
@@ -78,16 +76,11 @@ def _connection(scope: Scope, receive: Receive, send: Send) -> Connection:
     return AsgiConnection(receive, send) if direct is None else direct.take_over()
 
 
-def _welcome(session: Session, grace_s: float, about_vector: dict[str, Any]) -> bytes:
-    return orjson.dumps({"type": "session", "data": {"session_id": session.id, "grace_s": grace_s, **about_vector}})
-
-
-async def _about_vector(session: Session, manner: Manner) -> dict[str, Any]:
-    """What the client of a new vector session needs to know before it acts."""
-    if manner.vector is None:
-        return {}
-    answer = await session.ask("describe", {"question": "action_fields", "arguments": []})
-    return {"vector": {**asdict(manner.vector), "action_fields": orjson.loads(answer.data)}}
+def _welcome(session: Session, grace_s: float, manner: Manner) -> bytes:
+    about = {"session_id": session.id, "grace_s": grace_s}
+    if manner.vector is not None:
+        about["vector"] = asdict(manner.vector)
+    return orjson.dumps({"type": "session", "data": about})
 
 
 async def _send_text(send: Send, frame: bytes) -> None:

@@ -4,7 +4,6 @@ An observation goes to bytes in one pass of pydantic's serializer; nothing is du
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.version import version_short
 from pydantic_core import to_json
 
-from openenv.core.arrays import BinaryFrame, Buffers, is_array, unpacked
+from openenv.core.arrays import BinaryFrame, Buffers, unpacked
 from openenv.core.env_server.types import Observation
 from openenv.core.errors import InvalidJSON, InvalidMessage, MessageTooBig, RequestRefused, UnknownMessageType
 from openenv.core.json_text import read_json
@@ -183,25 +182,20 @@ def _serialisable(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be sent as JSON: give the field a type that pydantic can serialise")
 
 
-def _model_json(
-    model: BaseModel, exclude: set[str] | None = None, fallback: Callable[[Any], Any] = _serialisable
-) -> bytes:
-    return type(model).__pydantic_serializer__.to_json(model, exclude=exclude, fallback=fallback)
-
-
 def packed_observation_data(observation: Observation) -> tuple[bytes, list[bytes]]:
-    """`observation_data` with arrays left out of the JSON, and those arrays."""
+    """`observation_data` with the arrays of its fields left out of the JSON, and those arrays."""
     buffers = Buffers()
-    data = observation_data(observation, lambda value: buffers.add(value) if is_array(value) else _serialisable(value))
-    return data, buffers.parts
+    return observation_data(observation, buffers), buffers.parts
 
 
-def observation_data(observation: Observation, fallback: Callable[[Any], Any] = _serialisable) -> bytes:
+def observation_data(observation: Observation, buffers: Buffers | None = None) -> bytes:
     """`{"observation": ..., "reward": ..., "done": ..., "metadata": ...}`; metadata is left out when there is none.
 
-    fallback: makes what JSON does not know into what it does.
+    buffers: takes the arrays of the observation's fields, which else become nested lists.
     """
-    fields = _model_json(observation, _BESIDE_THE_OBSERVATION, fallback)
+    fields = type(observation).__pydantic_serializer__.to_json(
+        observation, exclude=_BESIDE_THE_OBSERVATION, context=buffers, fallback=_serialisable
+    )
     reward = observation.reward
     said = b"null" if reward is None else to_json(reward, inf_nan_mode="null", fallback=_serialisable)
     done = b"true" if observation.done else b"false"
@@ -213,7 +207,8 @@ def observation_data(observation: Observation, fallback: Callable[[Any], Any] = 
 
 def state_data(state: BaseModel) -> bytes:
     """A state as a JSON object."""
-    return _model_json(state)
+    data: bytes = type(state).__pydantic_serializer__.to_json(state, fallback=_serialisable)
+    return data
 
 
 def answer_frame(kind: str, data: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """Many games stepped in one loop: numbers only, observed straight into the bytes that are sent."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -26,9 +27,6 @@ WIDEST_MASK = 10_000
 """Actions of a game above which its legal ones are lists instead of a mask."""
 NO_ACTION = -1
 
-Observe = Callable[[Any, int], bytes]
-"""From a state and a seat to the seat's view as 32-bit floats."""
-
 
 class OpenSpielVector(VectorEnvironment):
     """Games of one kind. Equal seeds give the episodes that `OpenSpielEnvironment` plays.
@@ -42,22 +40,28 @@ class OpenSpielVector(VectorEnvironment):
         self._choose = choose
         self._seats: list[_Seat | None] = [None] * num_envs
         self._default = set_table(choose({}), rng_of(0))
-        self._observe = observer(self._default)
-        self._num_actions = self._default.game.num_distinct_actions()
-        self.ragged = frozenset({"legal_actions"}) if self._num_actions > WIDEST_MASK else frozenset()
+        self._seen = seen_of(self._default)
+        self._num_actions = 0
 
     def action_fields(self) -> dict[str, Any]:
         return {"action_id": {"n": self._num_actions}}
 
     def reset(self, env_ids: Sequence[int], requests: Sequence[Mapping[str, Any]]) -> Batch:
-        errors: dict[int, RequestRefused] = {}
+        seats, errors = list(self._seats), dict[int, RequestRefused]()
         for row, (env_id, request) in enumerate(zip(env_ids, requests, strict=True)):
             try:
-                self._seats[env_id] = self._begin(dict(request))
+                seats[env_id] = self._begin(dict(request))
             except ValueError as error:
                 errors[row] = EnvironmentFault(str(error))
         if len(errors) == len(env_ids):
             raise next(iter(errors.values()))
+        sizes = {(seat.num_actions, len(seat.view)) for seat in seats if seat is not None}
+        if len(sizes) > 1:
+            raise EnvironmentFault("game_name: games of different sizes do not stack: play one game in a session")
+        self._seats, self._num_actions = seats, next(iter(sizes))[0]
+        most = max(max(seat.legal, default=0) for seat in seats if seat is not None)
+        is_wide = self._num_actions > WIDEST_MASK or most >= self._num_actions  # chat_game has more than it says
+        self.ragged = frozenset({"legal_actions"}) if is_wide else frozenset()
         return self._batch(env_ids, [np.nan] * len(env_ids), errors)
 
     def begin_next(self, env_ids: Sequence[int]) -> Batch:
@@ -89,11 +93,11 @@ class OpenSpielVector(VectorEnvironment):
         seed = request.pop("seed")
         request.pop("episode_id", None)
         rng = rng_of(seed)
-        table, observe = self._default, self._observe
+        table, seen = self._default, self._seen
         if request or table.is_changed_by_play:
             table = set_table(self._choose(request), rng)
-            observe = observer(table)
-        return _Seat(table, table.begin(rng, seed), observe)
+            seen = seen_of(table)
+        return _Seat(table, table.begin(rng, seed), seen)
 
     def _batch(self, env_ids: Sequence[int], rewards: list[float], errors: dict[int, RequestRefused]) -> Batch:
         seats = [seat for env_id in env_ids if (seat := self._seats[env_id]) is not None]
@@ -101,8 +105,6 @@ class OpenSpielVector(VectorEnvironment):
         if num_rows < len(env_ids):
             raise next(iter(errors.values()))
         views = bytearray().join([seat.view for seat in seats])
-        if len(views) % num_rows or len({len(seat.view) for seat in seats}) > 1:
-            raise EnvironmentFault("info_state: the games have views of different sizes: play one game in a session")
         over = np.array([not seat.legal for seat in seats], dtype=np.bool_)
         observation: dict[str, Any] = {
             "info_state": np.frombuffer(views, np.dtype("<f4")).reshape(num_rows, -1),
@@ -114,73 +116,70 @@ class OpenSpielVector(VectorEnvironment):
     def _mask(self, seats: Sequence["_Seat"]) -> np.ndarray[Any, np.dtype[np.bool_]]:
         legal = [seat.legal for seat in seats]
         mask = np.zeros((len(seats), self._num_actions), dtype=np.bool_)
-        try:
-            mask[np.repeat(np.arange(len(seats)), list(map(len, legal))), list(chain.from_iterable(legal))] = True
-        except IndexError:
-            raise EnvironmentFault(
-                "legal_actions: the games have different actions: play one game in a session"
-            ) from None
+        counts = list(map(len, legal))
+        columns = np.fromiter(chain.from_iterable(legal), np.intp, sum(counts))
+        mask[np.repeat(np.arange(len(seats)), counts), columns] = True
         return mask
 
 
 class _Seat:
-    """One game, and what the agent sees of it."""
+    """One game, and what the agent sees of it. Its verbs are the innermost loop: what they need lies at hand."""
 
     __slots__ = (
-        "_agent",
-        "_ends_tell",
-        "_episode",
-        "_is_sequential",
-        "_observe",
-        "_shows_moves",
-        "_table",
-        "legal",
-        "opponents_action",
-        "view",
-    )
+        "_agent", "_ends_tell", "_episode", "_is_sequential", "_seen", "_state", "_table",
+        "legal", "opponents_action", "view",
+    )  # fmt: skip
 
-    def __init__(self, table: Table, episode: Episode, observe: Observe) -> None:
-        self._table = table
-        self._episode = episode
-        self._observe = observe
+    def __init__(self, table: Table, episode: Episode, seen: "Seen") -> None:
+        self._table, self._episode, self._seen = table, episode, seen
         self._agent = episode.choice.agent_player
         self._ends_tell, self._is_sequential = table.ends_tell, table.is_sequential
-        self._shows_moves = table.view.shows_moves
         self.legal: list[int] = []
         """Empty when the game is over."""
         self.view = b""
         self.opponents_action = NO_ACTION
-        self._look()
+        self._state = episode.state
+        self._look(self._state.current_player())
+
+    @property
+    def num_actions(self) -> int:
+        """Actions of the game, legal ones or not."""
+        return int(self._table.game.num_distinct_actions())
 
     def begin_next(self) -> None:
         """Another game at the same table."""
         episode, table = self._episode, self._table
         if table.is_changed_by_play:
             self._table = table = set_table(table.choice, episode.rng)
-            self._observe = observer(table)
+            self._seen = seen_of(table)
         episode.restart(table.game)
         self.opponents_action = NO_ACTION
-        self._look()
+        self._state = episode.state
+        self._look(self._state.current_player())
 
     def play(self, action: int) -> float:
         """Play a legal action and all that follows until the next decision; returns what the agent gained."""
+        state = self._state
         if self._is_sequential:
-            self._episode.state.apply_action(action)
+            state.apply_action(action)
         else:
             apply(self._episode, action)
-        self._look()
+        self._look(state.current_player())
         return 0.0 if self.legal and self._ends_tell else new_reward(self._episode)
 
-    def _look(self) -> None:
-        """Let the others move, and see what there is."""
-        episode, agent = self._episode, self._agent
-        state = episode.state
-        if state.current_player() != agent:
+    def _look(self, player: int) -> None:
+        """Let the others move, and see what there is. player: whose turn it is."""
+        agent, state, seen = self._agent, self._state, self._seen
+        if player == agent:
+            self.legal = state.legal_actions()
+        else:
+            episode = self._episode
             play_until_agent(episode)
-            if self._shows_moves and episode.opponent_last_action is not None:
+            if seen.shows_moves and episode.opponent_last_action is not None:
                 self.opponents_action = episode.opponent_last_action
-        self.legal = state.legal_actions(agent) if episode.phase != "terminal" else []
-        self.view = self._observe(state, agent)
+            self.legal = state.legal_actions(agent) if episode.phase != "terminal" else []
+        seen.set_from(state, agent)
+        self.view = seen.to_bytes()
 
     def check(self, action: int) -> None:
         """Raises ValueError that says why an action may not be taken."""
@@ -197,17 +196,28 @@ def _refusal(seat: _Seat | None, action: Any) -> RequestRefused:
     raise AssertionError(f"{action} is legal")
 
 
-def observer(table: Table) -> Observe:
-    """How a table's games are seen: through OpenSpiel's own buffer where it gives what the view does, else by lists."""
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How the games of a table are seen."""
+
+    set_from: Callable[[Any, int], None]
+    """Looks at a state from a seat."""
+    to_bytes: Callable[[], bytes]
+    """What was seen last, as 32-bit floats."""
+    shows_moves: bool
+
+
+def seen_of(table: Table) -> Seen:
+    """Through OpenSpiel's own buffer where it gives what the view does, else by way of lists."""
     game, view = table.game, table.view
-    if view.kind == "string":
-        return lambda state, seat: b""
+    numbers = np.zeros(_size(game, view.kind), dtype="<f4")
 
-    def listed(state: Any, seat: int) -> bytes:
-        return np.array(view.numbers(state, seat), dtype="<f4").tobytes()
+    def set_from(state: Any, seat: int) -> None:
+        numbers[:] = view.numbers(state, seat)
 
-    if game.get_type().short_name.startswith("python_") or not hasattr(pyspiel, "_Observation"):
-        return listed
+    is_listed = view.kind == "string" or game.get_type().short_name.startswith("python_")
+    if is_listed or table.is_changed_by_play:  # to make an observer draws from what such a game has inside
+        return Seen(set_from, numbers.tobytes, view.shows_moves)
     kind = pyspiel.IIGObservationType(
         public_info=True,
         perfect_recall=view.kind == "information_state_tensor",
@@ -216,12 +226,12 @@ def observer(table: Table) -> Observe:
     try:
         buffer = pyspiel._Observation(game, game.make_observer(kind, {}))
     except (pyspiel.SpielError, RuntimeError, TypeError):
-        return listed
-    shown = memoryview(buffer)
-    set_from, to_bytes = buffer.set_from, shown.tobytes
+        return Seen(set_from, numbers.tobytes, view.shows_moves)
+    return Seen(buffer.set_from, memoryview(buffer).tobytes, view.shows_moves)
 
-    def observe(state: Any, seat: int) -> bytes:
-        set_from(state, seat)
-        return to_bytes()
 
-    return observe
+def _size(game: Any, kind: str) -> int:
+    if kind == "string":
+        return 0
+    is_whole = kind == "information_state_tensor"
+    return int(game.information_state_tensor_size() if is_whole else game.observation_tensor_size())

@@ -1,0 +1,347 @@
+"""Many environments in one session: stacked, seeded, reset by themselves, failing each for itself."""
+
+import time
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
+from pydantic import Field
+
+from openenv.core import EnvClient, Environment, Observation, State
+from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.each_in_turn import next_seed
+from openenv.core.errors import (
+    AnswerTimeout,
+    EnvironmentFault,
+    EpisodeOver,
+    InvalidMessage,
+    NotSupported,
+    SessionLost,
+    TimeLimitExceeded,
+    WorkerCrashed,
+)
+from tests.core.counting_env import (
+    AsyncEnvironment,
+    CountAction,
+    CountEnv,
+    CountingEnvironment,
+    InlineEnvironment,
+    ProcessEnvironment,
+)
+from tests.core.cutting_proxy import CuttingProxy
+
+
+@pytest.fixture
+def vector(serving):
+    """Makes a vector of the counting environment; closes it after the test."""
+    opened = []
+
+    def open_vector(num_envs, environment=CountingEnvironment, config=None, **settings):
+        url = serving(create_app(environment, config=config or ServerConfig()))
+        opened.append(CountEnv(url).vector(num_envs, **settings))
+        return opened[-1]
+
+    yield open_vector
+    for envs in opened:
+        envs.close()
+
+
+def add(*amounts, mischief=None):
+    return {"amount": np.array(amounts), "mischief": mischief or [""] * len(amounts)}
+
+
+@pytest.mark.parametrize("environment", [InlineEnvironment, CountingEnvironment, AsyncEnvironment, ProcessEnvironment])
+def test_equal_seeds_and_actions_give_what_one_environment_alone_gives(serving, environment):
+    url = serving(create_app(environment))
+    envs = CountEnv(url).vector(3, autoreset="disabled")
+    first, infos = envs.reset(seed=[5, 6, 7])
+    assert infos["seeds"].tolist() == [5, 6, 7]
+    then, rewards, terminated, truncated, _ = envs.step(np.array([1, 2, 10]))
+    for row, (seed, amount) in enumerate(zip((5, 6, 7), (1, 2, 10), strict=True)):
+        with CountEnv(url) as env:
+            assert env.reset(seed=seed).observation.draw == first["draw"][row]
+            alone = env.step(CountAction(amount=amount))
+        assert (alone.observation.total, alone.observation.draw) == (then["total"][row], then["draw"][row])
+        assert (alone.reward, alone.done) == (rewards[row], terminated[row])
+    assert not truncated.any()
+    envs.close()
+
+
+def test_it_is_gymnasiums_vector_environment(vector):
+    envs = vector(4)
+    assert isinstance(envs, gymnasium.vector.VectorEnv)
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    assert envs.observation_space["total"].shape == (4,)
+    assert envs.single_action_space.dtype == np.int64
+    observations, _ = envs.reset(seed=1)
+    assert envs.observation_space["draw"].contains(observations["draw"])
+    counted = RecordEpisodeStatistics(envs)
+    counted.reset(seed=1)
+    for _ in range(3):
+        _, _, terminated, _, infos = counted.step(np.array([4, 4, 4, 1]))
+    assert terminated.tolist() == [True, True, True, False]
+    assert infos["episode"]["r"].tolist() == [12.0, 12.0, 12.0, 0.0]
+
+
+def test_a_number_as_seed_counts_on(vector):
+    envs = vector(3)
+    assert envs.reset(seed=40)[1]["seeds"].tolist() == [40, 41, 42]
+    assert len(set(envs.reset()[1]["seeds"].tolist())) == 3
+
+
+def test_at_the_next_step_an_ended_episode_begins_again(vector):
+    envs = vector(2, autoreset="next_step")
+    envs.reset(seed=[5, 6])
+    observations, rewards, terminated, _, _ = envs.step(np.array([10, 1]))
+    assert (observations["total"].tolist(), rewards.tolist(), terminated.tolist()) == (
+        [10, 1],
+        [10.0, 1.0],
+        [True, False],
+    )
+    observations, rewards, terminated, _, _ = envs.step(np.array([3, 1]))
+    assert (observations["total"].tolist(), rewards.tolist()) == ([0, 2], [0.0, 1.0])
+    assert not terminated.any()
+
+
+def test_at_the_same_step_the_last_observation_is_kept(vector):
+    envs = vector(2, autoreset="same_step")
+    envs.reset(seed=[5, 6])
+    observations, rewards, terminated, _, infos = envs.step(np.array([10, 1]))
+    assert (observations["total"].tolist(), rewards.tolist()) == ([0, 1], [10.0, 1.0])
+    assert terminated.tolist() == infos["_final_obs"].tolist() == [True, False]
+    assert infos["final_obs"][0]["total"] == 10
+    assert infos["final_obs"][1] is None
+    again = vector(1)
+    assert again.reset(seed=next_seed(5))[0]["draw"][0] == observations["draw"][0]
+
+
+def test_told_to_wait_an_ended_episode_is_over_until_it_is_reset(vector):
+    envs = vector(2, autoreset="disabled")
+    envs.reset(seed=[5, 6])
+    envs.step(np.array([10, 1]))
+    _, rewards, _, _, infos = envs.step(np.array([1, 1]))
+    assert isinstance(infos["errors"][0], EpisodeOver)
+    assert infos["failed"].tolist() == [True, False]
+    assert np.isnan(rewards[0])
+    assert rewards[1] == 1.0
+    observations, infos = envs.reset(seed=[9], options={"reset_mask": np.array([True, False])})
+    assert (infos["env_ids"].tolist(), observations["total"].tolist()) == ([0], [0])
+    assert envs.step(np.array([1, 1]))[0]["total"].tolist() == [1, 3]
+
+
+def test_what_fails_in_one_environment_is_its_own(vector):
+    envs = vector(3)
+    envs.reset(seed=1)
+    observations, rewards, terminated, _, infos = envs.step(add(1, 13, 3, mischief=["", "", "raise"]))
+    assert infos["failed"].tolist() == [False, True, True]
+    assert "thirteen is unlucky" in str(infos["errors"][1])
+    assert isinstance(infos["errors"][2], EnvironmentFault)
+    assert rewards[0] == 1.0
+    assert np.isnan(rewards[1:]).all()
+    assert not terminated.any()
+    assert observations["total"].tolist() == [1, 0, 0]
+    assert envs.step(np.array([1, 1, 1]))[0]["total"].tolist() == [2, 1, 1]
+
+
+def test_options_of_a_reset_reach_the_environments(vector):
+    envs = vector(2, options={"start": 3})
+    assert envs.reset()[0]["total"].tolist() == [3, 3]
+    assert envs.reset(options={"start": 4})[0]["total"].tolist() == [4, 4]
+
+
+@pytest.mark.parametrize(
+    ("actions", "words"),
+    [
+        (np.array([1, 2]), "actions.amount: give one value for each of 3 environments"),
+        ({}, "actions: give an object"),
+    ],
+)
+def test_a_wrong_column_is_named_and_the_session_lives(vector, actions, words):
+    envs = vector(3)
+    envs.reset(seed=1)
+    with pytest.raises(InvalidMessage, match=words):
+        envs.step(actions)
+    assert envs.step(np.array([1, 1, 1]))[0]["total"].tolist() == [1, 1, 1]
+
+
+def test_an_unknown_field_of_an_action_is_named(vector):
+    envs = vector(2)
+    envs.reset(seed=1)
+    infos = envs.step({"amout": np.array([1, 1])})[4]
+    assert "amout" in str(infos["errors"][0].details)
+
+
+@pytest.mark.parametrize("query", ["num_envs=0", "num_envs=x", "num_envs=2&autoreset=never", "num_envs=99999999"])
+def test_a_vector_that_cannot_be_is_refused_by_name(serving, query):
+    from dataclasses import replace
+
+    from openenv.core.vector_session import VectorSession
+
+    client = CountEnv(serving(create_app(CountingEnvironment)))
+    with pytest.raises(InvalidMessage, match=r"num_envs|autoreset"):
+        VectorSession(replace(client._address, query=query, reads_arrays=True), 2)
+
+
+def test_an_environment_that_cannot_be_there_twice_says_so(serving):
+    class Alone(CountingEnvironment):
+        SUPPORTS_CONCURRENT_SESSIONS = False
+
+    with pytest.raises(NotSupported, match="cannot be there twice"):
+        CountEnv(serving(create_app(Alone))).vector(2)
+
+
+def test_settings_that_do_not_fit_are_named(serving):
+    client = CountEnv(serving(create_app(CountingEnvironment)))
+    with pytest.raises(ValueError, match="autoreset='later'"):
+        client.vector(2, autoreset="later")
+    with pytest.raises(ValueError, match="num_sessions=3"):
+        client.vector(2, num_sessions=3)
+    envs = client.vector(2)
+    with pytest.raises(ValueError, match="seed: 3 seeds for 2 environments"):
+        envs.reset(seed=[1, 2, 3])
+    with pytest.raises(RuntimeError, match="nothing was sent"):
+        envs.recv()
+    envs.close()
+
+
+def test_whoever_is_ready_is_received_first(vector):
+    envs = vector(4, num_sessions=2)
+    envs.reset(seed=1)
+    envs.send(add(1, 1, 1, 1, mischief=["sleep", "", "", ""]))
+    first, second = envs.recv(), envs.recv()
+    assert first[4]["env_ids"].tolist() == [2, 3]
+    assert second[4]["env_ids"].tolist() == [0, 1]
+    envs.send(np.array([5]), env_ids=[3])
+    observations, *_, infos = envs.recv()
+    assert (infos["env_ids"].tolist(), observations["total"].tolist()) == ([3], [6])
+
+
+def test_many_sessions_answer_as_one(vector):
+    one, many = vector(5, autoreset="same_step"), vector(5, autoreset="same_step", num_sessions=3)
+    for envs in (one, many):
+        envs.reset(seed=3)
+    for _ in range(4):
+        a, b = one.step(np.array([1, 4, 2, 6, 3])), many.step(np.array([1, 4, 2, 6, 3]))
+        for name in ("total", "draw"):
+            np.testing.assert_array_equal(a[0][name], b[0][name])
+        for left, right in zip(a[1:4], b[1:4], strict=True):
+            np.testing.assert_array_equal(left, right)
+        assert ("final_obs" in a[4]) is ("final_obs" in b[4])
+        for row in np.flatnonzero(a[2]):
+            assert a[4]["final_obs"][row] == b[4]["final_obs"][row]
+
+
+def test_a_cut_connection_loses_no_step_and_takes_none_twice(serving):
+    proxy = CuttingProxy(serving(create_app(CountingEnvironment)))
+    envs = CountEnv(proxy.url).vector(3, autoreset="disabled")
+    envs.reset(seed=1)
+    envs.step(np.array([1, 1, 1]))
+    envs.send(add(1, 2, 3, mischief=["sleep", "", ""]))
+    proxy.cut()
+    assert envs.recv()[0]["total"].tolist() == [2, 3, 4]
+    proxy.cut()
+    assert envs.step(np.array([1, 1, 1]))[0]["total"].tolist() == [3, 4, 5]
+    envs.close()
+    proxy.close()
+
+
+def test_a_step_without_end_is_told_and_the_session_can_be_reset(vector):
+    envs = vector(2, environment=ProcessEnvironment, config=ServerConfig(step_timeout_s=0.5))
+    envs.reset(seed=1)
+    with pytest.raises(TimeLimitExceeded):
+        envs.step(add(1, 1, mischief=["", "forever"]))
+    assert envs.reset(seed=1)[0]["total"].tolist() == [0, 0]
+
+
+def test_a_crash_ends_the_vector_alone(vector):
+    envs = vector(2, environment=ProcessEnvironment)
+    envs.reset(seed=1)
+    with pytest.raises(WorkerCrashed):
+        envs.step(add(1, 1, mischief=["", "segfault"]))
+    assert envs.reset(seed=1)[0]["total"].tolist() == [0, 0]
+
+
+def test_a_late_answer_can_be_received_later(serving):
+    client = CountEnv(serving(create_app(CountingEnvironment)), message_timeout_s=0.2)
+    envs = client.vector(1)
+    envs.reset(seed=1)
+    envs.send(add(1, mischief=["sleep"]))
+    with pytest.raises(AnswerTimeout):
+        envs.recv()
+    with pytest.raises(RuntimeError, match="not been received"):
+        envs.send(np.array([1]))
+    time.sleep(0.5)
+    assert envs.recv()[0]["total"].tolist() == [1]
+    envs.close()
+
+
+def test_a_closed_vector_leaves_no_session(serving):
+    app = create_app(CountingEnvironment)
+    envs = CountEnv(serving(app)).vector(3, num_sessions=2)
+    assert len(app.state.sessions) == 2
+    envs.close()
+    assert len(app.state.sessions) == 0
+
+
+class Mixed(Observation):
+    """One field of every kind."""
+
+    legal: list[int]
+    angles: list[float]
+    word: str
+    flag: bool
+    maybe: float | None = None
+    facts: dict[str, int] = Field(default_factory=dict)
+
+
+class MixedEnvironment(Environment[CountAction, Mixed, State]):
+    """Its lists have as many numbers as it was told."""
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        return Mixed(legal=[], angles=[0.0, 0.5], word="begin", flag=False)
+
+    def step(self, action, timeout_s=None, **kwargs):
+        angles = [0.0] * 3 if action.amount == 12 else [1.0, 1.5]
+        return Mixed(legal=list(range(action.amount)), angles=angles, word="go", flag=True, maybe=2.0, facts={"a": 1})
+
+    @property
+    def state(self):
+        return State()
+
+
+class MixedEnv(EnvClient[CountAction, Mixed, State]):
+    """Typed client: nothing to write."""
+
+
+def test_what_stacks_follows_from_the_declared_types(serving):
+    envs = MixedEnv(serving(create_app(MixedEnvironment))).vector(3)
+    first, _ = envs.reset()
+    assert [len(row) for row in first["legal"]] == [0, 0, 0]
+    assert np.isnan(first["maybe"]).all()
+    then, *_, infos = envs.step(np.array([0, 2, 3]))
+    assert [row.tolist() for row in then["legal"]] == [[], [0, 1], [0, 1, 2]]
+    assert then["angles"].shape == (3, 2)
+    assert then["word"] == ("go", "go", "go")
+    assert then["flag"].all()
+    assert infos["facts"] == [{"a": 1}] * 3
+    with pytest.raises(EnvironmentFault, match="angles: the environments' observations have different shapes"):
+        envs.step(np.array([0, 2, 12]))
+    envs.close()
+
+
+def test_a_server_of_the_published_dialect_is_named_as_one(serving):
+    class Plain:
+        """ASGI middleware that hides what clients offer."""
+
+        def __init__(self, app):
+            self.app = app
+
+        async def __call__(self, scope, receive, send):
+            await self.app({**scope, "subprotocols": []} if scope["type"] == "websocket" else scope, receive, send)
+
+    app = create_app(CountingEnvironment)
+    app.add_middleware(Plain)
+    with pytest.raises((NotSupported, SessionLost), match="holds one environment in a session"):
+        CountEnv(serving(app)).vector(2)

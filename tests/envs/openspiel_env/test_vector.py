@@ -1,0 +1,105 @@
+"""Games stepped in one loop are the games that one environment plays, and say what is wrong with an action."""
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from openenv.core.errors import EnvironmentFault
+from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
+from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
+from openenv.envs.openspiel_env.server.vector import OpenSpielVector
+from tests.envs.openspiel_env.test_all_games import GAMES, _reset_kwargs
+
+MAX_STEPS = 200
+"""Of an episode: the longest games are compared as far as this."""
+
+
+def _legal(batch: Any, row: int) -> list[int]:
+    column = batch.observation["legal_actions"]
+    return list(column[row]) if isinstance(column, list) else np.flatnonzero(column[row]).tolist()
+
+
+def _compare(env: OpenSpielEnvironment, observation: Any, batch: Any, game: str) -> None:
+    seen = batch.observation
+    np.testing.assert_array_equal(np.array(observation.info_state, dtype=np.float32), seen["info_state"][0], game)
+    assert _legal(batch, 0) == sorted(observation.legal_actions), game
+    last = observation.opponent_last_action
+    assert seen["opponent_last_action"][0] == (-1 if last is None else last), game
+    assert batch.terminated[0] == observation.done, game
+    if observation.reward is not None and not np.isnan(batch.reward[0]):
+        assert batch.reward[0] == observation.reward, game
+
+
+@pytest.mark.timeout(240)
+def test_every_game_is_the_one_that_a_single_environment_plays() -> None:
+    for game in GAMES:
+        kwargs = _reset_kwargs(game, 1)
+        env, vector = OpenSpielEnvironment(), OpenSpielVector(OpenSpielEnvironment().choose, 1)
+        if game == "add_noise":  # its noise is drawn by the process, at the first end that is reached
+            continue
+        observation, batch, rng = env.reset(**kwargs), vector.reset([0], [kwargs]), Random(game)
+        for _ in range(MAX_STEPS):
+            _compare(env, observation, batch, game)
+            if observation.done:
+                break
+            action_id = rng.choice(observation.legal_actions)
+            observation = env.step(OpenSpielAction(action_id=action_id))
+            batch = vector.step([0], {"action_id": [action_id]})
+
+
+@pytest.mark.parametrize("game", ["catch", "tic_tac_toe", "blackjack", "goofspiel", "2048", "python_liars_poker"])
+def test_episodes_that_follow_by_themselves_are_fixed_by_the_seed_and_differ(game: str) -> None:
+    def played(seed: int) -> list[tuple[Any, ...]]:
+        environment = OpenSpielEnvironment(game)
+        vector, rng = environment.vectorized(2), Random(0)
+        batch = vector.reset([0, 1], [{"seed": seed}, {"seed": seed + 1}])
+        seen = []
+        for _ in range(60):
+            seen.append((batch.observation["info_state"].tobytes(), str(batch.reward), _legal(batch, 0)))
+            batch = vector.step([0, 1], {"action_id": [rng.choice(_legal(batch, row)) for row in (0, 1)]})
+            over = np.flatnonzero(batch.over).tolist()
+            if over:
+                batch.put(over, vector.begin_next(over))
+        return seen
+
+    assert played(5) == played(5)
+    assert played(5) != played(6)
+
+
+def test_an_action_that_is_not_legal_is_named_and_the_others_go_on(openspiel_url: str) -> None:
+    envs = OpenSpielEnv(openspiel_url).vector(3, options={"game_name": "tic_tac_toe"})
+    before, _ = envs.reset(seed=1)
+    _, rewards, _, _, infos = envs.step(np.array([4, 40, 4]))
+    assert "action_id=40 is not legal now" in str(infos["errors"][1])
+    assert infos["failed"].tolist() == [False, True, False]
+    assert np.isnan(rewards[1])
+    after, *_ = envs.step(np.array([0, 4, 0]))
+    assert before["info_state"].shape == after["info_state"].shape == (3, 27)
+    with pytest.raises(EnvironmentFault, match="action_id"):
+        envs.step({"action": np.array([1, 2, 3])})
+    envs.close()
+
+
+def test_different_games_do_not_stack(openspiel_url: str) -> None:
+    envs = OpenSpielEnv(openspiel_url).vector(2, options={"game_name": "catch"})
+    with pytest.raises(EnvironmentFault, match="play one game in a session"):
+        envs.reset(options={"game_name": "tic_tac_toe", "reset_mask": np.array([True, False])})
+    assert envs.step(np.array([0, 0]))[0]["info_state"].shape == (2, 50)
+    assert envs.reset(options={"game_name": "tic_tac_toe"})[0]["info_state"].shape == (2, 27)
+    envs.close()
+
+
+def test_the_space_is_the_games_own(openspiel_url: str) -> None:
+    envs = OpenSpielEnv(openspiel_url).vector(4, autoreset="same_step")
+    assert envs.single_action_space.n == 3
+    assert envs.single_observation_space["info_state"].shape == (50,)
+    observations, _ = envs.reset(seed=3)
+    assert observations["legal_actions"].all()
+    for _ in range(9):
+        _, rewards, terminated, _, infos = envs.step(np.array([1, 1, 1, 1]))
+    assert terminated.all()
+    assert set(rewards.tolist()) <= {1.0, -1.0}
+    assert all(final["info_state"].shape == (50,) for final in infos["final_obs"])
+    envs.close()
