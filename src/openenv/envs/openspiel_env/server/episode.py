@@ -104,13 +104,14 @@ def set_table(choice: GameChoice, rng: Random, *, reveal_history: bool = False) 
         )
     names = check_opponent_policy(choice.opponent_policy, num_players)
     game_type = game.get_type()
+    is_python = game_type.short_name.startswith("python_")  # python_ant_foraging pays on the way, and does not say so
     return Table(
         choice,
         game,
         view,
         names,
         is_changed_by_play(game),
-        ends_tell=game_type.reward_model == pyspiel.GameType.RewardModel.TERMINAL,
+        ends_tell=not is_python and game_type.reward_model == pyspiel.GameType.RewardModel.TERMINAL,
         is_sequential=game_type.dynamics == pyspiel.GameType.Dynamics.SEQUENTIAL,
     )
 
