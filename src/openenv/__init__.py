@@ -1,6 +1,6 @@
 """Train a language model in any environment: an independent implementation of the OpenEnv specification."""
 
-from openenv.auto import AutoAction, AutoEnv
+from openenv.auto import AutoAction, AutoEnv, make_vec
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server import Action, Environment, Observation, ServerConfig, State, create_app, serve
@@ -25,5 +25,6 @@ __all__ = [
     "SyncEnvClient",
     "TextInterface",
     "create_app",
+    "make_vec",
     "serve",
 ]

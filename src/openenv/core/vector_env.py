@@ -1,9 +1,9 @@
 """Many environments of one server behind Gymnasium's vector interface."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import gymnasium
 import numpy as np
@@ -65,6 +65,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self.metadata = {"autoreset_mode": _MODES[autoreset]}
         self._timeout_s = answer_timeout_s
         self._options = dict(options or {})
+        self.after_close: list[Callable[[], object]] = []
+        """Called when the sessions have ended: stops a server that was started for them."""
         self._sessions: list[VectorSession] = []
         self._asked: dict[VectorSession, tuple[str, Sequence[int]]] = {}
         """What is under way: the verb, and the environments that it means."""
@@ -86,6 +88,12 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         except BaseException:
             self.close()
             raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: Mapping[str, Any] | None = None
@@ -137,6 +145,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         """End the sessions."""
         while self._sessions:
             self._sessions.pop().close()
+        while self.after_close:
+            self.after_close.pop()()
 
     def _seeds(self, seed: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
         if seed is None:

@@ -12,7 +12,7 @@ from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.envs.openspiel_env.server.vector import OpenSpielVector
 from tests.envs.openspiel_env.test_all_games import GAMES, _reset_kwargs
 
-MAX_STEPS = 200
+MAX_STEPS = 60
 """Of an episode: the longest games are compared as far as this."""
 
 

@@ -66,8 +66,6 @@ class Table:
     """The policies on the other seats, in their order."""
     is_changed_by_play: bool
 
-    ends_tell: bool
-    """Whether rewards come with the end of an episode alone."""
     is_sequential: bool
     """Whether seats move one at a time, always."""
 
@@ -103,16 +101,13 @@ def set_table(choice: GameChoice, rng: Random, *, reveal_history: bool = False) 
             "draws its chances inside itself, so its history cannot be shown. Leave reveal_history out."
         )
     names = check_opponent_policy(choice.opponent_policy, num_players)
-    game_type = game.get_type()
-    is_python = game_type.short_name.startswith("python_")  # python_ant_foraging pays on the way, and does not say so
     return Table(
         choice,
         game,
         view,
         names,
         is_changed_by_play(game),
-        ends_tell=not is_python and game_type.reward_model == pyspiel.GameType.RewardModel.TERMINAL,
-        is_sequential=game_type.dynamics == pyspiel.GameType.Dynamics.SEQUENTIAL,
+        is_sequential=game.get_type().dynamics == pyspiel.GameType.Dynamics.SEQUENTIAL,
     )
 
 
@@ -184,5 +179,7 @@ def new_reward(episode: Episode) -> float:
     Differences of returns, since `rewards()` of some games repeats the last reward after a chance move.
     """
     total = float(episode.state.returns()[episode.choice.agent_player])
+    if total == episode.total_reward:
+        return 0.0
     gained, episode.total_reward = total - episode.total_reward, total
     return round(gained, 9)

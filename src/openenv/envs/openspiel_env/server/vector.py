@@ -126,14 +126,14 @@ class _Seat:
     """One game, and what the agent sees of it. Its verbs are the innermost loop: what they need lies at hand."""
 
     __slots__ = (
-        "_agent", "_ends_tell", "_episode", "_is_sequential", "_seen", "_state", "_table",
+        "_agent", "_episode", "_is_sequential", "_seen", "_state", "_table",
         "legal", "opponents_action", "view",
     )  # fmt: skip
 
     def __init__(self, table: Table, episode: Episode, seen: "Seen") -> None:
         self._table, self._episode, self._seen = table, episode, seen
         self._agent = episode.choice.agent_player
-        self._ends_tell, self._is_sequential = table.ends_tell, table.is_sequential
+        self._is_sequential = table.is_sequential
         self.legal: list[int] = []
         """Empty when the game is over."""
         self.view = b""
@@ -165,7 +165,7 @@ class _Seat:
         else:
             apply(self._episode, action)
         self._look(state.current_player())
-        return 0.0 if self.legal and self._ends_tell else new_reward(self._episode)
+        return new_reward(self._episode)
 
     def _look(self, player: int) -> None:
         """Let the others move, and see what there is. player: whose turn it is."""
