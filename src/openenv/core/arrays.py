@@ -63,6 +63,11 @@ def is_array_field(field: FieldInfo) -> bool:
     return _ArrayField in field.metadata
 
 
+def has_array_fields(message_cls: Any) -> bool:
+    """Whether any field of a message class is; classes that are no models have none."""
+    return any(map(is_array_field, getattr(message_cls, "model_fields", {}).values()))
+
+
 def _as_array(value: Any) -> Any:
     # numpy belongs to messages that have arrays; all others do without
     import numpy as np

@@ -53,6 +53,8 @@ class AsyncSession:
         self._address = address
         self._ids = request_ids()
         self._extended = False
+        self.about: dict[str, Any] = {}
+        """What the server said of the session beside its id."""
         self._grace_s = 0.0
         self._connection: AsyncConnection | None = None
         self._open: dict[str, tuple[bytes, asyncio.Future[dict[str, Any]]]] = {}
@@ -149,6 +151,7 @@ class AsyncSession:
                 raise gone(error) from error
             raise
         self.session_id, self._grace_s = welcome.session_id, welcome.grace_s
+        self.about = self.about or welcome.about
 
     def _on_message(self, frame: bytes) -> None:
         if self._welcomed is not None and not self._welcomed.done():

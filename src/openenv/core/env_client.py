@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 from typing import TypeVar as PlainTypeVar
 
-from openenv.core.arrays import is_array_field
+from openenv.core.arrays import has_array_fields
 from openenv.core.client_types import Clients, Completed, StepResult, Token
 from openenv.core.connection import Address
 from openenv.core.containers.hub import space_runtime
 from openenv.core.containers.runtime.owned import Prepared
 from openenv.core.containers.runtime.providers import ContainerProvider, RuntimeProvider
+from openenv.core.joint_session import JointSession, Wire
 from openenv.core.requests import Request
 from openenv.core.session_owner import SessionOwner
 from openenv.core.sync_client import SyncEnvClient
@@ -89,7 +90,7 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
             headers=headers or {},
             ping_interval_s=websocket_ping_interval_s,
             ping_timeout_s=websocket_ping_timeout_s,
-            reads_arrays=any(map(is_array_field, self._message_classes[1].model_fields.values())),
+            reads_arrays=has_array_fields(self._message_classes[1]),
         )
         if base_url is not None:
             websocket_uri(base_url)  # a wrong URL is told now, not at the first verb
@@ -199,6 +200,11 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
             answer_timeout_s=self._message_timeout_s,
             options=options,
         )
+
+    async def joined(self, num_envs: int) -> JointSession[ActT, ObsT] | None:
+        """A session of that many environments that are played beside one another; None where each needs its own."""
+        wire = Wire(self._step_body, self._read_result)
+        return await JointSession.open(self._address, num_envs, wire, self._message_timeout_s)
 
     def new_session(self) -> Self:
         """A client with another session of the same server, which `close()` of this one ends too."""

@@ -155,6 +155,9 @@ class HTTPEnvClient(EnvClient[ActT, ObsT, StateT]):
     def _open_session(self) -> BlockingRequests:
         return _BlockingHttp(httpx.Client(**self._http_settings()), self._attach_to)
 
+    async def joined(self, num_envs: int) -> None:
+        """Over HTTP each environment has a session of its own."""
+
     async def _open_session_async(self) -> AsyncRequests:
         return _AsyncHttp(httpx.AsyncClient(**self._http_settings()), self._attach_to)
 

@@ -9,6 +9,7 @@ from typing_extensions import TypeVar
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.errors import OpenEnvError
+from openenv.core.joint_session import JointSession
 
 ActT = TypeVar("ActT", default=Any)
 ObsT = TypeVar("ObsT", default=Any)
@@ -18,6 +19,9 @@ Results = dict[int, StepResult[ObsT] | OpenEnvError]
 
 class SessionPool(Generic[ActT, ObsT]):
     """`num_sessions` sessions, numbered from 0. What fails in one session is that session's result; the others go on.
+
+    Where the environments run in the server's event loop anyway, they share one session and each verb is one request;
+    elsewhere, each has its own.
 
     Example:
         async with SessionPool(OpenSpielEnv, url, 2) as pool:
@@ -31,12 +35,20 @@ class SessionPool(Generic[ActT, ObsT]):
         if num_sessions < 1:
             raise ValueError(f"num_sessions={num_sessions}: a pool has at least 1 session")
         self._clients = [client_class(base_url=base_url) for _ in range(num_sessions)]
+        self._joint: JointSession[ActT, ObsT] | None = None
 
     def __len__(self) -> int:
         return len(self._clients)
 
     async def __aenter__(self) -> Self:
         """Connect all sessions. Raises ServerUnreachable, with none left open."""
+        if len(self) > 1:
+            self._joint = await self._clients[0].joined(len(self))
+        if self._joint is None:
+            await self._connect_each()
+        return self
+
+    async def _connect_each(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 for client in self._clients:
@@ -44,17 +56,23 @@ class SessionPool(Generic[ActT, ObsT]):
         except ExceptionGroup as errors:
             await self.__aexit__()
             raise errors.exceptions[0] from None
-        return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.gather(*(client.__aexit__() for client in self._clients))
+        if self._joint is not None:
+            await self._joint.close()
+        else:
+            await asyncio.gather(*(client.__aexit__() for client in self._clients))
 
     async def reset(self, requests: Mapping[int, Mapping[str, Any]]) -> Results[ObsT]:
         """Reset the sessions that are named, each with its own keywords (`seed` among them)."""
+        if self._joint is not None:
+            return await self._joint.reset(requests)
         return await _each({index: self._clients[index].reset(**keywords) for index, keywords in requests.items()})
 
     async def step(self, actions: Mapping[int, ActT]) -> Results[ObsT]:
         """Step the sessions that are named, each with its own action."""
+        if self._joint is not None:
+            return await self._joint.step(actions)
         return await _each({index: self._clients[index].step(action) for index, action in actions.items()})
 
 

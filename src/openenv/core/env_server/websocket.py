@@ -5,6 +5,7 @@ their validity, and the session waits for its client when the connection breaks.
 """
 
 from dataclasses import asdict
+from typing import Any
 from urllib.parse import parse_qs
 
 import orjson
@@ -49,13 +50,19 @@ class WebSocketEndpoint:
         said_goodbye = False
         try:
             if extended:
-                await _send_text(send, _welcome(session, self._sessions.config.grace_s, manner))
+                await _send_text(send, self._welcome(session, manner))
             arrays = manner.packs_arrays
             conversation = Conversation(self._sessions, self._rpc, session, extended=extended, arrays=arrays)
             said_goodbye = await connection.answer_with(conversation.reply)
         finally:
             await self._sessions.detach(session, connection, keep=extended and not said_goodbye)
             await connection.close()
+
+    def _welcome(self, session: Session, manner: Manner) -> bytes:
+        about: dict[str, Any] = {"session_id": session.id, "grace_s": self._sessions.config.grace_s}
+        if manner.vector is not None:
+            about["vector"] = {**asdict(manner.vector), "execution": self._sessions.execution}
+        return orjson.dumps({"type": "session", "data": about})
 
     async def _session(
         self, query: Query, connection: Connection, send: Send, manner: Manner, *, extended: bool
@@ -74,13 +81,6 @@ def _connection(scope: Scope, receive: Receive, send: Send) -> Connection:
     """Our own server hands over the connection itself; under another everything passes through ASGI."""
     direct: DirectWebSocket | None = scope.get("extensions", {}).get(EXTENSION)
     return AsgiConnection(receive, send) if direct is None else direct.take_over()
-
-
-def _welcome(session: Session, grace_s: float, manner: Manner) -> bytes:
-    about = {"session_id": session.id, "grace_s": grace_s}
-    if manner.vector is not None:
-        about["vector"] = asdict(manner.vector)
-    return orjson.dumps({"type": "session", "data": about})
 
 
 async def _send_text(send: Send, frame: bytes) -> None:
