@@ -25,7 +25,7 @@ def resident_mb(server: LocalServer) -> float:
 
 async def echo(server: LocalServer, sessions: int) -> tuple[int, float]:
     """Episodes that finished, and the server's memory while all sessions are open."""
-    async with SessionPool(EchoEnv, server.base_url, sessions) as pool:
+    async with SessionPool(EchoEnv, server.base_url, sessions, may_share=False) as pool:
         await pool.reset({index: {} for index in range(sessions)})
         for step in range(STEPS_OF_ECHO):
             results = await pool.step({index: EchoAction(message=f"{index} {step}") for index in range(sessions)})
@@ -39,7 +39,7 @@ async def tic_tac_toe(server: LocalServer, sessions: int) -> tuple[int, float]:
     """The same for whole games of random play."""
     rng = random.Random(0)
     finished = 0
-    async with SessionPool(OpenSpielEnv, server.base_url, sessions) as pool:
+    async with SessionPool(OpenSpielEnv, server.base_url, sessions, may_share=False) as pool:
         results = await pool.reset({index: {"seed": index} for index in range(sessions)})
         memory = resident_mb(server)
         while results:

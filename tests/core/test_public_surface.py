@@ -8,10 +8,11 @@ import openenv.core
 
 PUBLIC = {
     "Action", "AutoAction", "AutoEnv", "EnvClient", "Environment", "GenericAction", "GenericEnvClient", "Observation",
-    "OpenEnvError", "ServerConfig", "State", "StepResult", "SyncEnvClient", "TextInterface", "create_app", "serve",
+    "OpenEnvError", "ServerConfig", "State", "StepResult", "SyncEnvClient", "TextInterface", "create_app", "make_vec",
+    "serve",
 }  # fmt: skip
 SERVER_SIDE = {"fastapi", "starlette", "uvicorn"}
-HEAVY = {"torch", "numpy", "pyspiel", "transformers", "matplotlib", "httpx", "rich", "yaml"}
+HEAVY = {"torch", "numpy", "gymnasium", "pyspiel", "transformers", "matplotlib", "httpx", "rich", "yaml"}
 
 
 def modules_after(statement: str) -> set[str]:

@@ -30,11 +30,18 @@ class SessionPool(Generic[ActT, ObsT]):
     """
 
     def __init__(
-        self, client_class: Callable[..., EnvClient[ActT, ObsT, Any]], base_url: str, num_sessions: int
+        self,
+        client_class: Callable[..., EnvClient[ActT, ObsT, Any]],
+        base_url: str,
+        num_sessions: int,
+        *,
+        may_share: bool = True,
     ) -> None:
+        """may_share: whether environments may share a session of the server."""
         if num_sessions < 1:
             raise ValueError(f"num_sessions={num_sessions}: a pool has at least 1 session")
         self._clients = [client_class(base_url=base_url) for _ in range(num_sessions)]
+        self._may_share = may_share
         self._joint: JointSession[ActT, ObsT] | None = None
 
     def __len__(self) -> int:
@@ -42,7 +49,7 @@ class SessionPool(Generic[ActT, ObsT]):
 
     async def __aenter__(self) -> Self:
         """Connect all sessions. Raises ServerUnreachable, with none left open."""
-        if len(self) > 1:
+        if self._may_share and len(self) > 1:
             self._joint = await self._clients[0].joined(len(self))
         if self._joint is None:
             await self._connect_each()

@@ -108,7 +108,7 @@ async def test_all_loadable_games_play_three_episodes_that_equal_seeds_repeat(op
     async with SessionPool(OpenSpielEnv, openspiel_url, 1) as pool:
         alone = await _digests(pool, episodes)
     Random(0).shuffle(episodes)
-    async with SessionPool(OpenSpielEnv, openspiel_url, 64) as pool:
+    async with SessionPool(OpenSpielEnv, openspiel_url, 64, may_share=False) as pool:
         beside_others = await _digests(pool, episodes)
 
     assert len(GAMES) == 129
@@ -142,7 +142,7 @@ async def test_games_that_cannot_be_played_are_refused_with_the_reason(openspiel
 
 @pytest.mark.parametrize("num_sessions", [64])
 async def test_one_seed_gives_one_game_in_all_sessions_at_once(openspiel_url: str, num_sessions: int) -> None:
-    async with SessionPool(OpenSpielEnv, openspiel_url, num_sessions) as pool:
+    async with SessionPool(OpenSpielEnv, openspiel_url, num_sessions, may_share=False) as pool:
         same = {session: {"seed": 7, "game_name": "backgammon"} for session in range(num_sessions)}
         results = await pool.reset(same)
         for _ in range(20):
