@@ -30,7 +30,7 @@ interop: $(VENV)/.installed .venv-published/.installed  ## The published package
 	$(BIN)/pytest -m "not slow" tests/interop -v
 
 bench: $(VENV)/.installed .venv-published/.installed  ## Ours beside the published package
-	$(BIN)/python -m benchmarks.steps
+	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.capacity
 
 $(VENV)/.installed: pyproject.toml constraints.txt

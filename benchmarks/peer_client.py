@@ -1,6 +1,8 @@
 """Measures one client against a running server, with whichever `openenv` this Python has: ours or the published one.
 
-python peer_client.py URL echo|catch sync|async SESSIONS SECONDS    prints one JSON line
+python peer_client.py ours|published URL echo|catch|tic_tac_toe|pixels MODE SESSIONS SECONDS    prints one JSON line
+
+MODE: sync and async step, `open` opens sessions one after another: connect, reset, close.
 """
 
 import asyncio
@@ -12,13 +14,29 @@ from typing import Any
 
 from openenv.core.generic_client import GenericEnvClient
 
-ACTIONS: dict[str, dict[str, Any]] = {"echo": {"message": "hello"}, "catch": {"action_id": 1}}
+SIDE = sys.argv[1]
+ACTIONS: dict[str, dict[str, Any]] = {
+    "echo": {"message": "hello"},
+    "catch": {"action_id": 1},
+    "tic_tac_toe": {"action_id": 0},
+    "pixels": {"action_id": 0},
+}
 
 
-def play_synchronously(url: str, action: dict[str, Any], seconds: float) -> list[float]:
+def client(url: str, game: str) -> tuple[Any, Any]:
+    """A client and its action: the generic one, but ours for pixels, whose arrays have a declared type."""
+    if game == "pixels" and SIDE == "ours":
+        from benchmarks.pixels import PixelAction, PixelEnv
+
+        return PixelEnv(base_url=url), PixelAction(action_id=0)
+    return GenericEnvClient(base_url=url), ACTIONS[game]
+
+
+def play_synchronously(url: str, game: str, seconds: float) -> list[float]:
     """Seconds of each step; an episode that ends is followed by the next."""
     latencies = []
-    with GenericEnvClient(base_url=url).sync() as env:
+    env, action = client(url, game)
+    with env.sync() as env:
         env.reset()
         ended = time.perf_counter() + seconds
         while (began := time.perf_counter()) < ended:
@@ -29,10 +47,11 @@ def play_synchronously(url: str, action: dict[str, Any], seconds: float) -> list
     return latencies
 
 
-async def play(url: str, action: dict[str, Any], seconds: float) -> list[float]:
+async def play(url: str, game: str, seconds: float) -> list[float]:
     """The same, asynchronously."""
     latencies = []
-    async with GenericEnvClient(base_url=url) as env:
+    env, action = client(url, game)
+    async with env:
         await env.reset()
         ended = time.perf_counter() + seconds
         while (began := time.perf_counter()) < ended:
@@ -43,25 +62,39 @@ async def play(url: str, action: dict[str, Any], seconds: float) -> list[float]:
     return latencies
 
 
-async def play_together(url: str, action: dict[str, Any], seconds: float, sessions: int) -> list[float]:
+async def play_together(url: str, game: str, seconds: float, sessions: int) -> list[float]:
     """Several sessions in one process."""
-    played = await asyncio.gather(*(play(url, action, seconds) for _ in range(sessions)))
+    played = await asyncio.gather(*(play(url, game, seconds) for _ in range(sessions)))
     return [latency for latencies in played for latency in latencies]
 
 
+async def open_and_close(url: str, game: str, seconds: float) -> list[float]:
+    """Seconds of each session: connected, reset, closed."""
+    latencies = []
+    ended = time.perf_counter() + seconds
+    while (began := time.perf_counter()) < ended:
+        env, _ = client(url, game)
+        async with env:
+            await env.reset()
+        latencies.append(time.perf_counter() - began)
+    return latencies
+
+
 def main() -> None:
-    """Play, then print steps per second, latencies, and processor time of this process for each step."""
-    url, game, mode, sessions, seconds = sys.argv[1:]
-    action = ACTIONS[game]
+    """Play, then print the rate, latencies, and processor time of this process for each of them."""
+    url, game, mode, sessions, seconds = sys.argv[2:]
+    client(url, game)  # imports are not what is measured
     cpu = -_cpu_s()
     if mode == "sync":
-        latencies = play_synchronously(url, action, float(seconds))
+        latencies = play_synchronously(url, game, float(seconds))
+    elif mode == "open":
+        latencies = asyncio.run(open_and_close(url, game, float(seconds)))
     else:
-        latencies = asyncio.run(play_together(url, action, float(seconds), int(sessions)))
+        latencies = asyncio.run(play_together(url, game, float(seconds), int(sessions)))
     cpu += _cpu_s()
     latencies.sort()
     figures = {
-        "steps_per_s": len(latencies) / float(seconds),
+        "rate": len(latencies) / float(seconds),
         "p50_us": 1e6 * latencies[len(latencies) // 2],
         "p99_us": 1e6 * latencies[int(len(latencies) * 0.99)],
         "client_cpu_us": 1e6 * cpu / len(latencies),

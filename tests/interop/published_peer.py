@@ -1,6 +1,6 @@
 """Runs under the published openenv 0.10.0, in its own virtual environment; imports nothing of ours.
 
-serve PORT echo|catch        an environment written for the published package, behind its server
+serve PORT echo|catch|pixels an environment written for the published package, behind its server
 play URL echo|catch|tools    its clients, generic and typed, asynchronous and synchronous, against a server of ours
 """
 
@@ -104,7 +104,40 @@ class CatchEnvironment(Environment):
         return self._state
 
 
+class PixelAction(Action):
+    action_id: int
+
+
+class PixelObservation(Observation):
+    screen: list
+
+
+class PixelEnvironment(Environment):
+    """Screens of 210x160x3 numbers as JSON has them; the lists are made before anybody measures."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        rng = random.Random(0)
+        self._screens = [[[rng.choices(range(256), k=3) for _ in range(160)] for _ in range(210)] for _ in range(2)]
+        self._state = State()
+
+    def reset(self, seed=None, episode_id=None, **kwargs: Any) -> PixelObservation:
+        self._state = State(episode_id=episode_id)
+        return PixelObservation(screen=self._screens[0])
+
+    def step(self, action, timeout_s=None, **kwargs: Any) -> PixelObservation:
+        self._state.step_count += 1
+        return PixelObservation(screen=self._screens[self._state.step_count % 2], reward=0.0)
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+
 SERVED = {
+    "pixels": (PixelEnvironment, PixelAction, PixelObservation, State),
     "echo": (EchoEnvironment, EchoAction, EchoObservation, EchoState),
     "catch": (CatchEnvironment, OpenSpielAction, OpenSpielObservation, State),
 }

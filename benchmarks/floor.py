@@ -1,0 +1,84 @@
+"""What the machine allows: a bare server that answers WebSocket frames, and a bare client on a blocking socket.
+
+No handshake, no environment, nothing checked: one JSON text of a step's size each way, parsed and written at both ends.
+`python benchmarks/floor.py SECONDS` prints one JSON line.
+"""
+
+import asyncio
+import json
+import multiprocessing
+import socket
+import sys
+import time
+from multiprocessing.connection import Connection
+
+import orjson
+import uvloop
+
+from openenv.core.frames import TEXT, FrameReader, client_frame, server_frame
+
+REQUEST = orjson.dumps({"type": "step", "id": "1234abcd-1", "data": {"message": "hello"}})
+OBSERVATION = {"observation": {"echoed_message": "hello"}, "reward": 0.5, "done": False}
+MASK = b"1234"
+
+
+class Server(asyncio.Protocol):
+    """Answers each frame in the call that reads it."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the event loop."""
+        self._transport = transport
+        self._reader = FrameReader(1 << 20, from_client=True)
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the event loop."""
+        for message in self._reader.feed(data):
+            request = orjson.loads(message.data)
+            answer = orjson.dumps({"type": "observation", "id": request["id"], "data": OBSERVATION})
+            self._transport.write(server_frame(TEXT, answer))  # type: ignore[attr-defined]
+
+
+def serve(told: Connection) -> None:
+    """Serve on a free port, which is told, until killed."""
+
+    async def run() -> None:
+        server = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", 0)
+        told.send(server.sockets[0].getsockname()[1])
+        await server.serve_forever()
+
+    uvloop.run(run())
+
+
+def main() -> None:
+    """Step for a while."""
+    seconds = float(sys.argv[1])
+    ours, theirs = multiprocessing.Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
+    server.start()
+    connection = socket.create_connection(("127.0.0.1", ours.recv()))
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    reader, latencies = FrameReader(1 << 20, from_client=False), []
+    ended, cpu = time.perf_counter() + seconds, -time.process_time()
+    while (began := time.perf_counter()) < ended:
+        connection.sendall(client_frame(TEXT, REQUEST, MASK))
+        answers: list[object] = []
+        while not answers:
+            data = connection.recv(1 << 16)
+            if not data:
+                raise ConnectionError("the bare server is gone")
+            answers = [orjson.loads(message.data) for message in reader.feed(data)]
+        latencies.append(time.perf_counter() - began)
+    cpu += time.process_time()
+    server.kill()
+    latencies.sort()
+    figures = {
+        "rate": len(latencies) / seconds,
+        "p50_us": 1e6 * latencies[len(latencies) // 2],
+        "p99_us": 1e6 * latencies[int(len(latencies) * 0.99)],
+        "client_cpu_us": 1e6 * cpu / len(latencies),
+    }
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

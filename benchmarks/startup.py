@@ -1,0 +1,74 @@
+"""What it costs before the first step: imports, servers, sessions: `python -m benchmarks startup`."""
+
+import json
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable
+from functools import partial
+
+from benchmarks.peers import HERE, Figures, Served, Sides, play, resident_mb, serving
+from benchmarks.report import Row
+
+IMPORTS = ("import openenv", "from openenv.core import EnvClient")
+_MEASURED = """
+import json, time
+began = time.perf_counter()
+{statement}
+took = time.perf_counter() - began
+status = open("/proc/self/status").read()
+print(json.dumps({{"s": took, "mb": int(status.split("VmRSS:")[1].split()[0]) / 1024}}))
+"""
+
+
+def rows(sides: Sides) -> list[Row]:
+    """Seconds and memory of imports and servers, and of sessions from their connection to their end."""
+    shown: list[Row] = []
+    for statement in IMPORTS:
+        ours, theirs = _both(sides, {side: partial(imported, sides, side, statement) for side in SIDES})
+        note = f"wanted: {_LONGEST_S} s and {_MOST_MB} MiB at most"
+        shown += [
+            Row(f"{statement}: time", "s", ours["s"], theirs["s"], theirs["s"] / _LONGEST_S, note),
+            Row(f"{statement}: memory", "MiB", ours["mb"], theirs["mb"], theirs["mb"] / _MOST_MB, note),
+        ]
+    ours, theirs = _both(sides, {side: partial(started, sides, side) for side in SIDES})
+    shown += [
+        Row("echo server: start to first answered reset", "s", ours["s"], theirs["s"], 4),
+        Row("echo server: memory", "MiB", ours["mb"], theirs["mb"], 2),
+    ]
+    with serving(sides, "ours", "echo") as mine, serving(sides, "published", "echo") as peer:
+        ours, theirs = _both(sides, {server.side: partial(play, sides, server, "open") for server in (mine, peer)})
+    note = f"p50 {ours['p50_us']:.0f} / {theirs['p50_us']:.0f} us"
+    return [*shown, Row("session: connect, reset, close", "/s", ours["rate"], theirs["rate"], 5, note)]
+
+
+def _both(sides: Sides, measures: dict[str, Callable[[], Figures]]) -> list[Figures]:
+    measured = sides.in_turns(measures)
+    return [measured[side] for side in SIDES]
+
+
+SIDES = ("ours", "published")
+_LONGEST_S = 0.5
+_MOST_MB = 60
+
+
+def imported(sides: Sides, side: str, statement: str) -> Figures:
+    """Seconds and memory of an import in a fresh interpreter."""
+    command = [sides.python(side), "-c", _MEASURED.format(statement=statement)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE)
+    figures: Figures = json.loads(done.stdout)
+    return figures
+
+
+def started(sides: Sides, side: str) -> Figures:
+    """Seconds from a server's start to its first reset, over HTTP as both answer it; its memory then."""
+    with serving(sides, side, "echo") as server:
+        began = time.perf_counter()
+        _reset(server)
+        return {"s": server.started_s + time.perf_counter() - began, "mb": resident_mb(server.pid)}
+
+
+def _reset(server: Served) -> None:
+    request = urllib.request.Request(f"{server.url}/reset", b"{}", {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        answer.read()
