@@ -316,7 +316,7 @@ def test_a_place_is_not_lost_when_a_session_cannot_be_recorded(serving, tmp_path
     url = serving(app)
     for _ in range(2):
         assert httpx.post(f"{url}/reset").status_code == 500
-    assert app.state.sessions._reserved == 0
+    assert httpx.get(f"{url}/ready").json()["sessions"] == 0
 
 
 async def test_a_refused_asynchronous_client_may_try_again(serving):

@@ -42,7 +42,7 @@ class HttpSessions:
         await self._sessions.end(self._sessions.find(session_id))
 
     async def _own(self, request: Request, *, may_replace: bool) -> Session:
-        caller = request.client.host if request.client else "local"
+        caller = self._sessions.commons.caller(request)
         lock = self._opening.setdefault(caller, asyncio.Lock())
         async with lock:
             known = self._default_of.get(caller)

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
+from openenv.core.env_server.commons import SessionElsewhere
 from openenv.core.env_server.mcp_types import JsonRpcErrorCode, JsonRpcRequest, JsonRpcResponse, McpMethod, RequestId
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
@@ -44,7 +45,8 @@ class JsonRpc:
         traceparent: str | None = None,
     ) -> bytes:
         """The answer to a request. own: the session of the connection that it came on; default: where there is none,
-        finds or opens the session for a request that names none. traceparent: the client's span."""
+        finds or opens the session for a request that names none. traceparent: the client's span. Raises
+        SessionElsewhere for a request that came on no connection of a session."""
         request_id: RequestId = None
         try:
             if not isinstance(body, dict):  # else it came in a frame whose size was looked at
@@ -55,6 +57,8 @@ class JsonRpc:
         except _Failed as error:
             return _error(error, request_id)
         except RequestRefused as error:
+            if isinstance(error, SessionElsewhere) and own is None:
+                raise  # plain HTTP, which is handed on
             return _error(_failure(error), request_id)
         return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (error_json(request_id), result)
 

@@ -173,13 +173,14 @@ def _add_descriptions(app: FastAPI, declaration: Declaration, sessions: Sessions
     @app.get("/ready", tags=["server"], responses={503: {"description": "The server is stopping"}})
     async def ready() -> Response:
         """Whether the server opens new sessions; 503 while it is stopping."""
-        body = {"ready": not sessions.is_draining, "sessions": len(sessions), "max_sessions": sessions.max_sessions}
+        num_sessions = await sessions.commons.num_sessions()
+        body = {"ready": not sessions.is_draining, "sessions": num_sessions, "max_sessions": sessions.max_sessions}
         return _json(orjson.dumps(body), status_code=503 if sessions.is_draining else 200)
 
     @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Sessions, queue, answers, errors and latencies in Prometheus' text format."""
-        return Response(sessions.telemetry.text(), media_type=CONTENT_TYPE_LATEST)
+        return Response(await sessions.commons.metrics(), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/schema", response_model=SchemaResponse, tags=["server"])
     async def schema() -> dict[str, Any]:

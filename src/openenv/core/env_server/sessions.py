@@ -2,20 +2,18 @@
 
 import asyncio
 import logging
-import math
-import secrets
 import time
-import uuid
-from collections import deque
 from typing import Any
 
+from openenv.core.env_server.commons import Commons, OwnCommons
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.declaration import Declaration
-from openenv.core.env_server.exceptions import SessionCapacityError, SessionNotFoundError
+from openenv.core.env_server.exceptions import SessionNotFoundError
 from openenv.core.env_server.hosts import Host, LocalHost
 from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.manner import PLAIN, Manner
 from openenv.core.env_server.own_thread import SharedThread
+from openenv.core.env_server.places import Places, Queued
 from openenv.core.env_server.recording import SessionRecorder
 from openenv.core.env_server.session import Limits, Session, Spans
 from openenv.core.env_server.snapshots import Snapshots
@@ -40,10 +38,13 @@ class Sessions:
         self._sessions: dict[str, Session] = {}
         self.telemetry = Telemetry(lambda: len(self), lambda: self.num_waiting)
         self._detached_at: dict[str, float] = {}
-        self._queue: deque[asyncio.Future[None]] = deque()
-        self._reserved = 0  # places of sessions that are being opened
         self._nursery = Nursery(declaration) if self.execution == "process" else None
-        self._snapshots = Snapshots(config.max_snapshots, config.max_snapshot_bytes)
+        self.commons: Commons = OwnCommons(
+            Places(self.max_sessions, config.max_waiting, config.max_wait_s),
+            Snapshots(config.max_snapshots, config.max_snapshot_bytes),
+            self.telemetry,
+        )
+        """Of all sessions of the server, of which these are some where it has several processes."""
         self._spans = _verb_spans(declaration.name) if config.trace else None
         self._loop = LoopThread()
         self._shared_thread = _shared_thread(declaration)
@@ -59,37 +60,38 @@ class Sessions:
     @property
     def num_waiting(self) -> int:
         """Callers in the queue for a session."""
-        return len(self._queue)
+        return self.commons.num_waiting
 
-    @property
-    def must_wait(self) -> bool:
-        """Whether the next caller has to wait for a session, and may."""
-        is_full = len(self) + self._reserved >= self.max_sessions or bool(self._queue)
-        return is_full and not self.is_draining and len(self._queue) < self.config.max_waiting
-
-    async def open(self, *, outlives_connection: bool = False, manner: Manner = PLAIN) -> Session:
+    async def open(
+        self, *, outlives_connection: bool = False, manner: Manner = PLAIN, queued: Queued | None = None
+    ) -> Session:
         """A new session with an environment of its own. outlives_connection: whether it is HTTP's, and so stays when
-        a WebSocket that attached to it has gone. manner: how it speaks, and how many environments it has.
+        a WebSocket that attached to it has gone. manner: how it speaks, and how many environments it has. queued: is
+        told the position of a caller who has to wait.
 
         Waits in a queue, first come first served, while the server is full. Raises CapacityReached when the queue is
         full or the wait too long, and FactoryFault when the environment cannot be made.
         """
         if self.is_draining:
             raise CapacityReached("The server is stopping and opens no new sessions", retry_after_s=5)
-        await self._take_place()
+        try:
+            await self.commons.take_place(queued)
+        except CapacityReached as error:
+            self.telemetry.failed(error.code)
+            raise
         try:
             session = self._new_session(manner)
             session.outlives_connection = outlives_connection
             await session.open()
-            self._sessions[session.id] = session
-            log.info("session %s opened: %d of %d", session.id, len(self), self.max_sessions)
-        finally:
-            self._reserved -= 1
-            self._admit_next()
+        except BaseException:
+            self.commons.free_place()
+            raise
+        self._sessions[session.id] = session
+        log.info("session %s opened: %d of %d", session.id, len(self), self.max_sessions)
         return session
 
     def _new_session(self, manner: Manner) -> Session:
-        session_id = str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
+        session_id = self.commons.new_session_id()
         folder = self.config.record_dir
         return Session(
             session_id,
@@ -107,47 +109,16 @@ class Sessions:
         execution, thread = self.config.execution, self._shared_thread
         return LocalHost(self._declaration, self._signatures, self._loop, execution, thread, manner)
 
-    async def _take_place(self) -> None:
-        if len(self) + self._reserved < self.max_sessions and not self._queue:
-            self._reserved += 1
-            return
-        if len(self._queue) >= self.config.max_waiting:
-            raise self._full()
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append(turn)
-        try:
-            async with asyncio.timeout(self.config.max_wait_s):
-                await turn  # whoever gives the turn has reserved the place
-        except (TimeoutError, asyncio.CancelledError) as error:
-            if turn.done() and not turn.cancelled():  # admitted in the moment of giving up: the place goes to the next
-                self._reserved -= 1
-                self._admit_next()
-            if isinstance(error, asyncio.CancelledError):
-                raise
-            raise self._full() from None
-        finally:
-            if turn in self._queue:
-                self._queue.remove(turn)
-
-    def _admit_next(self) -> None:
-        while self._queue and len(self) + self._reserved < self.max_sessions:
-            turn = self._queue.popleft()
-            if not turn.done():
-                self._reserved += 1
-                turn.set_result(None)
-
-    def _full(self) -> CapacityReached:
-        self.telemetry.failed(CapacityReached.code)
-        retry_after_s = math.ceil(self.config.max_wait_s) if self.config.max_waiting else None
-        return SessionCapacityError(len(self), self.max_sessions, retry_after_s=retry_after_s)
-
     def get(self, session_id: str) -> Session | None:
         """The session of that id, or None."""
         return self._sessions.get(session_id)
 
     def find(self, session_id: str) -> Session:
-        """The session of that id. Raises SessionFault when there is none (any more)."""
+        """The session of that id. Raises SessionFault when there is none (any more), SessionElsewhere when there is
+        none here."""
         session = self._sessions.get(session_id)
+        if session is None:
+            self.commons.refuse_elsewhere(session_id)
         if session is None or session.is_closing:
             raise SessionNotFoundError(session_id)
         return session
@@ -179,12 +150,10 @@ class Sessions:
             if branch.id in self._sessions and not branch.was_attached:
                 self._detached_at[branch.id] = time.monotonic()
         log.info("session %s ends: steps=%d", session.id, session.num_steps)
-        self._reserved += 1  # its place is free when its environment is closed, not before
         try:
             await session.end()
         finally:
-            self._reserved -= 1
-            self._admit_next()
+            self.commons.free_place()  # when its environment is closed, not before
 
     async def end_when_detached(self, session: Session) -> bool:
         """Close a session, as soon as no connection plays it any more; it can no longer be found. Returns whether that
@@ -242,13 +211,13 @@ class Sessions:
 
     async def save(self, session: Session) -> str:
         """A token of the session's snapshot, which the server keeps. Raises NotSupported."""
-        token = self._snapshots.keep(await session.save())
+        token = await self.commons.keep_snapshot(await session.save())
         session.note("save", {"token": token})
         return token
 
     async def restore(self, session: Session, token: str) -> None:
         """Continue a session from the snapshot of that token. Raises SessionFault for a token that is not kept."""
-        await session.load(self._snapshots.find(token))
+        await session.load(await self.commons.find_snapshot(token))
         session.note("restore", {"token": token})
 
     async def fork(self, session: Session, count: int) -> list[Session]:

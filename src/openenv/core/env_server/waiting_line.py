@@ -1,6 +1,7 @@
 """A client that waits for a session on a full server: it is told so, and its place goes to the next when it leaves."""
 
 import asyncio
+from typing import Any
 
 import orjson
 
@@ -20,19 +21,27 @@ async def session_in_turn(
     manner: how the session is to be made. In the extended dialect the client is told how long it may have to wait.
     Raises what `Sessions.open` does, and SessionFault when the client left.
     """
-    if not sessions.must_wait:
-        return await sessions.open(manner=manner)
-    if extended:
-        told = {"type": "queued", "data": {"position": sessions.num_waiting + 1, "wait_s": sessions.config.max_wait_s}}
-        await send({"type": "websocket.send", "text": orjson.dumps(told).decode()})
-    opening = asyncio.ensure_future(sessions.open(manner=manner))
-    leaving = asyncio.ensure_future(connection.until_ended())
+    queued: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    opening = asyncio.ensure_future(sessions.open(manner=manner, queued=queued.set_result))
+    leaving: asyncio.Future[bool] | None = None
     try:
-        await asyncio.wait({opening, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await _first_of(opening, queued)
+        if not queued.done():
+            return opening.result()
+        if extended:
+            told = {"position": queued.result(), "wait_s": sessions.config.max_wait_s}
+            await send({"type": "websocket.send", "text": orjson.dumps({"type": "queued", "data": told}).decode()})
+        leaving = asyncio.ensure_future(connection.until_ended())
+        await _first_of(opening, leaving)
         if opening.done():
             return opening.result()
         raise SessionFault("the client left the queue")
     finally:
-        leaving.cancel()
+        if leaving is not None:
+            leaving.cancel()
         if not opening.done():
             opening.cancel()
+
+
+async def _first_of(*awaited: "asyncio.Future[Any]") -> None:
+    await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
