@@ -3,11 +3,11 @@
 import importlib
 import os
 import sys
-from typing import Any
 
 import typer
 
 from openenv.core.env_server import serve as serve_app
+from openenv.core.env_server.app_source import made_from
 from openenv.envs.catalog import CatalogEntry, load
 
 EXAMPLE = "Examples: `openenv serve openspiel --game blackjack --port 8004`, `openenv serve my_env.server.app:app`"
@@ -19,20 +19,22 @@ def serve(
     environment: str = typer.Argument(help="A name of `openenv envs`, or MODULE:APP of your own."),
     host: str = typer.Option("127.0.0.1", help="Address to listen on (default 127.0.0.1: this machine only)."),
     port: int = typer.Option(8000, help="Port to listen on (default 8000)."),
+    workers: int = typer.Option(1, help="Processes that share the sessions behind the port (default 1)."),
 ) -> None:
     """Serve an environment until interrupted. Further options go to the environment's own server: `--game chess`, or
     any limit (`python -m openenv.envs.echo_env.server.app --help` lists them)."""
     if ":" in environment:
         if context.args:
             raise typer.BadParameter(f"{environment} takes no further options, got {' '.join(context.args)}")
-        app = _app_of(environment)
+        sys.path.insert(0, os.getcwd())  # an author serves what lies in the current folder, as with any server command
+        app = made_from(environment)
         _announce(environment, host, port)
-        serve_app(app, host, port)
+        serve_app(app if workers == 1 else environment, host, port, workers=workers)
     else:
         entry = installed(load(environment))
         server = importlib.import_module(entry.server)
         _announce(environment, host, port)
-        server.main([*context.args, "--host", host, "--port", str(port)])
+        server.main([*context.args, "--host", host, "--port", str(port), "--workers", str(workers)])
 
 
 def _announce(environment: str, host: str, port: int) -> None:
@@ -46,12 +48,3 @@ def installed(entry: CatalogEntry) -> CatalogEntry:
             f"environment {entry.name!r} needs {', '.join(entry.requires)}: pip install 'openenv-rl[{entry.extra}]'"
         )
     return entry
-
-
-def _app_of(target: str) -> Any:
-    module_name, _, attribute = target.partition(":")
-    sys.path.insert(0, os.getcwd())  # an author serves what lies in the current folder, as with any server command
-    module = importlib.import_module(module_name)
-    if not hasattr(module, attribute):
-        raise LookupError(f"module {module_name} has no {attribute!r}: write MODULE:APP, such as my_env.server.app:app")
-    return getattr(module, attribute)

@@ -19,8 +19,9 @@ from openenv.core.env_server.telemetry import Telemetry
 class SessionElsewhere(SessionNotFoundError):
     """Another worker of this server has the session, if any has. Over plain HTTP the request is handed on to it."""
 
-    def __init__(self, worker: int, session_id: str) -> None:
-        super().__init__(session_id)
+    def __init__(self, worker: int, session_id: str, message: str | None = None) -> None:
+        """worker: its number. message: what a caller is told when that worker has ended."""
+        super().__init__(session_id, message)
         self.worker = worker
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from openenv.core.env_server.app_source import AppSource, made_from
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.declaration import Declaration, EnvironmentSource, declare
 from openenv.core.env_server.exceptions import ConcurrencyConfigurationError
@@ -196,41 +197,34 @@ def _limits(
     return config or ServerConfig(**published)
 
 
-def serve(app: "FastAPI", host: str = "127.0.0.1", port: int = 8000, *, log_level: str = "warning") -> None:
+def serve(
+    app: AppSource, host: str = "127.0.0.1", port: int = 8000, *, log_level: str = "warning", workers: int = 1
+) -> None:
     """Run `app` until it is interrupted or asked to stop; steps that run are finished first.
 
-    SIGTERM is a wish like any other: in the main thread the program then exits with 0.
+    app: an application, `MODULE:APP`, or a function that returns one. workers: processes that share the sessions
+    behind the port; more than 1 take `MODULE:APP` or a function of a module. SIGTERM is a wish like any other: in the
+    main thread the program then exits with 0. Raises ValueError for workers that cannot be had, LookupError when
+    `MODULE:APP` is not there, and, with several workers, OSError when it cannot listen.
     """
+    if workers < 1:
+        raise ValueError(f"workers={workers}: give 1, or as many as the machine has cores")
+    if workers > 1:
+        # belongs to a running server, as FastAPI and uvicorn do
+        from openenv.core.env_server.processes.serving import serve_with_workers
+
+        serve_with_workers(app, host, port, workers=workers, log_level=log_level)
+        return
     if threading.current_thread() is threading.main_thread():
         # uvicorn hands the signal on, when it is done, to whoever had it before
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    server(app, host, port, log_level=log_level).run()
+    server(made_from(app), host, port, log_level=log_level).run()
 
 
 def server(app: "FastAPI", host: str, port: int, *, log_level: str = "warning") -> "uvicorn.Server":
     """A server for `app`, not yet running. Port 0 takes a free one."""
     # uvicorn belongs to a running server, as FastAPI does.
-    import uvicorn
+    from openenv.core.env_server.draining_server import DrainingServer
 
-    from openenv.core.env_server.direct_websocket import DirectWebSocket
-
-    class DrainingServer(uvicorn.Server):
-        """Lets steps that run finish, and their answers leave, before connections are closed."""
-
-        async def shutdown(self, sockets: Any = None) -> None:
-            if sessions is not None:
-                await sessions.drain()
-            await super().shutdown(sockets)
-
-    # an application that an author made around one of ours has neither
-    sessions = getattr(app.state, "sessions", None)
-    config: ServerConfig = getattr(app.state, "config", ServerConfig())
-    warn_if_exposed(host, config)
-    # No WebSocket pings: a client that computes between two steps, blocking its thread, must not lose its session.
-    # A frame above the limit is answered with an error that names the limit; only one far above closes the connection.
-    settings = uvicorn.Config(
-        app, host=host, port=port, log_level=log_level, loop="uvloop", http="httptools", ws=DirectWebSocket,
-        ws_ping_interval=None, ws_ping_timeout=None, ws_per_message_deflate=False,
-        ws_max_size=2 * config.max_message_bytes + (1 << 20), timeout_graceful_shutdown=3,
-    )  # fmt: skip
-    return DrainingServer(settings)
+    warn_if_exposed(host, getattr(app.state, "config", ServerConfig()))
+    return DrainingServer(app, log_level=log_level, host=host, port=port)

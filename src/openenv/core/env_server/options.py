@@ -4,12 +4,15 @@ import argparse
 import logging
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.episode_log import configure_logging
 from openenv.core.env_server.http_server import serve
+
+log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -34,6 +37,8 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
     """Add --host, --port and one option for each limit of ServerConfig."""
     parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default %(default)s: this machine).")
     parser.add_argument("--port", type=int, default=8000, help="Port to listen on (default %(default)s).")
+    parser.add_argument("--workers", type=int, default=1,
+                        help="Processes that share the sessions behind the port (default %(default)s).")  # fmt: skip
     parser.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"],
                         help="Log from this level on (default %(default)s).")  # fmt: skip
     parser.add_argument("--log-format", default="text", choices=["text", "json"],
@@ -54,16 +59,17 @@ def run_server(
 ) -> None:
     """Serve what `build` makes of the command line until interrupted; a ValueError of its is the user's to mend.
 
-    argv: the arguments; None: the program's own. A program that logs already keeps its way of logging.
+    argv: the arguments; None: the program's own. build: a function of a module, where there are to be several workers.
+    A program that logs already keeps its way of logging.
     """
     args = parser.parse_args(argv)
     if not logging.getLogger().handlers:
         configure_logging(logging.getLevelNamesMapping()[args.log_level.upper()], args.log_format)
     try:
-        app = build(args, server_config(args))
+        serve(partial(build, args, server_config(args)), args.host, args.port, workers=args.workers)
     except ValueError as error:
+        log.info("failed", exc_info=True)
         parser.error(str(error))
-    serve(app, args.host, args.port)
 
 
 def server_config(args: argparse.Namespace) -> ServerConfig:

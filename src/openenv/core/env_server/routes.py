@@ -81,7 +81,7 @@ def add_environment(app: FastAPI, declaration: Declaration, config: ServerConfig
         app.add_middleware(
             CORSMiddleware, allow_origins=config.allowed_origins, allow_methods=["*"], allow_headers=["*"]
         )
-    app.add_exception_handler(RequestRefused, _refusal)
+    app.add_exception_handler(RequestRefused, refusal)
     app.add_exception_handler(RequestValidationError, _wrong_body)
     _add_descriptions(app, declaration, sessions)
     http_sessions = HttpSessions(sessions)
@@ -215,7 +215,7 @@ def _json(body: bytes, headers: dict[str, str] | None = None, status_code: int =
     return Response(body, status_code=status_code, media_type="application/json", headers=headers)
 
 
-async def _refusal(_: Request, error: Exception) -> Response:
+async def refusal(_: Request, error: Exception) -> Response:
     """A refused request as JSON: FastAPI's `detail` beside the wire's own code and message."""
     assert isinstance(error, RequestRefused)
     detail = error.details.get("errors", error.message)

@@ -25,7 +25,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Serve until interrupted. argv: arguments of the command line; None: the program's own."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_server_options(parser)
-    run_server(parser, argv, lambda _, config: build_app(config))
+    run_server(parser, argv, _build)
+
+
+def _build(_: argparse.Namespace, config: ServerConfig) -> FastAPI:
+    return build_app(config)
 
 
 if __name__ == "__main__":

@@ -90,9 +90,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--game-params", default=default["game_params"], help="A JSON object (default %(default)s).")
     add_server_options(parser)
-    run_server(parser, argv, lambda args, config: build_app(
-        args.game, args.agent_player, args.opponent, args.game_params, config
-    ))  # fmt: skip
+    run_server(parser, argv, _build)
+
+
+def _build(args: argparse.Namespace, config: ServerConfig) -> FastAPI:
+    return build_app(args.game, args.agent_player, args.opponent, args.game_params, config)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,36 @@
+"""uvicorn as this package runs it."""
+
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from openenv.core.env_server.config import ServerConfig
+from openenv.core.env_server.direct_websocket import DirectWebSocket
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+
+class DrainingServer(uvicorn.Server):
+    """Lets steps that run finish, and their answers leave, before connections are closed."""
+
+    def __init__(self, app: "FastAPI", *, log_level: str, **where: Any) -> None:
+        """where: uvicorn's settings of the address to listen on."""
+        # an application that an author made around one of ours has neither
+        self._sessions = getattr(app.state, "sessions", None)
+        config: ServerConfig = getattr(app.state, "config", ServerConfig())
+        # No WebSocket pings: a client that computes between two steps, blocking its thread, must not lose its session.
+        # A frame above the limit is answered with an error that names the limit; only one far above closes the
+        # connection.
+        settings = uvicorn.Config(
+            app, log_level=log_level, loop="uvloop", http="httptools", ws=DirectWebSocket,
+            ws_ping_interval=None, ws_ping_timeout=None, ws_per_message_deflate=False,
+            ws_max_size=2 * config.max_message_bytes + (1 << 20), timeout_graceful_shutdown=3, **where,
+        )  # fmt: skip
+        super().__init__(settings)
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Called by uvicorn when it was asked to stop."""
+        if self._sessions is not None:
+            await self._sessions.drain()
+        await super().shutdown(sockets)
