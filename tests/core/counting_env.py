@@ -1,6 +1,7 @@
 """An environment that counts, with every way to misbehave that the tests need."""
 
 import ctypes
+import multiprocessing
 import os
 import pickle
 import random
@@ -77,6 +78,8 @@ class CountingEnvironment(Environment[CountAction, CountObservation, CountState]
             payload = {"array": np.arange(4, dtype=np.float32).reshape(2, 2), "scalar": np.int64(3)}
         if action.mischief == "thread":
             payload = threading.current_thread().name
+        if action.mischief == "pid":
+            payload = os.getpid()
         if action.mischief == "unserialisable":
             payload = object()
         if action.mischief == "wrong type":
@@ -134,32 +137,58 @@ class ProcessEnvironment(SavingEnvironment):
     execution = "process"
 
 
+class OnlyInOneProcess(CountingEnvironment):
+    """Cannot be made in a process that another one has started."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        if multiprocessing.parent_process() is not None:
+            raise RuntimeError("there is another one")
+
+
 class CountEnv(EnvClient[CountAction, CountObservation, CountState]):
     """Typed client: nothing to write."""
+
+
+def served(environment: str, config: Any) -> Any:
+    """The application that serves one of the classes above."""
+    from openenv.core.env_server import create_app
+    from tests.core import counting_env
+
+    environment_cls = getattr(counting_env, environment)
+    environment_cls()
+    return create_app(environment_cls, config=config)
 
 
 def main() -> None:
     """Serve one of the classes above in a process of its own: --serve InlineEnvironment --step-timeout-s 1."""
     import argparse
+    from functools import partial
 
-    from openenv.core.env_server import ServerConfig, create_app, serve
+    from openenv.core.env_server import ServerConfig, serve
     from openenv.core.env_server.episode_log import configure_logging
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--serve", default="CountingEnvironment")
     parser.add_argument("--step-timeout-s", type=float, default=120.0)
     parser.add_argument("--grace-s", type=float, default=60.0)
+    parser.add_argument("--max-sessions", type=int, default=4096)
+    parser.add_argument("--max-waiting", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--log-level", default="warning")
     parser.add_argument("--log-format", default="text")
     parser.add_argument("--host")
     parser.add_argument("--port", type=int)
     args = parser.parse_args()
-    from tests.core import counting_env
 
     configure_logging(args.log_level.upper(), args.log_format)
-    environment = getattr(counting_env, args.serve)
-    config = ServerConfig(step_timeout_s=args.step_timeout_s, grace_s=args.grace_s)
-    serve(create_app(environment, config=config), args.host, args.port)
+    config = ServerConfig(
+        step_timeout_s=args.step_timeout_s,
+        grace_s=args.grace_s,
+        max_sessions=args.max_sessions,
+        max_waiting=args.max_waiting,
+    )
+    serve(partial(served, args.serve, config), args.host, args.port, workers=args.workers)
 
 
 if __name__ == "__main__":

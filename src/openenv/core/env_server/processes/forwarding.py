@@ -49,7 +49,7 @@ def _request_bytes(request: Request, body: bytes, secret: str) -> bytes:
     head = [
         b"%b %b HTTP/1.1" % (request.method.encode(), target),
         *(b"%b: %b" % header for header in request.headers.raw if header[0] not in _NOT_HANDED_ON),
-        f"{CALLER_HEADER}: {secret} {caller}".encode(),
+        f"{CALLER_HEADER}: {secret} {caller}".encode("latin-1"),
         b"content-length: %d" % len(body),
         b"connection: close",
     ]
