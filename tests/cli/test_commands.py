@@ -77,6 +77,7 @@ def test_eval_plays_the_same_episodes_for_the_same_seed(tmp_path):
         (["eval", "--url", "http://127.0.0.1:9"], "is the server running"),
         (["serve", "nothing"], "is not among echo, openspiel"),
         (["serve", "json:nothing"], "has no 'nothing'"),
+        (["serve", "json:loads", "--workers", "0"], "workers=0: give 1"),
     ],
 )
 def test_a_wrong_argument_is_said_in_one_line_with_the_remedy(args, words, tmp_path):
@@ -129,6 +130,29 @@ def test_serve_takes_the_limits_of_a_server(port, tmp_path):
         process.wait(10)
 
     assert len(list((tmp_path / "recordings").glob("*.jsonl"))) == 1
+
+
+def test_serve_shares_the_sessions_of_an_authors_own_application_among_workers(port, tmp_path):
+    (tmp_path / "my_env.py").write_text(
+        "from openenv.core.env_server import create_app\n"
+        "from openenv.envs.echo_env.server.environment import EchoEnvironment\n"
+        "app = create_app(EchoEnvironment)\n"
+    )
+    command = [*OPENENV, "serve", "my_env:app", "--port", str(port), "--workers", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path)
+    try:
+        wait_until_healthy(f"http://127.0.0.1:{port}", process, timeout_s=30)
+        with EchoEnv(base_url=f"http://127.0.0.1:{port}") as first, EchoEnv(base_url=first.base_url) as second:
+            for env in (first, second):
+                env.reset()
+                assert env.step(EchoAction(message="hello")).reward == pytest.approx(0.5)
+            workers = {env.session_id.partition("-")[0] for env in (first, second)}
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=10)
+
+    assert workers == {"w0", "w1"}
+    assert (process.returncode, b"Traceback" in errors) == (0, False)
 
 
 def test_serve_hands_further_options_to_the_environments_server(port):

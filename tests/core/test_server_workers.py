@@ -20,6 +20,8 @@ from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import create_app, serve
 from openenv.core.errors import CapacityReached, NotReady, SessionFault, SessionGone
 from openenv.core.http_env_client import HTTPEnvClient
+from openenv.core.protocol import SUBPROTOCOL
+from openenv.core.vector import SessionPool
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, CountObservation, CountState
 from tests.core.cutting_proxy import CuttingProxy
 
@@ -71,14 +73,27 @@ def test_every_new_session_goes_to_the_worker_that_has_the_fewest(url):
             assert {pid_of(env) for env in more} == {first} != {second}
 
 
+async def test_sessions_that_are_opened_at_one_moment_even_out_what_was_uneven(url):
+    with playing(url, 8) as envs:
+        first = pid_of(envs[0])
+        for env in envs:
+            if pid_of(env) != first:
+                env.close()
+        async with SessionPool(CountEnv, url, 8) as pool:
+            await pool.reset({index: {} for index in range(8)})
+            steps = await pool.step({index: CountAction(amount=0, mischief="pid") for index in range(8)})
+
+        assert sum(result.observation.payload == first for result in steps.values()) == 2
+
+
 def test_a_client_whose_connection_breaks_comes_back_to_its_session_wherever_it_is(url):
     proxy = CuttingProxy(url)
     with playing(proxy.url, 4) as envs:
-        assert len(set(map(pid_of, envs))) == 2
+        by_worker = sorted(range(4), key=lambda index: pid_of(envs[index]))  # not the order in which they came
         for round_number in range(1, 4):
             assert proxy.cut() == 4
-            for index, env in enumerate(envs):
-                assert env.step(CountAction(amount=1)).observation.total == round_number - 100 * index
+            for index in by_worker:
+                assert envs[index].step(CountAction(amount=1)).observation.total == round_number - 100 * index
     proxy.close()
 
 
@@ -162,23 +177,27 @@ def test_metrics_and_readiness_are_those_of_all_workers(url):
         assert httpx.get(f"{url}/ready").json() == {"ready": True, "sessions": 4, "max_sessions": 4096}
 
 
-def test_a_client_that_says_its_request_slowly_keeps_nobody_waiting_and_is_answered(url):
-    parts = urlsplit(url)
-    with socket.create_connection((parts.hostname, parts.port), timeout=10) as slow:
-        slow.sendall(b"GET /health HTTP/1.1\r\nHo")
-        with playing(url, 2) as envs:
-            assert envs[0].step(CountAction(amount=1)).observation.total == 1
-        for byte in b"st: here\r\n\r\n":
-            slow.sendall(bytes([byte]))
-        assert slow.recv(4096).startswith(b"HTTP/1.1 200")
+def test_a_client_that_says_its_request_slowly_keeps_nobody_waiting_and_comes_to_its_session(url):
+    with playing(url, 2) as envs:
+        for env in envs:
+            line, rest = handshake(f"/ws?session_id={env.session_id}").split(b"-", 1)
+            with socket.create_connection(address(url), timeout=10) as slow:
+                slow.sendall(line)
+                assert httpx.get(f"{url}/health").status_code == 200
+                for byte in b"-" + rest:
+                    slow.sendall(bytes([byte]))
+                welcome = slow.recv(4096)
+                while b"grace_s" not in welcome:
+                    welcome += slow.recv(4096)
+
+            assert f'"session_id":"{env.session_id}"'.encode() in welcome
 
 
 @pytest.mark.parametrize(
     "said", [b"\x00\xff\r\n\r\n", b"GET http://[ HTTP/1.1\r\n\r\n", b"", b"GET", b"\r\n\r\n" * 9000]
 )
 def test_what_is_no_request_harms_nobody(url, said):
-    parts = urlsplit(url)
-    with socket.create_connection((parts.hostname, parts.port), timeout=10) as strange:
+    with socket.create_connection(address(url), timeout=10) as strange:
         strange.sendall(said)
         strange.shutdown(socket.SHUT_WR)
         with contextlib.suppress(ConnectionError):
@@ -271,6 +290,25 @@ def test_a_worker_that_cannot_start_ends_the_server_with_the_reason():
 def test_workers_that_cannot_be_had_are_refused_with_the_remedy(app, workers, words):
     with pytest.raises(ValueError, match=words):
         serve(app, port=0, workers=workers)
+
+
+def address(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    return str(parts.hostname), int(parts.port or 0)
+
+
+def handshake(target: str) -> bytes:
+    """A request for a WebSocket in the extended dialect."""
+    headers = {
+        "Host": "here",
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Protocol": SUBPROTOCOL,
+    }
+    lines = [f"GET {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode()
 
 
 def reset_and_close(env: CountEnv) -> None:

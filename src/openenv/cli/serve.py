@@ -27,9 +27,9 @@ def serve(
         if context.args:
             raise typer.BadParameter(f"{environment} takes no further options, got {' '.join(context.args)}")
         sys.path.insert(0, os.getcwd())  # an author serves what lies in the current folder, as with any server command
-        app = made_from(environment)
+        made_from(environment)  # what is wrong with it is said before it is announced
         _announce(environment, host, port)
-        serve_app(app if workers == 1 else environment, host, port, workers=workers)
+        serve_app(environment, host, port, workers=workers)
     else:
         entry = installed(load(environment))
         server = importlib.import_module(entry.server)

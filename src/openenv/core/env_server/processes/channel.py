@@ -21,8 +21,6 @@ log = logging.getLogger(__name__)
 
 _LARGEST_PACKET = 1 << 16
 
-Undo = Callable[[], None]
-
 
 class ChannelClosed(OpenEnvError, ConnectionError):
     """The other process has ended."""
@@ -70,7 +68,7 @@ class Listener(Protocol):
 class _Open:
     answer: "asyncio.Future[Said]"
     meanwhile: Callable[[Any], None] | None
-    undo: Undo | None
+    undo: Callable[[], None] | None
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -99,7 +97,7 @@ class Channel:
         payload: bytes = b"",
         *,
         meanwhile: Callable[[Any], None] | None = None,
-        undo: Undo | None = None,
+        undo: Callable[[], None] | None = None,
     ) -> Said:
         """The answer to a question. Raises the RequestRefused that it is, or ChannelClosed.
 
@@ -187,8 +185,7 @@ class Channel:
     def _hear(self, message: list[Any], fd: int | None) -> None:
         kind, number, what = message
         if kind == "give":
-            assert fd is not None, "a connection comes with the message that gives it"
-            self._listener.given(socket.socket(fileno=fd))
+            self._take_over(fd)
             return
         payload = b"" if fd is None else _read_file(fd)
         if kind == "note":
@@ -204,6 +201,12 @@ class Channel:
             self._tell(number, what)
         else:
             self._settle(self._open.pop(number), kind, Said(what, payload))
+
+    def _take_over(self, fd: int | None) -> None:
+        if fd is None:
+            log.error("a connection was lost: this process may have no more files open")
+        else:
+            self._listener.given(socket.socket(fileno=fd))
 
     def _tell(self, number: int, value: Any) -> None:
         asked = self._open[number]

@@ -56,12 +56,12 @@ class Supervisor:
         self._failure: str | None = None
 
     async def run(self, listeners: Sequence[socket.socket]) -> None:
-        """Serve until interrupted or asked to stop; steps that run are finished first, unless asked twice.
+        """Serve until interrupted or asked to stop; steps that run are finished first, unless interrupted twice.
 
         Raises RuntimeError when a worker ends before all have begun to serve.
         """
         for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self._stop)
+            asyncio.get_running_loop().add_signal_handler(number, self._stop, number)
         with tempfile.TemporaryDirectory(prefix="openenv-") as folder:
             try:
                 self._workers += [self._start(number, Path(folder)) for number in range(self._num_workers)]
@@ -101,7 +101,7 @@ class Supervisor:
             fate = await worker.ended()
             num_sessions, was_serving = worker.num_taken, worker.has_served
             self._keeper.forget(worker)
-            if not any(worker.is_ready for worker in self._workers):
+            if not any(other.is_ready for other in self._workers):
                 self._is_open.clear()
             if self._is_stopping.is_set():
                 return
@@ -110,7 +110,7 @@ class Supervisor:
                 pause_s = _FIRST_PAUSE_S
             elif not self._has_served:
                 self._failure = f"worker {number} ended ({fate}) before it served: its log says why"
-                self._stop()
+                self._stop(signal.SIGTERM)
                 return
             else:
                 log.error("worker %d ended (%s) before it served: starts again in %g s", number, fate, pause_s)
@@ -126,9 +126,10 @@ class Supervisor:
         except TimeoutError:
             return False
 
-    def _stop(self) -> None:
-        """End all workers: ask first, insist when asked again."""
-        self._signal(signal.SIGKILL if self._is_stopping.is_set() else signal.SIGTERM)
+    def _stop(self, reason: signal.Signals) -> None:
+        """Ask all workers to end; insist when somebody is interrupting again."""
+        is_impatient = reason == signal.SIGINT and self._is_stopping.is_set()
+        self._signal(signal.SIGKILL if is_impatient else signal.SIGTERM)
         self._is_stopping.set()
 
     def _signal(self, number: signal.Signals) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import collections
-import logging
 import multiprocessing
 import os
 import pickle
@@ -15,9 +14,7 @@ from typing import Protocol
 from openenv.core.env_server.processes.channel import Channel, Question, Said, pair
 from openenv.core.env_server.processes.serving_worker import Assignment, worker_main
 
-log = logging.getLogger(__name__)
-
-_EXPECTED_S = 1.0
+_EXPECTED_S = 5.0
 """So long after a connection that opens a session its worker may take to ask for a place."""
 
 
