@@ -32,6 +32,7 @@ interop: $(VENV)/.installed .venv-published/.installed  ## The published package
 bench: $(VENV)/.installed .venv-published/.installed  ## Ours beside the published package
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.capacity
+	$(BIN)/python -m benchmarks.workers
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "openenv needs Python 3.11 or newer: make PYTHON=python3.11")'
