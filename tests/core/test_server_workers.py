@@ -228,7 +228,9 @@ async def test_a_client_that_leaves_the_queue_leaves_its_place_in_it_to_others()
             await asyncio.to_thread(wait_until, lambda: waiting_callers(server.base_url) == 1)
             leaving.cancel()
             await asyncio.to_thread(wait_until, lambda: waiting_callers(server.base_url) == 0)
-        async with CountEnv(server.base_url) as env:
+            staying = asyncio.ensure_future(CountEnv(server.base_url).__aenter__())
+            await asyncio.to_thread(wait_until, lambda: waiting_callers(server.base_url) == 1)
+        async with await staying as env:
             assert (await env.reset()).observation.total == 0
 
 

@@ -108,23 +108,23 @@ class Channel:
         self._numbers += 1
         number = self._numbers
         asked = self._open[number] = _Open(self._loop.create_future(), meanwhile, undo)
-        self._send(["ask", number, verb], payload)
+        self._send("ask", number, verb, payload)
         try:
             return await asked.answer
         except asyncio.CancelledError:
-            self._send(["leave", number])
+            self._send("leave", number)
             raise
 
     def note(self, verb: str) -> None:
         """Say something that wants no answer."""
-        self._send(["note", 0, verb])
+        self._send("note", what=verb)
 
     def give(self, connection: socket.socket) -> None:
         """Hand a connection over; it is closed here."""
         if self._is_closed:
             connection.close()
         else:
-            self._push(orjson.dumps(["give", 0, None]), connection.detach())
+            self._push(_packet("give"), connection.detach())
 
     def close(self) -> None:
         """Say no more; whoever waits for an answer is told, and answers that are being worked on are given up."""
@@ -143,9 +143,9 @@ class Channel:
         for task in self._answering.values():
             task.cancel()
 
-    def _send(self, message: list[Any], payload: bytes = b"") -> None:
+    def _send(self, kind: str, number: int = 0, what: Any = None, payload: bytes = b"") -> None:
         if not self._is_closed:
-            self._push(orjson.dumps(message), _file_of(payload) if payload else None)
+            self._push(_packet(kind, number, what), _file_of(payload) if payload else None)
 
     def _push(self, packet: bytes, fd: int | None) -> None:
         self._unsent.append((packet, fd))
@@ -191,7 +191,7 @@ class Channel:
         if kind == "note":
             self._listener.noted(what)
         elif kind == "ask":
-            question = Question(what, payload, lambda value: self._send(["meanwhile", number, value]))
+            question = Question(what, payload, lambda value: self._send("meanwhile", number, value))
             self._answering[number] = self._loop.create_task(self._answer(number, question))
         elif kind == "leave":
             task = self._answering.get(number)
@@ -222,7 +222,7 @@ class Channel:
             kind, said = "refused", Said(orjson.Fragment(error_json(error_data(error))))
         finally:
             del self._answering[number]
-            self._send([kind, number, said.value], said.payload)
+            self._send(kind, number, said.value, said.payload)
 
     def _settle(self, asked: _Open, kind: str, said: Said) -> None:
         if asked.answer.done():  # nobody waits any more
@@ -234,6 +234,11 @@ class Channel:
             asked.answer.set_exception(error_from_wire(said.value))
         else:
             asked.answer.set_exception(ChannelClosed("the other process gave no answer"))
+
+
+def _packet(kind: str, number: int = 0, what: Any = None) -> bytes:
+    """A message. kind: ask, leave, meanwhile, told, refused, left: of a question of that number; note; give."""
+    return orjson.dumps([kind, number, what])
 
 
 def _file_of(payload: bytes) -> int:
