@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import httpx
+import numpy as np
 import pytest
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
@@ -165,6 +166,23 @@ def test_branches_of_a_session_are_found_by_their_ids(url):
             for branch in env.fork(3):
                 with branch:
                     assert branch.step(CountAction(amount=1)).observation.total == total + 1
+
+
+async def test_environments_that_share_sessions_are_spread_over_the_workers():
+    with two_workers("--serve", "InlineEnvironment") as server:
+        async with SessionPool(CountEnv, server.base_url, 5) as pool:
+            await pool.reset({index: {"start": -100 * index} for index in range(5)})
+            results = await pool.step({index: CountAction(amount=index, mischief="pid") for index in (4, 1, 0, 3)})
+            assert {i: result.observation.total for i, result in results.items()} == {0: 0, 1: -99, 3: -297, 4: -396}
+            by_worker = Counter(result.observation.payload for result in results.values())
+            assert sorted(by_worker.values()) == [2, 2]
+
+
+def test_vectors_with_several_sessions_use_several_workers(url):
+    with CountEnv(url).vector(4, num_sessions=2, autoreset="disabled") as envs:
+        envs.reset(seed=1)
+        infos = envs.step({"amount": np.zeros(4, dtype=int), "mischief": ["pid"] * 4})[4]
+        assert len(set(infos["payload"])) == 2
 
 
 def test_metrics_and_readiness_are_those_of_all_workers(url):

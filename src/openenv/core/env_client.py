@@ -201,10 +201,10 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
             options=options,
         )
 
-    async def joined(self, num_envs: int) -> JointSession[ActT, ObsT] | None:
-        """A session of that many environments that are played beside one another; None where each needs its own."""
+    async def joined(self, num_envs: int) -> list[JointSession[ActT, ObsT]]:
+        """As `JointSession.open_for`, at this client's server."""
         wire = Wire(self._step_body, self._read_result)
-        return await JointSession.open(self._address, num_envs, wire, self._message_timeout_s)
+        return await JointSession.open_for(self._address, num_envs, wire, self._message_timeout_s)
 
     def new_session(self) -> Self:
         """A client with another session of the same server, which `close()` of this one ends too."""

@@ -19,6 +19,7 @@ from openenv.core.errors import (
     SessionGone,
     error_from_wire,
 )
+from openenv.core.joint_session import JointSession
 from openenv.core.protocol import NEW_SESSION, SESSION_HEADER
 from openenv.core.requests import Request, encode_body
 
@@ -155,8 +156,9 @@ class HTTPEnvClient(EnvClient[ActT, ObsT, StateT]):
     def _open_session(self) -> BlockingRequests:
         return _BlockingHttp(httpx.Client(**self._http_settings()), self._attach_to)
 
-    async def joined(self, num_envs: int) -> None:
+    async def joined(self, num_envs: int) -> list[JointSession[ActT, ObsT]]:
         """Over HTTP each environment has a session of its own."""
+        return []
 
     async def _open_session_async(self) -> AsyncRequests:
         return _AsyncHttp(httpx.AsyncClient(**self._http_settings()), self._attach_to)

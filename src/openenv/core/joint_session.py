@@ -35,28 +35,46 @@ class JointSession(Generic[ActT, ObsT]):
         self._timeout_s = timeout_s
 
     @classmethod
-    async def open(cls, address: Address, num_envs: int, wire: Wire[ActT, ObsT], timeout_s: float) -> Self | None:
-        """Open it; None where each environment should rather have a session of its own.
+    async def open_for(cls, address: Address, num_envs: int, wire: Wire[ActT, ObsT], timeout_s: float) -> list[Self]:
+        """Joint sessions of that many environments: one for each worker of the server, whose environment number i is
+        i // workers in session i % workers. None where each environment should rather have a session of its own.
 
         That is so where environments run in threads or processes, which a shared session would make wait for one
         another, where there can be but one of them in a process, and at servers that hold one in each session.
         timeout_s: how long an answer is waited for.
         """
-        address = replace(address, query=f"num_envs={num_envs}&autoreset=disabled&stacked=false", reads_arrays=True)
         try:
-            session = await AsyncSession.open(address)
+            first = await cls._open(address, num_envs, wire, timeout_s)
         except NotSupported:
-            return None
-        if session.about.get("vector", {}).get("execution") != "inline":
-            await session.close()
-            return None
-        return cls(session, address, wire, timeout_s)
+            return []
+        about = first._session.about.get("vector", {"execution": "elsewhere"})
+        if about["execution"] == "inline" and about["num_workers"] == 1:
+            return [first]
+        await first.close()
+        num_sessions = min(about["num_workers"], num_envs) if about["execution"] == "inline" else 0
+        sizes = [len(range(number, num_envs, num_sessions)) for number in range(num_sessions)]
+        opened: list[Self] = []
+        try:
+            for size in sizes:
+                opened.append(await cls._open(address, size, wire, timeout_s))
+        except BaseException:
+            for joint in opened:
+                await joint.close()
+            raise
+        return opened
+
+    @classmethod
+    async def _open(cls, address: Address, num_envs: int, wire: Wire[ActT, ObsT], timeout_s: float) -> Self:
+        address = replace(address, query=f"num_envs={num_envs}&autoreset=disabled&stacked=false", reads_arrays=True)
+        return cls(await AsyncSession.open(address), address, wire, timeout_s)
 
     async def reset(self, requests: Mapping[int, Mapping[str, Any]]) -> dict[int, StepResult[ObsT] | OpenEnvError]:
         """Begin episodes: keywords of a reset by environment. Opens a session again when the last one is gone.
 
         Environments whose session is gone have lost their episodes, and say so until they are reset.
         """
+        if not requests:
+            return {}
         if self._session.is_lost:
             try:
                 self._session = await AsyncSession.open(self._address)

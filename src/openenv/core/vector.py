@@ -42,7 +42,7 @@ class SessionPool(Generic[ActT, ObsT]):
             raise ValueError(f"num_sessions={num_sessions}: a pool has at least 1 session")
         self._clients = [client_class(base_url=base_url) for _ in range(num_sessions)]
         self._may_share = may_share
-        self._joint: JointSession[ActT, ObsT] | None = None
+        self._joints: list[JointSession[ActT, ObsT]] = []
 
     def __len__(self) -> int:
         return len(self._clients)
@@ -50,8 +50,8 @@ class SessionPool(Generic[ActT, ObsT]):
     async def __aenter__(self) -> Self:
         """Connect all sessions. Raises ServerUnreachable, with none left open."""
         if self._may_share and len(self) > 1:
-            self._joint = await self._clients[0].joined(len(self))
-        if self._joint is None:
+            self._joints = await self._clients[0].joined(len(self))
+        if not self._joints:
             await self._connect_each()
         return self
 
@@ -65,22 +65,29 @@ class SessionPool(Generic[ActT, ObsT]):
             raise errors.exceptions[0] from None
 
     async def __aexit__(self, *_: object) -> None:
-        if self._joint is not None:
-            await self._joint.close()
-        else:
-            await asyncio.gather(*(client.__aexit__() for client in self._clients))
+        owners = [joint.close() for joint in self._joints] or [client.__aexit__() for client in self._clients]
+        await asyncio.gather(*owners)
 
     async def reset(self, requests: Mapping[int, Mapping[str, Any]]) -> Results[ObsT]:
         """Reset the sessions that are named, each with its own keywords (`seed` among them)."""
-        if self._joint is not None:
-            return await self._joint.reset(requests)
+        if self._joints:
+            return await self._together(lambda joint: joint.reset, requests)
         return await _each({index: self._clients[index].reset(**keywords) for index, keywords in requests.items()})
 
     async def step(self, actions: Mapping[int, ActT]) -> Results[ObsT]:
         """Step the sessions that are named, each with its own action."""
-        if self._joint is not None:
-            return await self._joint.step(actions)
+        if self._joints:
+            return await self._together(lambda joint: joint.step, actions)
         return await _each({index: self._clients[index].step(action) for index, action in actions.items()})
+
+    async def _together(
+        self, verb: Callable[[JointSession[ActT, ObsT]], Any], asked: Mapping[int, Any]
+    ) -> Results[ObsT]:
+        """Ask each joint session for those of its environments that are meant."""
+        count = len(self._joints)
+        shares = [{index // count: asked[index] for index in asked if index % count == n} for n in range(count)]
+        answers = await asyncio.gather(*(verb(joint)(share) for joint, share in zip(self._joints, shares, strict=True)))
+        return {index: answers[index % count][index // count] for index in asked}
 
 
 async def _each(verbs: Mapping[int, Awaitable[StepResult[ObsT]]]) -> Results[ObsT]:

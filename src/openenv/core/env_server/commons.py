@@ -28,6 +28,9 @@ class SessionElsewhere(SessionNotFoundError):
 class Commons(Protocol):
     """What the sessions of one process need of their server as a whole."""
 
+    num_workers: int
+    """Processes that hold sessions."""
+
     @property
     def num_waiting(self) -> int:
         """Callers that wait in this process for a session."""
@@ -72,6 +75,8 @@ class Commons(Protocol):
 
 class OwnCommons:
     """That of a server of one process."""
+
+    num_workers = 1
 
     def __init__(self, places: Places, snapshots: Snapshots, telemetry: Telemetry) -> None:
         self.places = places

@@ -61,7 +61,8 @@ class WebSocketEndpoint:
     def _welcome(self, session: Session, manner: Manner) -> bytes:
         about: dict[str, Any] = {"session_id": session.id, "grace_s": self._sessions.config.grace_s}
         if manner.vector is not None:
-            about["vector"] = {**asdict(manner.vector), "execution": self._sessions.execution}
+            where = {"execution": self._sessions.execution, "num_workers": self._sessions.commons.num_workers}
+            about["vector"] = {**asdict(manner.vector), **where}
         return orjson.dumps({"type": "session", "data": about})
 
     async def _session(

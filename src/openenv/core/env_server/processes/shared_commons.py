@@ -20,7 +20,7 @@ class SharedCommons:
         """number: the worker's own, from 0. secret: known to the workers of this server alone."""
         self._channel = channel
         self._number = number
-        self._num_workers = num_workers
+        self.num_workers = num_workers
         self._secret = secret
         self._num_waiting = 0
 
@@ -32,7 +32,7 @@ class SharedCommons:
         return new_session_id(self._number)
 
     def refuse_elsewhere(self, session_id: str) -> None:
-        worker = worker_of(session_id, self._num_workers)
+        worker = worker_of(session_id, self.num_workers)
         if worker is not None and worker != self._number:
             raise SessionElsewhere(worker, session_id)
 
@@ -41,7 +41,7 @@ class SharedCommons:
         if hmac.compare_digest(secret.encode(), self._secret.encode()):
             return vouched_for
         caller = request.client.host if request.client else "local"
-        home = home_of(caller, self._num_workers)
+        home = home_of(caller, self.num_workers)
         if home != self._number:
             lost = f"the default session of {caller} has ended with its worker, which starts again: try again shortly"
             raise SessionElsewhere(home, caller, lost)
