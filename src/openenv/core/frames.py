@@ -61,27 +61,27 @@ class FrameReader:
         self._passes_last = False
         """Whether that frame is its message's last."""
 
+    def whole_text(self, data: bytes) -> bytes | None:
+        """The one text message that `data` as a rule is. None: it is anything else, for `feed` to read."""
+        size = len(data)
+        if size < 6 or data[0] != _FINAL | TEXT or self._buffer or self._parts:
+            return None
+        length, start = data[1], 2
+        if self._from_client:
+            length, start = length - _MASKED, 6
+        if length == 126:
+            length = data[2] << 8 | data[3]
+            start += 2
+        elif length > 126:
+            return None
+        if size != start + length or length > self._max_size:
+            return None
+        return apply_mask(data[start:], data[start - 4 : start]) if self._from_client else data[start:]
+
     def feed(self, data: bytes) -> list[Message]:
         """The messages that are complete with these bytes. Raises FrameError."""
-        if not self._buffer and not self._parts:
-            message = self._only_message(data)
-            if message is not None:
-                return [message]
         self._buffer += data
         return self._buffered()
-
-    def _only_message(self, data: bytes) -> Message | None:
-        """The one short text message that `data` as a rule is, read without copying it around."""
-        size = len(data)
-        if size < 6 or data[0] != _FINAL | TEXT:
-            return None
-        length = data[1]
-        if self._from_client:
-            if length & _MASKED and length & 0x7F < 126 and size == 6 + (length & 0x7F) <= self._max_size:
-                return Message(TEXT, apply_mask(data[6:], data[2:6]))
-        elif length < 126 and size == 2 + length <= self._max_size:
-            return Message(TEXT, data[2:])
-        return None
 
     def _buffered(self) -> list[Message]:
         messages: list[Message] = []

@@ -119,6 +119,9 @@ class WebSocketProtocol:
         """
         if self.is_connecting:
             data = self._shake_hands(data)
+        text = self._reader.whole_text(data)
+        if text is not None:
+            return [text]
         if not data:
             return []
         try:
@@ -127,8 +130,6 @@ class WebSocketProtocol:
             self._close(error.code)
             self._why_closed = f"it sent {error.reason}"
             return []
-        if len(messages) == 1 and messages[0].opcode == TEXT and not messages[0].size_above:
-            return [messages[0].data]
         for message in messages:
             if message.opcode >= CLOSE:
                 self._control(message)

@@ -110,6 +110,10 @@ class Direct:
         """Answer what has come; what must wait for its turn is answered by a task."""
         if self._is_deaf:
             return
+        text = self._reader.whole_text(data)
+        if text is not None:
+            self._hear(text)
+            return
         try:
             for message in self._reader.feed(data):
                 if message.opcode < CLOSE:
