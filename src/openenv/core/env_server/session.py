@@ -197,14 +197,15 @@ class Session:
 
     def _begin(self, verb: Verb, data: dict[str, Any]) -> dict[str, Any]:
         """What a verb is run with: its data as they shall be recorded."""
-        if verb == "reset":
-            if self._recorder is not None:
-                data = self._recorder.seeded(data)
-            self._num_resets += 1
-            self._episode = Episode(self.id, str(data.get("episode_id") or self._num_resets))
+        if verb != "reset":
+            current_episode.set(self._episode)
+            return data
+        if self._recorder is not None:
+            data = self._recorder.seeded(data)
+        self._num_resets += 1
+        self._episode = Episode(self.id, str(data.get("episode_id") or self._num_resets))
         current_episode.set(self._episode)
-        if verb == "reset":
-            log.info("episode begins: seed=%s", data.get("seed"))
+        log.info("episode begins: seed=%s", data.get("seed"))
         return data
 
     def _admit(self, verb: Verb) -> None:
@@ -356,7 +357,7 @@ class _Answers:
 
 def _size_bytes(outcome: "Outcome | asyncio.Future[Answer]") -> int:
     if isinstance(outcome, Answer):
-        return len(outcome.data) + sum(map(len, outcome.arrays))
+        return len(outcome.data) + (sum(map(len, outcome.arrays)) if outcome.arrays else 0)
     if isinstance(outcome, RequestRefused) or outcome.cancelled() or outcome.exception():
         return 0
     return _size_bytes(outcome.result())

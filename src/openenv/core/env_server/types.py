@@ -79,7 +79,8 @@ class Observation(DataclassIdiom):
     model_config = ConfigDict(extra="forbid", validate_assignment=True, arbitrary_types_allowed=True)
 
     done: bool = Field(default=False, description="Whether the episode has ended")
-    reward: bool | int | float | None = Field(default=None, description="Reward of the last action")
+    # in the order in which a union is tried: nearly all rewards are floats
+    reward: float | int | bool | None = Field(default=None, description="Reward of the last action")
     metadata: dict[str, Any] = Field(default_factory=dict, description="Anything the environment wants to add")
 
 
