@@ -15,6 +15,7 @@ _FINAL = 0x80
 _MASKED = 0x80
 _LONGEST_CONTROL = 125
 _HEAD_BYTES = 256
+_MEDIUM_HEAD = struct.Struct("!BBH")
 
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, TOO_BIG = 1000, 1001, 1002, 1009
 
@@ -165,6 +166,8 @@ def server_frame(opcode: int, payload: bytes) -> bytes:
     length = len(payload)
     if length < 126:
         return bytes((_FINAL | opcode, length)) + payload
+    if length < 1 << 16:
+        return _MEDIUM_HEAD.pack(_FINAL | opcode, 126, length) + payload
     return _long_head(opcode, length, 0) + payload
 
 
@@ -173,12 +176,12 @@ def client_frame(opcode: int, payload: bytes, mask: bytes) -> bytes:
     length = len(payload)
     if length < 126:
         return bytes((_FINAL | opcode, _MASKED | length)) + mask + apply_mask(payload, mask)
+    if length < 1 << 16:
+        return _MEDIUM_HEAD.pack(_FINAL | opcode, _MASKED | 126, length) + mask + apply_mask(payload, mask)
     return _long_head(opcode, length, _MASKED) + mask + apply_mask(payload, mask)
 
 
 def _long_head(opcode: int, length: int, masked: int) -> bytes:
-    if length < 1 << 16:
-        return struct.pack("!BBH", _FINAL | opcode, masked | 126, length)
     return struct.pack("!BBQ", _FINAL | opcode, masked | 127, length)
 
 

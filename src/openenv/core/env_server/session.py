@@ -211,12 +211,14 @@ class Session:
     def _admit(self, verb: Verb) -> None:
         """Raises what keeps the verb from being run."""
         self._refuse_when_gone()
-        if verb == "step" and self._episode_is_over and not self._may_step_on:
+        if self._episode_is_over and verb == "step" and not self._may_step_on:
             raise EpisodeOver("The episode is over: reset before the next step")
 
     def _limit(self, verb: Verb, options: dict[str, Any]) -> float:
         most_s = self._limits.reset_timeout_s if verb == "reset" else self._limits.step_timeout_s
-        asked = options.get("timeout_s") if options else None
+        if not options:
+            return most_s
+        asked = options.get("timeout_s")
         return min(asked, most_s) if isinstance(asked, int | float) and asked > 0 else most_s
 
     def _succeeded(self, verb: Verb, data: dict[str, Any], answer: Answer, wait_s: float, began: float) -> None:
