@@ -1,6 +1,8 @@
 """Measures one client against a running server, with whichever `openenv` this Python has: ours or the published one.
 
-python peer_client.py URL echo|catch sync|async SESSIONS SECONDS    prints one JSON line
+python peer_client.py URL echo|catch sync|async|uvloop SESSIONS SECONDS    prints one JSON line
+
+`uvloop` is `async` in that event loop, where it is installed: `openenv` brings it, the published package does not.
 """
 
 import asyncio
@@ -8,6 +10,7 @@ import json
 import resource
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from openenv.core.generic_client import GenericEnvClient
@@ -57,7 +60,8 @@ def main() -> None:
     if mode == "sync":
         latencies = play_synchronously(url, action, float(seconds))
     else:
-        latencies = asyncio.run(play_together(url, action, float(seconds), int(sessions)))
+        with asyncio.Runner(loop_factory=_loop_factory(mode)) as runner:
+            latencies = runner.run(play_together(url, action, float(seconds), int(sessions)))
     cpu += _cpu_s()
     latencies.sort()
     figures = {
@@ -67,6 +71,15 @@ def main() -> None:
         "client_cpu_us": 1e6 * cpu / len(latencies),
     }
     print(json.dumps(figures))
+
+
+def _loop_factory(mode: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """None: the standard library's event loop."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop if mode == "uvloop" else None
 
 
 def _cpu_s() -> float:

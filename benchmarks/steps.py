@@ -1,6 +1,8 @@
 """Steps per second, ours beside the published package, interleaved in one run: `make bench`.
 
-Writes `benchmarks/results/steps.json`. Absolute figures move from machine to machine and run to run; the ratios stand.
+Clients run in the standard library's event loop, and in uvloop where their installation has it: ours does, the
+published package's only when somebody adds it. Writes `benchmarks/results/steps.json`. Absolute figures move from
+machine to machine and run to run; the ratios stand.
 """
 
 import argparse
@@ -43,10 +45,14 @@ class Scenario:
 SCENARIOS = [
     Scenario("echo", "sync", 1),
     Scenario("echo", "async", 1),
+    Scenario("echo", "uvloop", 1),
     Scenario("echo", "async", 32),
+    Scenario("echo", "uvloop", 32),
     Scenario("catch", "sync", 1),
     Scenario("catch", "async", 1),
+    Scenario("catch", "uvloop", 1),
     Scenario("catch", "async", 32),
+    Scenario("catch", "uvloop", 32),
 ]
 
 
