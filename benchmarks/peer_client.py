@@ -2,10 +2,12 @@
 
 python peer_client.py ours|published URL echo|catch|tic_tac_toe|pixels MODE SESSIONS SECONDS    prints one JSON line
 
-MODE: sync and async step, `open` opens sessions one after another: connect, reset, close.
+MODE: `sync` and `async` step; `uvloop` is `async` in that event loop where it is installed (`openenv` brings it, the
+published package does not); `open` opens sessions one after another: connect, reset, close.
 """
 
 import asyncio
+import importlib.util
 import json
 import resource
 import sys
@@ -90,7 +92,10 @@ def main() -> None:
     elif mode == "open":
         latencies = asyncio.run(open_and_close(url, game, float(seconds)))
     else:
-        latencies = asyncio.run(play_together(url, game, float(seconds), int(sessions)))
+        has_uvloop = mode == "uvloop" and importlib.util.find_spec("uvloop") is not None
+        loop_factory = importlib.import_module("uvloop").new_event_loop if has_uvloop else None
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            latencies = runner.run(play_together(url, game, float(seconds), int(sessions)))
     cpu += _cpu_s()
     latencies.sort()
     figures = {

@@ -27,7 +27,13 @@ class Scenario:
 SCENARIOS = [
     Scenario(game, mode, sessions, target)
     for game in ("echo", "catch")
-    for mode, sessions, target in (("sync", 1, 8), ("async", 1, 6), ("async", 32, 10))
+    for mode, sessions, target in (
+        ("sync", 1, 8),
+        ("async", 1, 6),
+        ("uvloop", 1, 6),
+        ("async", 32, 10),
+        ("uvloop", 32, 10),
+    )
 ]
 
 

@@ -47,3 +47,38 @@ def test_a_clients_message_above_the_limit_ends_its_connection():
     with pytest.raises(FrameError, match="limit of 1000 bytes") as raised:
         FrameReader(LIMIT, from_client=True).feed(client_frame(TEXT, b"x" * 1001, b"mask"))
     assert raised.value.code == TOO_BIG
+
+
+@pytest.mark.parametrize("size", [0, 4, 119, 125, 126, 127, 1000, 65_535, 65_536])
+def test_a_whole_text_frame_is_read_as_feed_reads_it(size):
+    payload = b"x" * size
+
+    for frame, from_client in ((server_frame(TEXT, payload), False), (client_frame(TEXT, payload, b"mask"), True)):
+        text = FrameReader(1 << 20, from_client=from_client).whole_text(frame)
+        assert text in (None, payload)
+        assert FrameReader(1 << 20, from_client=from_client).feed(frame) == [Message(TEXT, payload)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        server_frame(TEXT, b"x" * 200)[:-1],
+        server_frame(TEXT, b"x" * 200) + server_frame(TEXT, b"y"),
+        server_frame(PING, b"x" * 20),
+        client_frame(TEXT, b"x" * 20, b"mask"),
+        server_frame(TEXT, b"x" * 1001),
+        bytes([0x81, 127]) + (119).to_bytes(8, "big") + b"x" * 119,
+        bytes([0x01, 20]) + b"x" * 20,
+    ],
+    ids=["cut short", "two", "a ping", "masked", "above the limit", "a length of 8 bytes", "a first part"],
+)
+def test_what_is_not_one_whole_text_frame_is_left_to_feed(data):
+    assert FrameReader(LIMIT, from_client=False).whole_text(data) is None
+
+
+def test_a_text_that_follows_half_a_frame_is_left_to_feed():
+    reader = FrameReader(LIMIT, from_client=False)
+    reader.feed(bytes([0x01, 20]) + b"x" * 20)
+
+    assert reader.whole_text(bytes([0x80, 20]) + b"y" * 20) is None
+    assert reader.whole_text(server_frame(TEXT, b"a whole text")) is None

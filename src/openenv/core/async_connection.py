@@ -52,7 +52,7 @@ class AsyncConnection(asyncio.Protocol):
         """Hand every message, those that have come already too, to `on_message`; the end to `on_lost`."""
         self.on_message, self.on_lost = on_message, on_lost
         for message in self._early:
-            on_message(message)
+            self.on_message(message)
         if self._closed.done():
             on_lost()
 
@@ -110,6 +110,10 @@ class AsyncConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Called by the event loop: hand on each whole message."""
         self._is_silent = False
+        text = self._protocol.whole_text(data)
+        if text is not None:
+            self.on_message(text)
+            return
         try:
             for message in self._protocol.receive(data):
                 self.on_message(message)

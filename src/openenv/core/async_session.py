@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 from openenv.core.async_connection import AsyncConnection
 from openenv.core.connection import Address
-from openenv.core.errors import AnswerTimeout, OpenEnvError, SessionGone, SessionLost, Unauthorized
+from openenv.core.deadlines import Deadlines
+from openenv.core.errors import OpenEnvError, SessionGone, SessionLost, Unauthorized
 from openenv.core.protocol import EXTENDED
 from openenv.core.requests import Request, answer_data, read_message
 from openenv.core.session_handshake import (
@@ -21,6 +22,7 @@ from openenv.core.session_handshake import (
     queue_wait_s,
     request_ids,
 )
+from openenv.core.window import Window
 
 _MOST_UNDER_WAY = 16  # of one session: the server remembers at least as many answers
 
@@ -65,7 +67,8 @@ class AsyncSession:
         self._welcomed: asyncio.Future[Welcome] | None = None
         self._connect_limit = asyncio.timeout(None)
         self._coming_back: asyncio.Task[None] | None = None
-        self._window = asyncio.Semaphore(_MOST_UNDER_WAY)
+        self._window = Window(_MOST_UNDER_WAY)
+        self._deadlines = Deadlines()
 
     @classmethod
     async def open(cls, address: Address, session_id: str | None = None) -> "AsyncSession":
@@ -86,27 +89,22 @@ class AsyncSession:
 
     async def ask(self, request: Request, timeout_s: float) -> dict[str, Any]:
         """Send a request, return its answer's data. Raises AnswerTimeout, SessionLost, or what an error stands for."""
-        async with self._window:
-            return await self._ask(request, timeout_s)
-
-    async def _ask(self, request: Request, timeout_s: float) -> dict[str, Any]:
-        request_id = next(self._ids) if self._extended else None
-        frame = request.frame(request_id)
+        if not self._window.enter():
+            await self._window.wait()
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        request_id = next(self._ids) if self._extended else None
         try:
-            self._send(request_id, frame, answer)
-            async with asyncio.timeout(timeout_s):
-                return answer_data(await answer, request.kind)
-        except AnswerTimeout:
-            raise
+            self._send(request_id, request.frame(request_id), answer)
+            self._deadlines.add(answer, timeout_s)
+            return answer_data(await answer, request.kind)
         except SessionLost:
             self.is_lost = True
             raise
-        except TimeoutError:
-            raise AnswerTimeout("no answer in time; the session lives and its late answer will be dropped") from None
         finally:
+            self._deadlines.discard(answer)
             if request_id is not None:
                 self._open.pop(request_id, None)
+            self._window.leave()
 
     def _send(self, request_id: str | None, frame: bytes, answer: "asyncio.Future[dict[str, Any]]") -> None:
         connection = self._connection
@@ -132,12 +130,12 @@ class AsyncSession:
         self._connection = connection
         if not self._extended:
             self._welcomed = None
-            connection.listen(self._on_message, self._on_lost)
+            connection.listen(self._on_answer, self._on_lost)
             return
         welcomed = self._welcomed = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(self._address.welcome_s(self.session_id)) as self._connect_limit:
-                connection.listen(self._on_message, self._on_lost)
+                connection.listen(self._on_first_message, self._on_lost)
                 welcome = await welcomed
         except asyncio.CancelledError:
             connection.abort()
@@ -153,18 +151,23 @@ class AsyncSession:
         self.session_id, self._grace_s = welcome.session_id, welcome.grace_s
         self.about = self.about or welcome.about
 
-    def _on_message(self, frame: bytes) -> None:
-        if self._welcomed is not None and not self._welcomed.done():
-            wait_s = queue_wait_s(frame)
-            if wait_s is not None:
-                loop = asyncio.get_running_loop()
-                self._connect_limit.reschedule(loop.time() + wait_s + self._address.welcome_s(self.session_id))
-                return
-            try:
-                self._welcomed.set_result(Welcome(frame))
-            except OpenEnvError as error:
-                self._welcomed.set_exception(error)
+    def _on_first_message(self, frame: bytes) -> None:
+        assert self._welcomed is not None
+        wait_s = queue_wait_s(frame)
+        if wait_s is not None:
+            loop = asyncio.get_running_loop()
+            self._connect_limit.reschedule(loop.time() + wait_s + self._address.welcome_s(self.session_id))
             return
+        assert self._connection is not None
+        self._connection.on_message = self._on_answer
+        if self._welcomed.done():
+            return
+        try:
+            self._welcomed.set_result(Welcome(frame))
+        except OpenEnvError as error:
+            self._welcomed.set_exception(error)
+
+    def _on_answer(self, frame: bytes) -> None:
         message = read_message(frame)
         waiter = self._waiter(message)
         if waiter is None:
@@ -228,6 +231,7 @@ class AsyncSession:
         """End the session and close the socket. The server's place is free when this returns, unless it takes long."""
         was_lost = self.is_lost
         self._give_up(SessionLost("the session was closed while a request was under way"))
+        self._deadlines.close()
         if self._coming_back is not None:
             self._coming_back.cancel()
         if self._connection is not None:

@@ -173,6 +173,10 @@ class BlockingConnection:
             return
         if self._is_pinged or self._patience_s != self._ping_interval_s:
             self._patience_s, self._is_pinged = self._ping_interval_s, False
+        text = self._protocol.whole_text(data)
+        if text is not None:
+            self._inbox.append(text)
+            return
         self._inbox.extend(self._protocol.receive(data))
         if data:
             self._flush()

@@ -15,6 +15,7 @@ _FINAL = 0x80
 _MASKED = 0x80
 _LONGEST_CONTROL = 125
 _HEAD_BYTES = 256
+_MEDIUM_HEAD = struct.Struct("!BBH")
 
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, TOO_BIG = 1000, 1001, 1002, 1009
 
@@ -61,27 +62,27 @@ class FrameReader:
         self._passes_last = False
         """Whether that frame is its message's last."""
 
+    def whole_text(self, data: bytes) -> bytes | None:
+        """The one text message that `data` as a rule is. None: it is anything else, for `feed` to read."""
+        size = len(data)
+        if size < 6 or data[0] != _FINAL | TEXT or self._buffer or self._parts:
+            return None
+        length, start = data[1], 2
+        if self._from_client:
+            length, start = length - _MASKED, 6
+        if length == 126:
+            length = data[2] << 8 | data[3]
+            start += 2
+        elif length > 126:
+            return None
+        if size != start + length or length > self._max_size:
+            return None
+        return apply_mask(data[start:], data[start - 4 : start]) if self._from_client else data[start:]
+
     def feed(self, data: bytes) -> list[Message]:
         """The messages that are complete with these bytes. Raises FrameError."""
-        if not self._buffer and not self._parts:
-            message = self._only_message(data)
-            if message is not None:
-                return [message]
         self._buffer += data
         return self._buffered()
-
-    def _only_message(self, data: bytes) -> Message | None:
-        """The one short text message that `data` as a rule is, read without copying it around."""
-        size = len(data)
-        if size < 6 or data[0] != _FINAL | TEXT:
-            return None
-        length = data[1]
-        if self._from_client:
-            if length & _MASKED and length & 0x7F < 126 and size == 6 + (length & 0x7F) <= self._max_size:
-                return Message(TEXT, apply_mask(data[6:], data[2:6]))
-        elif length < 126 and size == 2 + length <= self._max_size:
-            return Message(TEXT, data[2:])
-        return None
 
     def _buffered(self) -> list[Message]:
         messages: list[Message] = []
@@ -165,6 +166,8 @@ def server_frame(opcode: int, payload: bytes) -> bytes:
     length = len(payload)
     if length < 126:
         return bytes((_FINAL | opcode, length)) + payload
+    if length < 1 << 16:
+        return _MEDIUM_HEAD.pack(_FINAL | opcode, 126, length) + payload
     return _long_head(opcode, length, 0) + payload
 
 
@@ -173,12 +176,12 @@ def client_frame(opcode: int, payload: bytes, mask: bytes) -> bytes:
     length = len(payload)
     if length < 126:
         return bytes((_FINAL | opcode, _MASKED | length)) + mask + apply_mask(payload, mask)
+    if length < 1 << 16:
+        return _MEDIUM_HEAD.pack(_FINAL | opcode, _MASKED | 126, length) + mask + apply_mask(payload, mask)
     return _long_head(opcode, length, _MASKED) + mask + apply_mask(payload, mask)
 
 
 def _long_head(opcode: int, length: int, masked: int) -> bytes:
-    if length < 1 << 16:
-        return struct.pack("!BBH", _FINAL | opcode, masked | 126, length)
     return struct.pack("!BBQ", _FINAL | opcode, masked | 127, length)
 
 

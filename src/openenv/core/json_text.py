@@ -14,7 +14,9 @@ _POINT = ord(".")
 def read_json(text: str | bytes) -> Any:
     """What the text says, its integers exact. Raises orjson's JSONDecodeError for what is no JSON."""
     value = orjson.loads(text)
-    if not _may_have_long_integers(text):
+    # looking for 19 digits in a row takes a fifth of the time of reading
+    zeros = (text.encode() if isinstance(text, str) else text).translate(_DIGITS_AS_ZERO)
+    if _LONG not in zeros or not _may_have_long_integers(zeros):
         return value
     try:
         return json.loads(text)
@@ -22,9 +24,8 @@ def read_json(text: str | bytes) -> Any:
         return value
 
 
-def _may_have_long_integers(text: str | bytes) -> bool:
-    """Whether there are 19 digits in a row that are not the fraction of a float: a fifth of the time of reading."""
-    zeros = (text.encode() if isinstance(text, str) else text).translate(_DIGITS_AS_ZERO)
+def _may_have_long_integers(zeros: bytes) -> bool:
+    """Whether there are 19 digits in a row, each written as a zero, that are not the fraction of a float."""
     at = zeros.find(_LONG)
     while at >= 0:
         if at == 0 or zeros[at - 1] != _POINT:

@@ -24,17 +24,17 @@ class Request:
 
     def frame(self, request_id: str | None) -> bytes:
         """The frame to send; with an id in the extended dialect, without in the published one."""
-        parts = [b'{"type":"', self.kind.encode(), b'"']
+        head = f'{{"type":"{self.kind}"'
         if request_id is not None:
-            parts += [b',"id":"', request_id.encode(), b'"']
+            head += f',"id":"{request_id}"'
             if self.timeout_s is not None:
-                parts += [b',"timeout_s":', encode_body(self.timeout_s)]
+                head += f',"timeout_s":{encode_body(self.timeout_s).decode()}'
             if self.traceparent is not None:
-                parts += [b',"traceparent":', encode_body(self.traceparent)]
-        if self.data is not None:
-            parts += [b',"data":', self.data if isinstance(self.data, bytes) else encode_body(self.data)]
-        parts.append(b"}")
-        return b"".join(parts)
+                head += f',"traceparent":{encode_body(self.traceparent).decode()}'
+        if self.data is None:
+            return b"%b}" % head.encode()
+        data = self.data if isinstance(self.data, bytes) else encode_body(self.data)
+        return b'%b,"data":%b}' % (head.encode(), data)
 
 
 def read_message(frame: bytes) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def websocket_uri(base_url: str, *, query: str = "") -> WebSocketURI:
 
 
 class WebSocketProtocol:
-    """The client's end of one connection. After each call but `frame`, write `outgoing()` to the socket."""
+    """The client's end of one connection. After `receive`, `ping` and `close`, write `outgoing()` to the socket."""
 
     def __init__(
         self, uri: WebSocketURI, max_size: int, headers: dict[str, str], *, reads_arrays: bool = False
@@ -111,6 +111,10 @@ class WebSocketProtocol:
         if self.is_open:
             self._close(NORMAL)
 
+    def whole_text(self, data: bytes) -> bytes | None:
+        """The one text message that bytes from the socket as a rule are. None: they are for `receive`."""
+        return None if self.is_connecting else self._reader.whole_text(data)
+
     def receive(self, data: bytes) -> list[bytes]:
         """Take bytes from the socket (empty: it was closed); each whole message in them.
 
@@ -127,8 +131,6 @@ class WebSocketProtocol:
             self._close(error.code)
             self._why_closed = f"it sent {error.reason}"
             return []
-        if len(messages) == 1 and messages[0].opcode == TEXT and not messages[0].size_above:
-            return [messages[0].data]
         for message in messages:
             if message.opcode >= CLOSE:
                 self._control(message)

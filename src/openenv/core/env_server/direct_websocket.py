@@ -7,6 +7,7 @@ the step of an environment that runs in the event loop.
 
 import asyncio
 import logging
+import weakref
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any
@@ -15,6 +16,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from openenv.core.arrays import BinaryFrame
 from openenv.core.env_server.asgi_connection import Answers
+from openenv.core.env_server.frames_together import FramesTogether
 from openenv.core.frames import (
     BINARY,
     CLOSE,
@@ -38,6 +40,7 @@ EXTENSION = "openenv.direct"
 _LAST_WORDS_S = 5.0
 _MOST_WAITING = 16
 """Frames that wait for one that takes its time, before no more are read."""
+_TOGETHER: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, FramesTogether] = weakref.WeakKeyDictionary()
 
 
 class DirectWebSocket(WebSocketsSansIOProtocol):
@@ -92,6 +95,7 @@ class Direct:
         self._answers: Answers | None = None
         self._waiting: deque[bytes] = deque()
         self._answering: asyncio.Task[None] | None = None
+        self._together = _TOGETHER.setdefault(loop, FramesTogether())
         self._ended: asyncio.Future[bool] = loop.create_future()
         self._lost: asyncio.Future[None] = loop.create_future()
         self._heard_goodbye = self._said_goodbye = self._is_deaf = False
@@ -110,10 +114,15 @@ class Direct:
         """Answer what has come; what must wait for its turn is answered by a task."""
         if self._is_deaf:
             return
+        text = self._reader.whole_text(data)
+        if text is not None:
+            self._together.add(self, text)
+            return
+        self._together.answer()
         try:
             for message in self._reader.feed(data):
                 if message.opcode < CLOSE:
-                    self._hear(message.data if message.opcode == TEXT else BinaryFrame(message.data))
+                    self.hear(message.data if message.opcode == TEXT else BinaryFrame(message.data))
                 else:
                     self._control(message)
         except FrameError as error:
@@ -123,9 +132,14 @@ class Direct:
 
     def lost(self) -> None:
         """The connection is gone. A verb that runs goes on to its end, and its answer is kept by the session."""
+        self._together.leave(self)
         self._end(said_goodbye=False)
         if not self._lost.done():
             self._lost.set_result(None)
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._transport.abort()
 
     async def close(self) -> None:
         """Say goodbye, wait shortly for the client's, and close the socket.
@@ -149,7 +163,8 @@ class Direct:
         if len(self._waiting) < _MOST_WAITING and not self._transport.is_closing():
             self._transport.resume_reading()
 
-    def _hear(self, frame: bytes) -> None:
+    def hear(self, frame: bytes) -> None:
+        """Answer a frame, or keep it until its turn comes."""
         if self._ended.done():
             return  # after its goodbye a client says nothing more
         if self._answering is None and self._answers is not None:
@@ -160,7 +175,8 @@ class Direct:
             self._transport.pause_reading()
 
     def _send(self, frame: bytes) -> None:
-        self._transport.write(server_frame(BINARY if isinstance(frame, BinaryFrame) else TEXT, frame))
+        if not self._transport.is_closing():
+            self._transport.write(server_frame(BINARY if isinstance(frame, BinaryFrame) else TEXT, frame))
 
     def _answer(self, answers: Answers, frame: bytes) -> None:
         reply = answers(frame)
@@ -174,9 +190,7 @@ class Direct:
     async def _answer_later(self, reply: Coroutine[Any, Any, bytes]) -> None:
         """Wait for a reply, then answer what has come meanwhile."""
         try:
-            frame = await reply
-            if not self._transport.is_closing():
-                self._send(frame)
+            self._send(await reply)
         finally:
             self._answering = None
         self._answer_waiting()

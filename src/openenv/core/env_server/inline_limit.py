@@ -26,8 +26,14 @@ _LOOK_EVERY_S = 0.25
 class _Running:
     """The inline call that runs now: there is one event loop in the main thread, and it runs one call at a time."""
 
-    verb: str = ""
-    deadline: float = 0.0  # monotonic seconds; 0 when nothing runs
+    __slots__ = ("deadline", "verb")
+
+    def __init__(self) -> None:
+        self.verb = ""
+        self.deadline = 0.0  # monotonic seconds; 0 when nothing runs
+
+
+_RUNNING = _Running()
 
 
 def start_watching() -> bool:
@@ -57,11 +63,11 @@ class InlineTimeLimit:
         self._timeout_s = timeout_s
 
     def __enter__(self) -> None:
-        _Running.verb = self._verb
-        _Running.deadline = time.monotonic() + self._timeout_s
+        _RUNNING.verb = self._verb
+        _RUNNING.deadline = time.monotonic() + self._timeout_s
 
     def __exit__(self, *_: object) -> None:
-        _Running.deadline = 0.0
+        _RUNNING.deadline = 0.0
 
 
 class Slices(Generic[ResultT]):
@@ -89,5 +95,5 @@ class Slices(Generic[ResultT]):
 
 def _look(_signal: int, _frame: FrameType | None) -> None:
     """Raises at every look while the call goes on, so that code which catches everything does not outlive it."""
-    if _Running.deadline and time.monotonic() > _Running.deadline:
-        raise TimeLimitExceeded(f"{_Running.verb} took longer than its limit: reset the session")
+    if _RUNNING.deadline and time.monotonic() > _RUNNING.deadline:
+        raise TimeLimitExceeded(f"{_RUNNING.verb} took longer than its limit: reset the session")

@@ -197,25 +197,28 @@ class Session:
 
     def _begin(self, verb: Verb, data: dict[str, Any]) -> dict[str, Any]:
         """What a verb is run with: its data as they shall be recorded."""
-        if verb == "reset":
-            if self._recorder is not None:
-                data = self._recorder.seeded(data)
-            self._num_resets += 1
-            self._episode = Episode(self.id, str(data.get("episode_id") or self._num_resets))
+        if verb != "reset":
+            current_episode.set(self._episode)
+            return data
+        if self._recorder is not None:
+            data = self._recorder.seeded(data)
+        self._num_resets += 1
+        self._episode = Episode(self.id, str(data.get("episode_id") or self._num_resets))
         current_episode.set(self._episode)
-        if verb == "reset":
-            log.info("episode begins: seed=%s", data.get("seed"))
+        log.info("episode begins: seed=%s", data.get("seed"))
         return data
 
     def _admit(self, verb: Verb) -> None:
         """Raises what keeps the verb from being run."""
         self._refuse_when_gone()
-        if verb == "step" and self._episode_is_over and not self._may_step_on:
+        if self._episode_is_over and verb == "step" and not self._may_step_on:
             raise EpisodeOver("The episode is over: reset before the next step")
 
     def _limit(self, verb: Verb, options: dict[str, Any]) -> float:
         most_s = self._limits.reset_timeout_s if verb == "reset" else self._limits.step_timeout_s
-        asked = options.get("timeout_s") if options else None
+        if not options:
+            return most_s
+        asked = options.get("timeout_s")
         return min(asked, most_s) if isinstance(asked, int | float) and asked > 0 else most_s
 
     def _succeeded(self, verb: Verb, data: dict[str, Any], answer: Answer, wait_s: float, began: float) -> None:
@@ -356,7 +359,7 @@ class _Answers:
 
 def _size_bytes(outcome: "Outcome | asyncio.Future[Answer]") -> int:
     if isinstance(outcome, Answer):
-        return len(outcome.data) + sum(map(len, outcome.arrays))
+        return len(outcome.data) + (sum(map(len, outcome.arrays)) if outcome.arrays else 0)
     if isinstance(outcome, RequestRefused) or outcome.cancelled() or outcome.exception():
         return 0
     return _size_bytes(outcome.result())

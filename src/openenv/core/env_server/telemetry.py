@@ -71,9 +71,13 @@ class Telemetry:
     def answered(self, verb: str, wait_s: float, environment_s: float, encode_s: float) -> None:
         """Count an answer and its times, in seconds."""
         self._verbs[verb] += 1
-        for histogram, took_s in ((self._wait, wait_s), (self._environment, environment_s), (self._encode, encode_s)):
-            histogram.counts[bisect_left(BUCKETS_S, took_s)] += 1
-            histogram.sum_s += took_s
+        wait, environment, encode = self._wait, self._environment, self._encode
+        wait.counts[bisect_left(BUCKETS_S, wait_s)] += 1
+        wait.sum_s += wait_s
+        environment.counts[bisect_left(BUCKETS_S, environment_s)] += 1
+        environment.sum_s += environment_s
+        encode.counts[bisect_left(BUCKETS_S, encode_s)] += 1
+        encode.sum_s += encode_s
 
     def counted(self, verb: str) -> None:
         """Count an answer whose times are of no interest."""

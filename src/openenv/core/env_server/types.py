@@ -79,7 +79,12 @@ class Observation(DataclassIdiom):
     model_config = ConfigDict(extra="forbid", validate_assignment=True, arbitrary_types_allowed=True)
 
     done: bool = Field(default=False, description="Whether the episode has ended")
-    reward: bool | int | float | None = Field(default=None, description="Reward of the last action")
+    # tried in this order, and nearly all rewards are floats; told in that of the published schema
+    reward: float | int | bool | None = Field(
+        default=None,
+        description="Reward of the last action",
+        json_schema_extra={"anyOf": [{"type": kind} for kind in ("boolean", "integer", "number", "null")]},
+    )
     metadata: dict[str, Any] = Field(default_factory=dict, description="Anything the environment wants to add")
 
 

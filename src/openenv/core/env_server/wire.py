@@ -60,7 +60,7 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> Request:
     allowed = (_EXTENDED if extended else _PUBLISHED).get(kind) if isinstance(kind, str) else None
     if allowed is None:
         raise UnknownMessageType(f"Unknown message type: {kind}")
-    if not message.keys() <= allowed:
+    if not allowed.issuperset(message):
         rows = [_row("extra_forbidden", key, message[key]) for key in message.keys() - allowed]
         raise InvalidMessage("Invalid message", errors=rows)
     data = message.get("data")
@@ -218,9 +218,8 @@ def answer_frame(kind: str, data: bytes) -> bytes:
 
 def extended_answer_frame(kind: str, data: bytes, request_id: str | None, validity: str) -> bytes:
     """An answer in the extended dialect."""
-    return b'{"type":"%b","id":%b,"validity":"%b","data":%b}' % (
-        kind.encode(), error_json(request_id), validity.encode(), data,
-    )  # fmt: skip
+    head = f'{{"type":"{kind}","id":'.encode(), error_json(request_id), f',"validity":"{validity}","data":'.encode()
+    return b"".join((*head, data, b"}"))
 
 
 def error_data(error: RequestRefused) -> dict[str, Any]:

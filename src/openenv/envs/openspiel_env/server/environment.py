@@ -52,9 +52,10 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
             opponent_policy=opponent_policy,
         )
         rng = Random(0)
-        checked = set_table(self._default, rng).begin(rng, seed=0)
-        self._state = _state_of(checked, episode_id=None)
+        self._table = set_table(self._default, rng)
+        self._unplayed = self._table.begin(rng, seed=0)
         self._episode: Episode | None = None
+        self._episode_id: str | None = None
         self.execution = _execution(self._default)
         self._is_quick_by_default = self.execution == "inline"
 
@@ -73,14 +74,15 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         if seed is None:
             seed = SystemRandom().getrandbits(31)
         rng = rng_of(seed)
-        table = set_table(choice, rng, reveal_history=reveal_history)
-        self._episode = table.begin(rng, seed, reveal_history=reveal_history)
-        self._state = _state_of(self._episode, episode_id or str(uuid.uuid4()))
+        if choice != self._table.choice or self._table.is_changed_by_play or reveal_history:
+            self._table = set_table(choice, rng, reveal_history=reveal_history)
+        self._episode = self._table.begin(rng, seed, reveal_history=reveal_history)
+        self._episode_id = episode_id or str(uuid.uuid4())
         self.execution = _execution(choice)
         play_until_agent(self._episode)
         facts = {
             "seed": seed,
-            "num_players": self._state.num_players,
+            "num_players": self._episode.state.num_players(),
             "opponent_policy": choice.opponent_policy,
         }
         return _observe(self._episode, reward=None, facts=facts)
@@ -116,7 +118,6 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         episode.actions.append(action_id)
         episode.phase = "playing"
         play_until_agent(episode)
-        self._state.step_count += 1
         return new_reward(episode)
 
     def vectorized(self, num_envs: int) -> "VectorEnvironment":
@@ -139,7 +140,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
             "choice": vars(episode.choice),
             "reveal_history": episode.reveal_history,
             "actions": episode.actions,
-            "episode_id": self._state.episode_id,
+            "episode_id": self._episode_id,
         }
         return json.dumps(saved).encode()
 
@@ -159,7 +160,13 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
     @property
     def state(self) -> OpenSpielState:
         """Which game is being played, from which seat, against whom, and how many steps the agent has taken."""
-        return self._state
+        episode = self._episode or self._unplayed
+        return OpenSpielState(
+            episode_id=self._episode_id,
+            step_count=len(episode.actions),
+            num_players=episode.state.num_players(),
+            **vars(episode.choice),
+        )
 
     def choose(self, told: dict[str, Any]) -> GameChoice:
         """What a reset with those keywords plays. Raises ValueError for what cannot be played, or not from afar."""
@@ -200,10 +207,6 @@ def _check_types(given: dict[str, Any]) -> None:
 def _execution(choice: GameChoice) -> Any:
     """Tree search takes milliseconds to seconds for each move; everything else takes microseconds."""
     return "thread" if "mcts" in choice.opponent_policy else "inline"
-
-
-def _state_of(episode: Episode, episode_id: str | None) -> OpenSpielState:
-    return OpenSpielState(episode_id=episode_id, num_players=episode.state.num_players(), **vars(episode.choice))
 
 
 def _observe(episode: Episode, reward: float | None, facts: dict[str, Any]) -> OpenSpielObservation:

@@ -1,0 +1,64 @@
+"""Frames of several connections are read together and answered in the order in which they came."""
+
+import asyncio
+
+from openenv.core.env_server.frames_together import FramesTogether
+
+
+class Listener:
+    def __init__(self, name, heard, *, fails=False):
+        self.name, self.heard, self.fails = name, heard, fails
+        self.is_open = True
+
+    def hear(self, frame):
+        self.heard.append((self.name, frame))
+        if self.fails:
+            raise RuntimeError("unforeseen")
+
+    def abort(self):
+        self.is_open = False
+
+
+async def test_a_connection_that_is_alone_is_answered_at_once():
+    together, heard = FramesTogether(), []
+    alone = Listener("a", heard)
+    together.add(alone, b"1")
+    await asyncio.sleep(0)
+
+    together.add(alone, b"2")
+
+    assert heard == [("a", b"1"), ("a", b"2")]
+
+
+async def test_frames_of_several_connections_are_answered_in_their_order():
+    together, heard = FramesTogether(), []
+    a, b = Listener("a", heard), Listener("b", heard)
+
+    for listener, frame in ((a, b"1"), (b, b"2"), (b, b"3"), (a, b"4")):
+        together.add(listener, frame)
+    assert heard == []
+    await asyncio.sleep(0)
+
+    assert heard == [("a", b"1"), ("b", b"2"), ("b", b"3"), ("a", b"4")]
+
+
+async def test_what_a_connection_has_said_is_answered_before_it_ends():
+    together, heard = FramesTogether(), []
+    a = Listener("a", heard)
+    together.add(a, b"1")
+
+    together.leave(a)
+
+    assert heard == [("a", b"1")]
+
+
+async def test_a_connection_that_fails_unforeseen_ends_alone():
+    together, heard = FramesTogether(), []
+    a, b = Listener("a", heard, fails=True), Listener("b", heard)
+
+    together.add(a, b"1")
+    together.add(b, b"2")
+    await asyncio.sleep(0)
+
+    assert heard == [("a", b"1"), ("b", b"2")]
+    assert (a.is_open, b.is_open) == (False, True)
