@@ -24,6 +24,7 @@ class Scenario:
         return f"{self.game}, {self.mode}, {self.sessions} session{'s' * (self.sessions > 1)}"
 
 
+MODES = (("sync", 1, 8), ("async", 1, 6), ("uvloop", 1, 6), ("async", 32, 10), ("uvloop", 32, 10))
 SCENARIOS = [
     Scenario(game, mode, sessions, target)
     for game in ("echo", "catch")
