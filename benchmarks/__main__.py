@@ -7,13 +7,14 @@ import argparse
 
 from rich.console import Console
 
-from benchmarks import frames, report, startup, steps, vector
+from benchmarks import frames, report, sockets, startup, steps, vector
 from benchmarks.peers import Sides
 
 PARTS = {
     "steps": ("Steps of single sessions", steps.rows),
     "vector": ("Vector sessions", vector.rows),
     "frames": ("Arrays", frames.rows),
+    "sockets": ("Both ends on one machine", sockets.rows),
     "startup": ("Start and sessions", startup.rows),
 }
 

@@ -54,5 +54,7 @@ class PixelEnv(EnvClient[PixelAction, PixelObservation, State]):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
-    serve(create_app(PixelEnvironment), port=parser.parse_args().port)
+    args = parser.parse_args()
+    serve(create_app(PixelEnvironment), args.host, args.port)

@@ -8,6 +8,7 @@ import typer
 
 from openenv.core.env_server import serve as serve_app
 from openenv.core.env_server.app_source import made_from
+from openenv.core.protocol import UNIX
 from openenv.envs.catalog import CatalogEntry, load
 
 EXAMPLE = "Examples: `openenv serve openspiel --game blackjack --port 8004`, `openenv serve my_env.server.app:app`"
@@ -17,7 +18,7 @@ PASSES_OPTIONS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 def serve(
     context: typer.Context,
     environment: str = typer.Argument(help="A name of `openenv envs`, or MODULE:APP of your own."),
-    host: str = typer.Option("127.0.0.1", help="Address to listen on (default 127.0.0.1: this machine only)."),
+    host: str = typer.Option("127.0.0.1", help="Address, or unix:/path of a socket (default 127.0.0.1)."),
     port: int = typer.Option(8000, help="Port to listen on (default 8000)."),
     workers: int = typer.Option(1, help="Processes that share the sessions behind the port (default 1)."),
 ) -> None:
@@ -38,7 +39,8 @@ def serve(
 
 
 def _announce(environment: str, host: str, port: int) -> None:
-    typer.echo(f"serving {environment} at http://{host}:{port} (documentation at /docs); Ctrl-C ends it", err=True)
+    where = host if host.startswith(UNIX) else f"http://{host}:{port}"
+    typer.echo(f"serving {environment} at {where} (documentation at /docs); Ctrl-C ends it", err=True)
 
 
 def installed(entry: CatalogEntry) -> CatalogEntry:

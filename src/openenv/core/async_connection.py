@@ -37,11 +37,14 @@ class AsyncConnection(asyncio.Protocol):
         connection = cls(uri, address)
         try:
             async with asyncio.timeout(address.connect_timeout_s):
-                await asyncio.get_running_loop().create_connection(lambda: connection, uri.host, uri.port, ssl=context)
+                if address.unix_path is not None:
+                    await connection._loop.create_unix_connection(lambda: connection, address.unix_path)
+                else:
+                    await connection._loop.create_connection(lambda: connection, uri.host, uri.port, ssl=context)
                 await connection._opened
         except OSError as error:
             connection.abort()
-            raise error if isinstance(error, ServerUnreachable) else unreachable(uri, error) from error
+            raise error if isinstance(error, ServerUnreachable) else unreachable(address, error) from error
         except (asyncio.CancelledError, Unauthorized):
             connection.abort()
             raise

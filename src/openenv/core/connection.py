@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from websockets.uri import WebSocketURI
 
 from openenv.core.errors import AnswerTimeout, ServerUnreachable, SessionLost, Unauthorized
+from openenv.core.protocol import UNIX
 from openenv.core.websocket_protocol import WebSocketProtocol, websocket_uri
 
 _READ_BYTES = 1 << 16
@@ -43,6 +44,11 @@ class Address:
             if seconds is not None and not seconds > 0:
                 raise ValueError(f"websocket_{name}={seconds}: give seconds above 0, or None to do without")
 
+    @property
+    def unix_path(self) -> str | None:
+        """The server's Unix socket, where it has one in place of a port."""
+        return self.base_url.removeprefix(UNIX) if self.base_url.startswith(UNIX) else None
+
     def welcome_s(self, session_id: str | None) -> float:
         """How long the server's first frame is waited for: to attach to a session nothing has to be made."""
         return self.welcome_timeout_s if session_id is None else self.connect_timeout_s
@@ -62,7 +68,7 @@ class BlockingConnection:
         self._ping_timeout_s = math.inf if address.ping_timeout_s is None else address.ping_timeout_s
         self._ping_interval_s = self._patience_s = math.inf  # pings begin after the handshake
         self._is_pinged = False
-        self._socket = _open_socket(uri, address.connect_timeout_s)
+        self._socket = _open_socket(address, uri)
         self._waiting = _Waiting(self._socket, max(60.0, address.connect_timeout_s))
         self._protocol = WebSocketProtocol(uri, address.max_size, address.headers, reads_arrays=address.reads_arrays)
         deadline = time.monotonic() + address.connect_timeout_s
@@ -237,17 +243,32 @@ def _timeval(seconds: float) -> bytes:
     return struct.pack("@ll", whole, max(1, int((seconds - whole) * 1e6)))
 
 
-def _open_socket(uri: WebSocketURI, timeout_s: float) -> socket.socket:
+def _open_socket(address: Address, uri: WebSocketURI) -> socket.socket:
+    if address.unix_path is not None:
+        return _open_unix_socket(address, address.unix_path)
     try:
-        connection = socket.create_connection((uri.host, uri.port), timeout_s)
+        connection = socket.create_connection((uri.host, uri.port), address.connect_timeout_s)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if uri.secure:
             connection = ssl.create_default_context().wrap_socket(connection, server_hostname=uri.host)
     except OSError as error:
-        raise unreachable(uri, error) from error
+        raise unreachable(address, error) from error
     return connection
 
 
-def unreachable(uri: WebSocketURI, error: Exception) -> ServerUnreachable:
+def _open_unix_socket(address: Address, path: str) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(address.connect_timeout_s)
+    try:
+        connection.connect(path)
+    except OSError as error:
+        connection.close()
+        raise unreachable(address, error) from error
+    return connection
+
+
+def unreachable(address: Address, error: Exception) -> ServerUnreachable:
     """The error for an address where nobody answers."""
-    return ServerUnreachable(f"no environment answers at {uri.host}:{uri.port} ({error}): is the server running?")
+    uri = address.uri(None)
+    where = address.base_url if address.unix_path is not None else f"{uri.host}:{uri.port}"
+    return ServerUnreachable(f"no environment answers at {where} ({error}): is the server running?")

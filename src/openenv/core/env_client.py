@@ -66,7 +66,8 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
         *,
         session_id: str | None = None,
     ) -> None:
-        """base_url: where the server listens, such as http://localhost:8000. Connects at the first verb.
+        """base_url: where the server listens, such as http://localhost:8000, or unix:/run/echo.sock. Connects at the
+        first verb.
 
         connect_timeout_s: how long the connection and its handshake may take. message_timeout_s: how long an answer is
         waited for, and at the first verb before that the environment, which the server then makes.

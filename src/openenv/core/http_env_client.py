@@ -154,17 +154,21 @@ class HTTPEnvClient(EnvClient[ActT, ObsT, StateT]):
     """
 
     def _open_session(self) -> BlockingRequests:
-        return _BlockingHttp(httpx.Client(**self._http_settings()), self._attach_to)
+        path = self._address.unix_path
+        transport = None if path is None else httpx.HTTPTransport(uds=path)
+        return _BlockingHttp(httpx.Client(transport=transport, **self._http_settings()), self._attach_to)
 
     async def joined(self, num_envs: int) -> list[JointSession[ActT, ObsT]]:
         """Over HTTP each environment has a session of its own."""
         return []
 
     async def _open_session_async(self) -> AsyncRequests:
-        return _AsyncHttp(httpx.AsyncClient(**self._http_settings()), self._attach_to)
+        path = self._address.unix_path
+        transport = None if path is None else httpx.AsyncHTTPTransport(uds=path)
+        return _AsyncHttp(httpx.AsyncClient(transport=transport, **self._http_settings()), self._attach_to)
 
     def _http_settings(self) -> dict[str, Any]:
-        base_url = self._address.base_url
+        base_url = self._address.base_url if self._address.unix_path is None else "localhost"
         return {
             "base_url": base_url if "://" in base_url else f"http://{base_url}",
             "headers": self._address.headers,

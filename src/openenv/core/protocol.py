@@ -9,6 +9,9 @@ ARRAYS_SUBPROTOCOL = "openenv.sessions.v1.arrays"
 
 EXTENDED = frozenset({SUBPROTOCOL, ARRAYS_SUBPROTOCOL})
 
+UNIX = "unix:"
+"""Begins the address of a server that listens on a Unix socket: unix:/run/echo.sock."""
+
 ANSWER_TYPE = {"reset": "observation", "step": "observation", "state": "state"}
 """The type of the frame that answers each verb of the published frames."""
 

@@ -31,7 +31,7 @@ from openenv.core.frames import (
     close_code,
     close_payload,
 )
-from openenv.core.protocol import ARRAYS_SUBPROTOCOL, SUBPROTOCOL
+from openenv.core.protocol import ARRAYS_SUBPROTOCOL, SUBPROTOCOL, UNIX
 
 _FEWEST_MASK_BYTES, _MOST_MASK_BYTES = 64, 4096
 _REQUEST_ID = re.compile(rb'\{"type":"\w+","id":"([^"\\]*)"')
@@ -42,8 +42,12 @@ _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 def websocket_uri(base_url: str, *, query: str = "") -> WebSocketURI:
     """The WebSocket address of an environment's base URL. Raises ValueError when it is no http(s) or ws(s) URL.
 
-    `localhost:8000` is read as http://localhost:8000.
+    `localhost:8000` is read as http://localhost:8000. `unix:/run/echo.sock` is a server on that socket.
     """
+    if base_url.startswith(UNIX):
+        if not base_url.startswith(f"{UNIX}/"):
+            raise ValueError(f"base_url={base_url!r}: give the socket's whole path, such as unix:/run/echo.sock")
+        return parse_uri(urlunsplit(("ws", "localhost", "/ws", query, "")))
     parts = urlsplit(base_url if "://" in base_url else f"http://{base_url}")
     scheme = _SCHEMES.get(parts.scheme)
     if scheme is None or not parts.hostname:

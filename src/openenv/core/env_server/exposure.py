@@ -3,6 +3,7 @@
 import logging
 
 from openenv.core.env_server.config import ServerConfig
+from openenv.core.protocol import UNIX
 
 log = logging.getLogger(__name__)
 
@@ -14,7 +15,7 @@ def is_loopback(host: str) -> bool:
 
 def warn_if_exposed(host: str, config: ServerConfig) -> None:
     """Say loudly that anybody may come in, when that is so."""
-    if not is_loopback(host) and config.token is None:
+    if not host.startswith(UNIX) and not is_loopback(host) and config.token is None:
         log.warning(
             "LISTENING ON %s WITHOUT A TOKEN: anybody who can reach this machine can use its sessions. Give "
             "ServerConfig(token=...) (the servers of bundled environments read OPENENV_TOKEN), or listen on 127.0.0.1.",

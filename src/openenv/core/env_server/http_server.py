@@ -23,6 +23,7 @@ from openenv.core.env_server.types import (
     SessionInfo,
     State,
 )
+from openenv.core.protocol import UNIX
 
 if TYPE_CHECKING:
     import uvicorn
@@ -202,7 +203,8 @@ def serve(
 ) -> None:
     """Run `app` until it is interrupted or asked to stop; steps that run are finished first.
 
-    app: an application, `MODULE:APP`, or a function that returns one. workers: processes that share the sessions
+    app: an application, `MODULE:APP`, or a function that returns one. host: an address, or `unix:/run/echo.sock` for a
+    Unix socket, which spares clients of this machine some of the way. workers: processes that share the sessions
     behind the port; more than 1 take `MODULE:APP` or a function of a module. SIGTERM is a wish like any other: in the
     main thread the program then exits with 0. Raises ValueError for workers that cannot be had, LookupError when
     `MODULE:APP` is not there, and, with several workers, OSError when it cannot listen.
@@ -222,9 +224,10 @@ def serve(
 
 
 def server(app: "FastAPI", host: str, port: int, *, log_level: str = "warning") -> "uvicorn.Server":
-    """A server for `app`, not yet running. Port 0 takes a free one."""
+    """A server for `app`, not yet running. host: `unix:/run/echo.sock` for a Unix socket. Port 0 takes a free one."""
     # uvicorn belongs to a running server, as FastAPI does.
     from openenv.core.env_server.draining_server import DrainingServer
 
     warn_if_exposed(host, getattr(app.state, "config", ServerConfig()))
-    return DrainingServer(app, log_level=log_level, host=host, port=port)
+    where: dict[str, Any] = {"uds": host.removeprefix(UNIX)} if host.startswith(UNIX) else {"host": host, "port": port}
+    return DrainingServer(app, log_level=log_level, **where)

@@ -35,7 +35,7 @@ _LIMITS: dict[str, tuple[Callable[[str], Any], str]] = {
 
 def add_server_options(parser: argparse.ArgumentParser) -> None:
     """Add --host, --port and one option for each limit of ServerConfig."""
-    parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default %(default)s: this machine).")
+    parser.add_argument("--host", default="127.0.0.1", help="Address, or unix:/path of a socket (default %(default)s).")
     parser.add_argument("--port", type=int, default=8000, help="Port to listen on (default %(default)s).")
     parser.add_argument("--workers", type=int, default=1,
                         help="Processes that share the sessions behind the port (default %(default)s).")  # fmt: skip

@@ -12,6 +12,7 @@ from openenv.core.env_server.exposure import warn_if_exposed
 from openenv.core.env_server.processes.front_door import listeners
 from openenv.core.env_server.processes.supervisor import Supervisor
 from openenv.core.env_server.sessions import Sessions
+from openenv.core.protocol import UNIX
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +25,8 @@ def serve_with_workers(source: AppSource, host: str, port: int, *, workers: int,
     """
     if sys.platform != "linux":
         raise ValueError(f"workers={workers}: several processes behind one port need Linux. Serve with workers=1")
+    if host.startswith(UNIX):
+        raise ValueError(f"host={host}: several workers share a port. Serve on an address, or with workers=1")
     if threading.current_thread() is not threading.main_thread():
         raise ValueError(f"workers={workers}: serve from the main thread, which signals reach, or with workers=1")
     if is_application(source):
