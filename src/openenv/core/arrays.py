@@ -9,6 +9,7 @@ followed by the arrays:
     the JSON, then each array's elements in C order and little-endian; JSON and arrays are padded with zeros to 8 bytes
 """
 
+import functools
 import struct
 import sys
 from collections.abc import Sequence
@@ -101,9 +102,10 @@ class Buffers:
 
     def add(self, array: Any) -> dict[str, Any]:
         """What stands in the JSON for an array."""
-        dtype = array.dtype.newbyteorder("<")
-        self.parts.append(array.astype(dtype, copy=False).tobytes())
-        return {_KEY: [len(self.parts) - 1, dtype.str, list(array.shape)]}
+        if array.dtype.str[0] == ">":
+            array = array.astype(array.dtype.newbyteorder("<"))
+        self.parts.append(array.tobytes())
+        return {_KEY: [len(self.parts) - 1, array.dtype.str, array.shape]}
 
 
 def pack(head: bytes, parts: Sequence[bytes]) -> BinaryFrame:
@@ -171,17 +173,20 @@ def _find(holder: Any, refs: list[tuple[Any, Any, list[Any]]]) -> None:
 def _views(frame: bytes, start: int, refs: list[Any]) -> list[Any]:
     import numpy as np
 
-    ordered = sorted(range(len(refs)), key=lambda place: _number(refs[place]))
+    order: Sequence[int] = range(len(refs))
+    if any(_number(ref) != place for place, ref in enumerate(refs)):
+        order = sorted(order, key=lambda place: _number(refs[place]))
     views: list[Any] = [None] * len(refs)
-    for number, place in enumerate(ordered):
-        dtype, shape = _layout(refs[place], number)
-        count = 1
-        for size in shape:
-            count *= size
-        if start + count * dtype.itemsize > len(frame):
+    for number, place in enumerate(order):
+        wanted, dtype_text, shape = refs[place]
+        if wanted != number:
+            raise ValueError(f"array {number} is missing, or named twice")
+        dtype = _dtype(str(dtype_text))
+        size = dtype.itemsize * _count(shape)
+        if start + size > len(frame):
             raise ValueError(f"array {number} of shape {shape} goes beyond the frame's end")
-        views[place] = np.frombuffer(frame, dtype, count, start).reshape(shape)
-        start += count * dtype.itemsize + -(count * dtype.itemsize) % 8
+        views[place] = np.frombuffer(frame, dtype, size // dtype.itemsize, start).reshape(shape)
+        start += size + -size % 8
     return views
 
 
@@ -191,18 +196,25 @@ def _number(ref: Any) -> int:
     return ref[0]
 
 
-def _layout(ref: list[Any], number: int) -> tuple[Any, tuple[int, ...]]:
+def _count(shape: Any) -> int:
+    if not isinstance(shape, list):
+        raise ValueError(f"a shape is a list of sizes, not {str(shape)[:80]}")
+    count = 1
+    for size in shape:
+        if type(size) is not int or not 0 <= size < 1 << 40:
+            raise ValueError(f"a shape is a list of sizes, not {str(shape)[:80]}")
+        count *= size
+    return count
+
+
+@functools.lru_cache(maxsize=64)
+def _dtype(text: str) -> Any:
     import numpy as np
 
-    wanted, dtype_text, shape = ref
-    if wanted != number:
-        raise ValueError(f"array {number} is missing, or named twice")
     try:
-        dtype = np.dtype(dtype_text)
+        dtype = np.dtype(text)
     except TypeError:
-        raise ValueError(f"dtype {str(dtype_text)[:40]!r} is not known") from None
+        raise ValueError(f"dtype {text[:40]!r} is not known") from None
     if dtype.kind not in _KINDS or dtype.hasobject:
-        raise ValueError(f"dtype {dtype_text!r} is none of booleans, integers and floats")
-    if not isinstance(shape, list) or not all(type(size) is int and 0 <= size < 1 << 40 for size in shape):
-        raise ValueError(f"a shape is a list of sizes, not {str(shape)[:80]}")
-    return dtype, tuple(shape)
+        raise ValueError(f"dtype {text[:40]!r} is none of booleans, integers and floats")
+    return dtype

@@ -123,7 +123,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
         Raises RuntimeError while a session of theirs still has an answer to be received.
         """
-        numbers = range(self.num_envs) if env_ids is None else [int(env_id) for env_id in env_ids]
+        numbers = range(self.num_envs) if env_ids is None else np.asarray(env_ids).tolist()
         columns = columns_of(actions, self._action_field)
         if len(numbers) == self.num_envs and len(self._sessions) == 1 and env_ids is None:
             self._send("step", numbers, lambda rows: {"actions": columns})

@@ -294,7 +294,8 @@ def _said(batch: Batch, ragged: frozenset[str], buffers: Buffers) -> dict[str, A
 def _packed_final(final: Mapping[str, Any], ragged: frozenset[str], buffers: Buffers) -> dict[str, Any]:
     if not final:
         return {}
-    return {"final": {"rows": final["rows"], "observation": _packed(final["observation"], ragged, buffers)}}
+    rows = np.array(final["rows"])
+    return {"final": {"rows": buffers.add(rows), "observation": _packed(final["observation"], ragged, buffers)}}
 
 
 def _packed(columns: Mapping[str, Column], ragged: frozenset[str], buffers: Buffers) -> dict[str, Any]:

@@ -80,13 +80,13 @@ class OpenSpielVector(VectorEnvironment):
         seats = self._seats
         rewards: list[float] = []
         errors: dict[int, RequestRefused] = {}
-        for row, env_id in enumerate(env_ids):
+        for env_id, action in zip(env_ids, chosen, strict=True):
             seat = seats[env_id]
-            if seat is not None and chosen[row] in seat.legal:
-                rewards.append(seat.play(chosen[row]))
+            if seat is not None and action in seat.legal:
+                rewards.append(seat.play(action))
             else:
+                errors[len(rewards)] = _refusal(seat, action)
                 rewards.append(np.nan)
-                errors[row] = _refusal(seat, chosen[row])
         return self._batch(env_ids, rewards, errors)
 
     def _begin(self, request: dict[str, Any]) -> "_Seat":
@@ -139,7 +139,7 @@ class _Seat:
         self.view = b""
         self.opponents_action = NO_ACTION
         self._state = episode.state
-        self._look(self._state.current_player())
+        self._look()
 
     @property
     def num_actions(self) -> int:
@@ -155,7 +155,7 @@ class _Seat:
         episode.restart(table.game)
         self.opponents_action = NO_ACTION
         self._state = episode.state
-        self._look(self._state.current_player())
+        self._look()
 
     def play(self, action: int) -> float:
         """Play a legal action and all that follows until the next decision; returns what the agent gained."""
@@ -164,13 +164,14 @@ class _Seat:
             state.apply_action(action)
         else:
             apply(self._episode, action)
-        self._look(state.current_player())
-        return new_reward(self._episode)
+        self._look()
+        total = state.returns()[self._agent]
+        return 0.0 if total == self._episode.total_reward else new_reward(self._episode)
 
-    def _look(self, player: int) -> None:
-        """Let the others move, and see what there is. player: whose turn it is."""
+    def _look(self) -> None:
+        """Let the others move, and see what there is."""
         agent, state, seen = self._agent, self._state, self._seen
-        if player == agent:
+        if state.current_player() == agent:
             self.legal = state.legal_actions()
         else:
             episode = self._episode
