@@ -77,12 +77,12 @@ def resident_mb(pid: int) -> float:
 
 
 @contextmanager
-def serving(sides: Sides, side: str, name: str) -> Iterator[Served]:
-    """A running server of one side."""
+def serving(sides: Sides, side: str, name: str, *options: str) -> Iterator[Served]:
+    """A running server of one side. options: further ones of ours."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
-    ours = [sys.executable, "-m", *OURS[name], "--port", port]
+    ours = [sys.executable, "-m", *OURS[name], "--port", port, *options]
     theirs = [sides.published_python, str(PEER_SERVER), "serve", port, name]
     began = time.perf_counter()
     process = subprocess.Popen(ours if side == "ours" else theirs, stderr=subprocess.DEVNULL, cwd=HERE.parent)

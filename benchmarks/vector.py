@@ -22,21 +22,24 @@ def rows(sides: Sides) -> list[Row]:
     shown: list[Row] = []
     with serving(sides, "published", "catch") as peer:
         for game in GAMES:
-            with serving(sides, "ours", game) as server:
+            with serving(sides, "ours", game) as one, serving(sides, "ours", game, "--workers", "2") as two:
                 measured = sides.in_turns(
                     {
-                        "ours": partial(stepped, server, sides.seconds),
+                        "one": partial(stepped, one, sides.seconds),
+                        "two": partial(stepped, two, sides.seconds),
                         "raw": partial(in_process, game, sides.seconds),
                         "published": partial(play, sides, peer, "sync"),
                     }
                 )
-            ours, raw, theirs = (measured[name]["rate"] for name in ("ours", "raw", "published"))
-            what = f"{game}, {NUM_ENVS} environments"
-            note = f"client CPU {measured['ours']['client_cpu_us']:.2f} us an environment's step"
-            shown += [
-                Row(f"{what} / published session of catch", "/s", ours, theirs, 100, note),
-                Row(f"{what} / raw in this process", "/s", ours, raw, 0.6),
-            ]
+            raw, published = measured["raw"]["rate"], measured["published"]["rate"]
+            for workers in ("one", "two"):
+                ours = measured[workers]
+                what = f"{game}, {NUM_ENVS} environments, {workers} worker{'s' * (workers == 'two')}"
+                note = f"client CPU {ours['client_cpu_us']:.2f} us an environment's step"
+                shown += [
+                    Row(f"{what} / published session of catch", "/s", ours["rate"], published, 100, note),
+                    Row(f"{what} / raw in this process", "/s", ours["rate"], raw, 0.6),
+                ]
     return shown
 
 
