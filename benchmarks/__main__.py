@@ -33,6 +33,7 @@ def main() -> None:
         title, rows = PARTS[part]
         Console(stderr=True).print(f"measuring: {title}")
         results[title] = rows(sides)
+        report.show(title, results[title])
     report.write(results)
 
 

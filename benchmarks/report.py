@@ -36,6 +36,11 @@ class Row:
         return self.ratio >= self.target
 
 
+def show(title: str, rows: Sequence[Row]) -> None:
+    """A part's table on the terminal."""
+    Console(width=160).print(table(title, rows))
+
+
 def table(title: str, rows: Sequence[Row]) -> Table:
     """Figures side by side."""
     shown = Table("what", title=title)
@@ -54,7 +59,7 @@ def _figure(value: float, unit: str) -> str:
 
 
 def write(parts: dict[str, Sequence[Row]]) -> None:
-    """`results/benchmarks.json` and `results/benchmarks.png`, and every table on the terminal."""
+    """`results/benchmarks.json` and `results/benchmarks.png`."""
     RESULTS.mkdir(exist_ok=True)
     body = {
         title: [{**asdict(row), "ratio": row.ratio, "is_met": row.is_met} for row in rows]
@@ -62,10 +67,7 @@ def write(parts: dict[str, Sequence[Row]]) -> None:
     }
     (RESULTS / "benchmarks.json").write_text(json.dumps(body, indent=1))
     draw([row for rows in parts.values() for row in rows], RESULTS / "benchmarks.png")
-    console = Console(width=160)
-    for title, rows in parts.items():
-        console.print(table(title, rows))
-    console.print(f"written: {RESULTS / 'benchmarks.json'}, {RESULTS / 'benchmarks.png'}")
+    Console().print(f"written: {RESULTS / 'benchmarks.json'}, {RESULTS / 'benchmarks.png'}")
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
