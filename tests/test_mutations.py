@@ -58,7 +58,7 @@ MUTATIONS = {
         "async with asyncio.timeout(None):\n            return await awaitable", f"{LIMITS} -k CountingEnvironment"
     ),
     "time limit: none in the event loop": Mutation(
-        f"{SERVER}/inline_limit.py", "if _Running.deadline and", "if False and", f"{LIMITS} -k InlineEnvironment"
+        f"{SERVER}/inline_limit.py", "if _RUNNING.deadline and", "if False and", f"{LIMITS} -k InlineEnvironment"
     ),
     "time limit: none in workers": Mutation(
         f"{SERVER}/worker.py", "async with asyncio.timeout(timeout_s):", "async with asyncio.timeout(None):",

@@ -10,6 +10,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from pydantic import Field
 
 from openenv.core import EnvClient, Environment, Observation, State
+from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.each_in_turn import next_seed
 from openenv.core.errors import (
@@ -253,6 +254,18 @@ def test_a_step_without_end_is_told_and_the_session_can_be_reset(vector):
     with pytest.raises(TimeLimitExceeded):
         envs.step(add(1, 1, mischief=["", "forever"]))
     assert envs.reset(seed=1)[0]["total"].tolist() == [0, 0]
+
+
+def test_a_step_without_end_in_the_event_loop_is_ended_too():
+    with LocalServer("tests.core.counting_env", ["--serve", "InlineEnvironment", "--step-timeout-s", "0.5"]) as server:
+        envs = CountEnv(server.base_url).vector(3)
+        envs.reset(seed=1)
+        with pytest.raises(TimeLimitExceeded):
+            envs.step(add(1, 1, 1, mischief=["forever", "", ""]))
+        with pytest.raises(TimeLimitExceeded, match="episode is gone"):
+            envs.step(np.array([1, 1, 1]))
+        assert envs.reset(seed=1)[0]["total"].tolist() == [0, 0, 0]
+        envs.close()
 
 
 def test_a_crash_ends_the_vector_alone(vector):

@@ -11,7 +11,7 @@ from openenv.core.arrays import is_array_field
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment
 from openenv.core.env_server.verbs import Verbs
-from openenv.core.errors import EnvironmentFault, RequestRefused
+from openenv.core.errors import EnvironmentFault, RequestRefused, TimeLimitExceeded
 
 _COMMON = frozenset({"done", "reward", "metadata"})
 
@@ -68,6 +68,8 @@ class EachInTurn(VectorEnvironment):
         for row, (env_id, end) in enumerate(zip(env_ids, ends, strict=True)):
             try:
                 self._last[env_id] = end()
+            except TimeLimitExceeded:
+                raise  # it is the limit of them all
             except RequestRefused as error:
                 errors[row] = error
         seen = [self._last[env_id] for env_id in env_ids]

@@ -18,7 +18,7 @@ from openenv.core.env_server.types import Observation
 from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment
 from openenv.core.env_server.verbs import Answer, AuthorsCode, Verbs, VerbSignatures
 from openenv.core.env_server.wire import error_data, error_json
-from openenv.core.errors import EpisodeOver, InvalidMessage, NotSupported, RequestRefused
+from openenv.core.errors import EpisodeOver, InvalidMessage, NotSupported, RequestRefused, TimeLimitExceeded
 
 _PLAYED = frozenset({"reset", "step"})
 _OVER = "The episode is over: reset before the next step"
@@ -114,6 +114,8 @@ class VectorVerbs(Verbs):
                 answers.append(
                     b'{"validity":"%b",%b' % (b"truncated" if answer.truncated else b"valid", answer.data[1:])
                 )
+            except TimeLimitExceeded:
+                raise  # it is the limit of them all
             except RequestRefused as error:
                 said = error_json(error_data(error))
                 answers.append(b'{"validity":"%b","error":%b}' % (error.validity.encode(), said))
