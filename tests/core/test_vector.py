@@ -19,6 +19,7 @@ from openenv.core.errors import (
     EpisodeOver,
     InvalidMessage,
     NotSupported,
+    OpenEnvError,
     SessionLost,
     TimeLimitExceeded,
     WorkerCrashed,
@@ -358,3 +359,113 @@ def test_a_server_of_the_published_dialect_is_named_as_one(serving):
     app.add_middleware(Plain)
     with pytest.raises((NotSupported, SessionLost), match="holds one environment in a session"):
         CountEnv(serving(app)).vector(2)
+
+
+class Fickle(Observation):
+    """A position."""
+
+    x: int
+
+
+class FickleEnvironment(Environment[CountAction, Fickle, State]):
+    """Tells more at a step than at a reset, and refuses every second reset; an episode is over at 3."""
+
+    execution = "inline"
+    steps = 0
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        self._x = 0
+        self._resets = getattr(self, "_resets", 0) + 1
+        if self._resets % 2 == 0 and kwargs.get("fickle"):
+            raise ValueError("not again")
+        return Fickle(x=0)
+
+    def step(self, action, timeout_s=None, **kwargs):
+        FickleEnvironment.steps += 1
+        self._x += action.amount
+        return Fickle(x=self._x, reward=1.0, done=self._x >= 3, metadata={"told": {1, 2} if action.amount == 2 else 1})
+
+    @property
+    def state(self):
+        return State()
+
+
+class FickleEnv(EnvClient[CountAction, Fickle, State]):
+    """Typed client: nothing to write."""
+
+
+@pytest.mark.parametrize("autoreset", ["next_step", "same_step"])
+def test_what_one_part_tells_and_another_does_not_is_merged_and_nothing_is_stepped_twice(serving, autoreset):
+    envs = FickleEnv(serving(create_app(FickleEnvironment))).vector(2, autoreset=autoreset)
+    envs.reset(seed=1)
+    before = FickleEnvironment.steps
+    envs.step(np.array([3, 1]))
+    observations, *_, infos = envs.step(np.array([1, 1]))
+    assert observations.tolist() == ([0, 2] if autoreset == "next_step" else [1, 2])
+    assert infos["metadata"][1] == {"told": 1}
+    assert FickleEnvironment.steps - before == (3 if autoreset == "next_step" else 4)
+    if autoreset == "next_step":
+        assert sorted(envs.step(np.array([2, 1]))[4]["metadata"][0]["told"]) == [1, 2]
+    envs.close()
+
+
+@pytest.mark.parametrize("autoreset", ["next_step", "same_step"])
+def test_an_episode_that_cannot_begin_is_told_and_not_played(serving, autoreset):
+    envs = FickleEnv(serving(create_app(FickleEnvironment))).vector(2, autoreset=autoreset, options={"fickle": True})
+    assert envs.reset(seed=1)[1]["failed"].all()  # the second of each: the first was the vector's own
+    assert "failed" not in envs.reset(seed=1)[1]
+    _, rewards, _, _, infos = envs.step(np.array([3, 1]))
+    if autoreset == "next_step":
+        _, rewards, _, _, infos = envs.step(np.array([1, 1]))
+        assert np.isnan(rewards[0])
+    else:
+        assert rewards[0] == 1.0
+    assert infos["failed"].tolist() == [True, False]
+    assert "not again" in str(infos["errors"][0])
+    assert envs.step(np.array([1, 1]))[0][0] == 0  # it begins now, and is not played before
+    envs.close()
+
+
+def test_environments_in_another_order_get_their_own_actions(vector):
+    envs = vector(3, autoreset="disabled")
+    envs.reset(seed=1)
+    envs.send(np.array([1, 2, 3]), env_ids=[2, 0, 1])
+    observations, *_, infos = envs.recv()
+    assert (infos["env_ids"].tolist(), observations["total"].tolist()) == ([2, 0, 1], [1, 2, 3])
+    assert envs.step(np.array([0, 0, 0]))[0]["total"].tolist() == [2, 3, 1]
+    envs.send(np.array([9, 9]), env_ids=[0, 0])
+    with pytest.raises(InvalidMessage, match="named twice"):
+        envs.recv()
+
+
+def test_an_episode_that_is_over_stays_over_until_it_is_reset(vector):
+    envs = vector(2, autoreset="disabled")
+    envs.reset(seed=1)
+    envs.step(np.array([10, 1]))
+    for _ in range(3):
+        assert isinstance(envs.step(np.array([1, 1]))[4]["errors"][0], EpisodeOver)
+
+
+def test_a_failure_of_one_session_leaves_the_others_ready(vector):
+    envs = vector(4, environment=ProcessEnvironment, num_sessions=2)
+    envs.reset(seed=1)
+    with pytest.raises(WorkerCrashed):
+        envs.step(add(1, 1, 1, 1, mischief=["exit", "", "", ""]))
+    assert envs.reset(seed=1)[0]["total"].tolist() == [0, 0, 0, 0]
+
+
+def test_seeds_belong_to_environments(vector):
+    envs = vector(3)
+    mask = {"reset_mask": np.array([False, True, True])}
+    assert envs.reset(seed=40, options=mask)[1]["seeds"].tolist() == [41, 42]
+    assert envs.reset(seed=[7, 8, 9], options=mask)[1]["seeds"].tolist() == [8, 9]
+
+
+def test_columns_that_are_no_columns_are_refused_and_the_session_lives(vector):
+    envs = vector(2)
+    envs.reset(seed=1)
+    for wrong in (np.array(1), np.zeros((70_000, 0))):
+        with pytest.raises(OpenEnvError):
+            envs.step({"amount": wrong})
+    assert envs.step({"amount": np.array([[1], [2]])})[4]["failed"].all()
+    assert envs.step(np.array([1, 1]))[0]["total"].tolist() == [1, 1]

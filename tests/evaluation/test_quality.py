@@ -78,7 +78,7 @@ def test_a_fault_of_the_process_turns_its_own_row_red_and_no_other(folder, name,
     [
         ("PaysForNothing", "rewards", "a policy that does nothing scores +6.000"),
         ("PaysTheSame", "rewards", "every reward is 1.0"),
-        ("NeverEnds", "ending", "no end in 1000 random steps"),
+        ("NeverEnds", "ending", "random steps: an endless episode"),
     ],
 )
 def test_what_is_allowed_and_hardly_meant_is_a_warning(serving, name, check, words):

@@ -10,6 +10,7 @@ followed by the arrays:
 """
 
 import functools
+import re
 import struct
 import sys
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ BINARY_HEAD_BYTES = _HEAD.size
 _KEY = "$array"
 _KINDS = frozenset("biuf")
 """Booleans, integers and floats: dtypes whose elements are their bytes."""
+_DTYPE = re.compile(r"[<>|=]?[biuf]\d{1,2}")
+_LONGEST_EMPTY = 1 << 16
 
 
 class BinaryFrame(bytes):
@@ -204,6 +207,8 @@ def _count(shape: Any) -> int:
         if type(size) is not int or not 0 <= size < 1 << 40:
             raise ValueError(f"a shape is a list of sizes, not {str(shape)[:80]}")
         count *= size
+    if count == 0 and max(shape) > _LONGEST_EMPTY:
+        raise ValueError(f"a shape without elements has sizes of at most {_LONGEST_EMPTY}, not {str(shape)[:80]}")
     return count
 
 
@@ -211,10 +216,9 @@ def _count(shape: Any) -> int:
 def _dtype(text: str) -> Any:
     import numpy as np
 
+    if not _DTYPE.fullmatch(text):
+        raise ValueError(f"dtype {text[:40]!r} is none of booleans, integers and floats")
     try:
-        dtype = np.dtype(text)
+        return np.dtype(text)
     except TypeError:
         raise ValueError(f"dtype {text[:40]!r} is not known") from None
-    if dtype.kind not in _KINDS or dtype.hasobject:
-        raise ValueError(f"dtype {text[:40]!r} is none of booleans, integers and floats")
-    return dtype

@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from openenv.core.connection import Address
-from openenv.core.errors import AnswerTimeout, error_from_wire
+from openenv.core.errors import AnswerTimeout, OpenEnvError, error_from_wire
 from openenv.core.vector_session import VectorSession, ready
 from openenv.core.vector_spaces import columns_of, concatenated, one_observation_space, single_action_space
 
@@ -106,17 +106,17 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         said = {**self._options, **(options or {})}
         mask = said.pop("reset_mask", None)
         env_ids = range(self.num_envs) if mask is None else np.flatnonzero(np.asarray(mask, dtype=np.bool_)).tolist()
-        seeds = self._seeds(seed, len(env_ids))
+        seeds = self._seeds(seed, env_ids)
         requests = [said if one is None else {**said, "seed": one} for one in seeds]
         self._send("reset", env_ids, lambda rows: {"resets": [requests[row] for row in rows]})
-        observations, _, _, _, infos = self._receive_all(env_ids)
+        observations, _, _, _, infos = self._receive_all()
         return observations, infos
 
     def step(self, actions: Any) -> Step:
         """One action in each environment. actions: an array (num_envs,) or, where an action has several fields, a
         dictionary of arrays."""
         self.send(actions)
-        return self._receive_all(range(self.num_envs))
+        return self._receive_all()
 
     def send(self, actions: Any, env_ids: Sequence[int] | None = None) -> None:
         """Step those environments, all without env_ids, and do not wait. actions: one for each of them.
@@ -148,29 +148,32 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         while self.after_close:
             self.after_close.pop()()
 
-    def _seeds(self, seed: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
+    def _seeds(self, seed: int | Sequence[int | None] | None, env_ids: Sequence[int]) -> Sequence[int | None]:
         if seed is None:
-            return [None] * count
+            return [None] * len(env_ids)
         if isinstance(seed, int | np.integer):
-            return [int(seed) + number for number in range(count)]
-        if len(seed) != count:
-            raise ValueError(f"seed: {len(seed)} seeds for {count} environments")
-        return [None if one is None else int(one) for one in seed]
+            return [int(seed) + env_id for env_id in env_ids]
+        if len(seed) not in (len(env_ids), self.num_envs):
+            raise ValueError(f"seed: {len(seed)} seeds for {len(env_ids)} environments")
+        seeds = [None if one is None else int(one) for one in seed]
+        return seeds if len(seeds) == len(env_ids) else [seeds[env_id] for env_id in env_ids]
 
     def _send(self, verb: str, env_ids: Sequence[int], data: Any) -> None:
-        """data: from rows of env_ids to what their session is told."""
+        """data: from rows of env_ids to what their session is told. Nothing is sent while a session has to answer."""
+        numbers = np.asarray(env_ids)
+        if any(self._sessions[place] in self._asked for place in set(self._session_of[numbers].tolist())):
+            raise RuntimeError("the answer to the last request has not been received yet")
         if len(self._sessions) == 1:
             self._ask(self._sessions[0], verb, env_ids, data(range(len(env_ids))))
             return
-        numbers = np.asarray(env_ids)
         for place, session in enumerate(self._sessions):
             rows = np.flatnonzero(self._session_of[numbers] == place)
             if len(rows):
                 self._ask(session, verb, numbers[rows].tolist(), data(rows.tolist()))
 
     def _ask(self, session: VectorSession, verb: str, env_ids: Sequence[int], data: dict[str, Any]) -> None:
-        if len(env_ids) < session.num_envs:
-            first = self._first[session]
+        first = self._first[session]
+        if list(env_ids) != list(range(first, first + session.num_envs)):
             data = {"env_ids": [env_id - first for env_id in env_ids], **data}
         session.send(verb, data)
         self._asked[session] = (verb, env_ids)
@@ -186,13 +189,22 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         _, env_ids = self._asked.pop(session)
         return env_ids, data
 
-    def _receive_all(self, env_ids: Sequence[int]) -> Step:
-        return self._result([self._receive(session) for session in list(self._asked)])
+    def _receive_all(self) -> Step:
+        """The answers of all that were asked; the first failure is raised when everybody has answered."""
+        parts, failures = [], []
+        for session in list(self._asked):
+            try:
+                parts.append(self._receive(session))
+            except OpenEnvError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return self._result(parts)
 
     def _result(self, parts: Sequence[tuple[Sequence[int], dict[str, Any]]]) -> Step:
         env_ids = [env_id for numbers, _ in parts for env_id in numbers]
         infos: dict[str, Any] = {}
-        if len(env_ids) < self.num_envs:
+        if env_ids != list(range(self.num_envs)):
             infos["env_ids"] = np.array(env_ids)
         columns, others = concatenated([data["observation"] for _, data in parts])
         infos.update(others)

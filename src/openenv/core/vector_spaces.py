@@ -1,6 +1,7 @@
 """Gymnasium's spaces for what a vector session takes and shows, and its columns as arrays."""
 
 import itertools
+import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ def single_action_space(fields: Mapping[str, Any]) -> tuple[spaces.Space[Any], s
     fields: what the server says of each field of an action, `{"n": 3}` or a JSON schema. An action with one required
     field is that field's space; the others are a Dict.
     """
-    required = [name for name, said in fields.items() if said.get("required", True)]
+    required = [name for name, said in fields.items() if said.get("required", True)] or list(fields)
     if len(required) == 1:
         return _field_space(fields[required[0]]), required[0]
     return spaces.Dict({name: _field_space(fields[name]) for name in required}), ""
@@ -37,7 +38,11 @@ def _field_space(said: Mapping[str, Any]) -> spaces.Space[Any]:
         return spaces.Box(
             np.array(said["low"]), np.array(said["high"]), tuple(said["shape"]), np.dtype(said["dtype"]).type
         )
-    return spaces.Text(_ANY_TEXT)
+    return _text()
+
+
+def _text() -> spaces.Text:
+    return spaces.Text(_ANY_TEXT, min_length=0, charset=string.printable)
 
 
 def one_observation_space(columns: Mapping[str, Any]) -> tuple[spaces.Space[Any], str]:
@@ -52,7 +57,7 @@ def one_observation_space(columns: Mapping[str, Any]) -> tuple[spaces.Space[Any]
 def _column_space(column: Any) -> spaces.Space[Any]:
     if not isinstance(column, np.ndarray):
         is_text = bool(column) and isinstance(column[0], str)
-        return spaces.Text(_ANY_TEXT, min_length=0) if is_text else spaces.Sequence(spaces.Box(*_WHOLE, (), np.int64))
+        return _text() if is_text else spaces.Sequence(spaces.Box(*_WHOLE, (), np.int64), stack=True)
     shape, dtype = column.shape[1:], column.dtype
     if dtype == np.bool_:
         return spaces.MultiBinary(shape) if shape else spaces.Discrete(2)
@@ -78,19 +83,24 @@ def columns_of(actions: Any, only_field: str) -> dict[str, Any]:
 def concatenated(parts: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The observations of several answers as one: columns that have a space, and lists of what has none."""
     columns, others = {}, {}
-    for name, first in parts[0].items():
+    firsts = {name: column for part in reversed(parts) for name, column in part.items()}
+    for name, first in firsts.items():
         column: Any
         if isinstance(first, np.ndarray):
             column = first if len(parts) == 1 else np.concatenate([part[name] for part in parts])
         elif isinstance(first, dict):
             column = tuple(row for part in parts for row in _split(part[name]))
         else:
-            column = tuple(row for part in parts for row in part[name])
+            column = tuple(row for part in parts for row in part.get(name, [None] * _num_rows(part)))
             if not all(isinstance(row, str) for row in column):
                 others[name] = list(column)
                 continue
         columns[name] = column
     return columns, others
+
+
+def _num_rows(part: Mapping[str, Any]) -> int:
+    return max((len(column) for column in part.values() if not isinstance(column, dict)), default=0)
 
 
 def _split(ragged: Mapping[str, Any]) -> list[Any]:

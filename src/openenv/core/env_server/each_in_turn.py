@@ -101,6 +101,8 @@ def _kind(annotation: Any) -> str:
     if origin in (typing.Union, types.UnionType):
         return "float" if set(arguments) == {float, type(None)} else "list"
     if origin in (list, tuple, Sequence) and arguments:
+        if get_origin(arguments[0]) in (typing.Union, types.UnionType):
+            return "list"
         inner = _kind(arguments[0])
         return "ragged" if inner == "int" and origin is list else "dense" if inner in _STACKS else "list"
     return "list"
@@ -110,17 +112,20 @@ _STACKS = frozenset({"bool", "int", "float", "dense", "ragged"})
 
 
 def _column(name: str, kind: str, observations: Sequence[Observation]) -> Column:
-    values = [getattr(observation, name) for observation in observations]
+    values = [getattr(observation, name, None) for observation in observations]
     if kind in ("list", "ragged"):
         return values
     if kind == "float":
         values = [np.nan if value is None else value for value in values]
     try:
-        return np.array(values, dtype={"bool": np.bool_, "int": np.int64, "float": np.float64}.get(kind))
-    except ValueError:
+        column = np.array(values, dtype={"bool": np.bool_, "int": np.int64, "float": np.float64}.get(kind))
+        if column.dtype.kind in "biuf":
+            return column
+        raise ValueError("no numbers")
+    except (ValueError, TypeError, OverflowError):
         raise EnvironmentFault(
-            f"{name}: the environments' observations have different shapes and cannot be stacked: pad them, or declare "
-            "the field as list[int]"
+            f"{name}: the environments' observations have different shapes, or no numbers, and cannot be stacked: pad "
+            "them, or declare the field as list[int]"
         ) from None
 
 

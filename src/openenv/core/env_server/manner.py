@@ -45,7 +45,7 @@ PLAIN = Manner()
 
 def manner_of(query: Query, *, packs_arrays: bool) -> Manner:
     """What the URL of a new session asks for. Raises InvalidMessage that names what is wrong with it."""
-    if "num_envs" not in query:
+    if "num_envs" not in query or "session_id" in query:
         return Manner(packs_arrays)
     if not packs_arrays:
         raise InvalidMessage(f"num_envs: many environments in a session need the subprotocol {ARRAYS_SUBPROTOCOL}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from openenv.core.errors import RequestRefused
+from openenv.core.errors import EnvironmentFault, RequestRefused
 
 Column = np.ndarray[Any, np.dtype[Any]] | list[Any]
 """One field of many observations: an array with a row for each, or a list of what does not stack."""
@@ -37,14 +37,34 @@ class Batch:
         }
 
     def put(self, rows: Sequence[int], other: "Batch") -> None:
-        """Let the observations of another batch take the place of those rows."""
-        for name, column in self.observation.items():
-            new = other.observation[name]
-            if isinstance(column, list):
-                for row, value in zip(rows, new, strict=True):
-                    column[row] = value
-            else:
-                column[list(rows)] = new
+        """Let the observations of another batch take the place of those rows.
+
+        Raises EnvironmentFault, naming the field, for observations that do not stack with these.
+        """
+        for name in {**self.observation, **other.observation}:
+            new = other.observation.get(name, [None] * len(rows))
+            column = self.observation.get(name)
+            if column is None:
+                column = _empty_like(new, len(self.reward))
+            self.observation[name] = _overlaid(name, column, new, rows)
+
+
+def _empty_like(column: Column, num_rows: int) -> Column:
+    if isinstance(column, list):
+        return [None] * num_rows
+    return np.zeros((num_rows, *column.shape[1:]), dtype=column.dtype)
+
+
+def _overlaid(name: str, column: Column, new: Column, rows: Sequence[int]) -> Column:
+    if isinstance(column, list) and isinstance(new, list):
+        for row, value in zip(rows, new, strict=True):
+            column[row] = value
+        return column
+    if isinstance(column, list) or isinstance(new, list) or column.shape[1:] != new.shape[1:]:
+        raise EnvironmentFault(f"{name}: the environments' observations have different shapes and cannot be stacked")
+    wide = column.astype(np.result_type(column, new), copy=not column.flags.writeable)
+    wide[list(rows)] = new
+    return wide
 
 
 class VectorEnvironment(ABC):

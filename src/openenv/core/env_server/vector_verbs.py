@@ -1,6 +1,7 @@
 """The verbs of a session of many environments: rows are checked, stepped together, reset by themselves, and packed."""
 
 import contextlib
+import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,16 @@ from openenv.core.env_server.types import Observation
 from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment
 from openenv.core.env_server.verbs import Answer, AuthorsCode, Verbs, VerbSignatures
 from openenv.core.env_server.wire import error_data, error_json
-from openenv.core.errors import EpisodeOver, InvalidMessage, NotSupported, RequestRefused, TimeLimitExceeded
+from openenv.core.errors import (
+    EnvironmentFault,
+    EpisodeOver,
+    InvalidMessage,
+    NotSupported,
+    RequestRefused,
+    TimeLimitExceeded,
+)
+
+log = logging.getLogger(__name__)
 
 _PLAYED = frozenset({"reset", "step"})
 _OVER = "The episode is over: reset before the next step"
@@ -79,22 +89,31 @@ class VectorVerbs(Verbs):
         if verb not in ("reset", "step"):
             raise NotSupported(f"{verb} is of one environment: open a session without num_envs")
         env_ids = self._env_ids(data)
-        if self._vector is None:
-            return self._each(verb, env_ids, data)
-        return self._together(self._vector, verb, env_ids, data)
+        try:
+            if self._vector is None:
+                return self._each(verb, env_ids, data)
+            return self._together(self._vector, verb, env_ids, data)
+        except RequestRefused:
+            raise
+        except Exception as error:  # border: what was stepped has an answer, whatever went wrong with it
+            log.exception("%s of %d environments failed", verb, len(env_ids))
+            raise EnvironmentFault(f"{verb} failed ({type(error).__name__}): the server's log says more") from error
 
     async def call_async(self, verb: str, data: dict[str, Any], options: dict[str, Any]) -> Answer:
         raise NotSupported(f"{verb} is of one environment: open a session without num_envs")
 
     def close(self) -> None:
-        if self._vector is not None and not isinstance(self._vector, EachInTurn):
-            self._vector.close()
+        if self._vector is not None:
+            try:
+                self._vector.close()
+            except (Exception, SystemExit):  # border: as in Verbs.close
+                log.exception("close() of the vector of %s failed", self._declaration.name)
         for verbs in self._others:
             verbs.close()
         super().close()
 
     def _states(self) -> list[bytes]:
-        if self._others or self._num_envs == 1:
+        if isinstance(self._vector, EachInTurn | None):
             mine = super().call("state", {}, {})
             return [mine.data, *(one.call("state", {}, {}).data for one in self._others)]
         raise NotSupported(f"{self._declaration.name} keeps no state of each of its environments")
@@ -141,7 +160,10 @@ class VectorVerbs(Verbs):
         body = {**_said(batch, vector.ragged, buffers), **_packed_final(final, vector.ragged, buffers)}
         if verb == "reset":
             body |= {"seeds": self._seeds, "action_fields": vector.action_fields()}
-        packed = orjson.dumps(body, default=_plain)
+        try:
+            packed = orjson.dumps(body, default=_plain)
+        except TypeError:  # half a surrogate pair, an integer beyond 64 bits
+            packed = error_json(body)
         took_s = time.perf_counter() - returned
         return Answer(packed, False, False, returned - began, took_s, buffers.parts, len(env_ids))
 
@@ -174,20 +196,29 @@ class VectorVerbs(Verbs):
         if not isinstance(actions, dict) or not actions:
             raise InvalidMessage("actions: give an object with a column for each field of the action")
         for name, column in actions.items():
-            if not isinstance(column, list | np.ndarray) or len(column) != len(env_ids):
+            if not isinstance(column, list | np.ndarray) or np.ndim(column) == 0 or len(column) != len(env_ids):
                 raise InvalidMessage(f"actions.{name}: give one value for each of {len(env_ids)} environments")
-        over = self._over if len(env_ids) == self._num_envs else self._over[list(env_ids)]
+        over = self._over if data.get("env_ids") is None else self._over[list(env_ids)]
         if over.any():
             batch = self._step_some(vector, env_ids, actions, over)
         else:
             batch = self._stepped(vector, env_ids, actions)
         ended = batch.over
-        self._over[list(env_ids)] = ended
+        went_on = [row for row in range(len(env_ids)) if row not in batch.errors] if batch.errors else slice(None)
+        self._over[np.asarray(env_ids)[went_on]] = ended[went_on]  # the others are as they were
         if self._manner.autoreset != "same_step" or not ended.any():
             return batch, {}
         rows = np.flatnonzero(ended).tolist()
         final = {"rows": rows, "observation": batch.rows(rows)}
-        batch.put(rows, self._begin_next(vector, [env_ids[row] for row in rows]))
+        try:
+            fresh = self._begin_next(vector, [env_ids[row] for row in rows])
+        except TimeLimitExceeded:
+            raise
+        except RequestRefused as error:  # their steps have happened, their next episodes have not begun
+            batch.errors.update(dict.fromkeys(rows, error))
+            return batch, final
+        batch.put(rows, fresh)
+        batch.errors.update({rows[row]: error for row, error in fresh.errors.items()})
         return batch, final
 
     def _begin_next(self, vector: VectorEnvironment, env_ids: Sequence[int]) -> Batch:
@@ -208,7 +239,7 @@ class VectorVerbs(Verbs):
     ) -> Batch:
         """Step those whose episode goes on; the others begin a new one, or are refused."""
         live, waiting = np.flatnonzero(~over).tolist(), np.flatnonzero(over).tolist()
-        begins = self._manner.autoreset == "next_step"
+        begins = self._manner.autoreset != "disabled"
         parts = []
         if live:
             taken = {name: _rows_of(column, live) for name, column in actions.items()}
@@ -249,15 +280,8 @@ def _refuse_step() -> Observation:
 
 def merged(num_rows: int, parts: Sequence[tuple[Sequence[int], Batch]]) -> Batch:
     """One batch of several, each of which has some of the rows. Rows of none are zeros, their rewards NaN."""
-    first = parts[0][1]
-    observation: dict[str, Column] = {
-        name: [None] * num_rows
-        if isinstance(column, list)
-        else np.zeros((num_rows, *column.shape[1:]), dtype=column.dtype)
-        for name, column in first.observation.items()
-    }
     ended = np.zeros(num_rows, dtype=np.bool_)
-    whole = Batch(observation, np.full(num_rows, np.nan), ended, ended.copy())
+    whole = Batch({}, np.full(num_rows, np.nan), ended, ended.copy())
     for rows, part in parts:
         whole.put(rows, part)
         index = list(rows)
@@ -318,4 +342,6 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
+    if isinstance(value, set | frozenset):
+        return list(value)
     raise TypeError(f"{type(value).__name__} cannot be sent as JSON")

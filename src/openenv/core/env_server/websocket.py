@@ -40,7 +40,7 @@ class WebSocketEndpoint:
         await send({"type": "websocket.accept", "subprotocol": chosen})
         connection = _connection(scope, receive, send)
         try:
-            query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+            query = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
             manner = manner_of(query, packs_arrays=chosen == ARRAYS_SUBPROTOCOL)
             session = await self._session(query, connection, send, manner, extended=extended)
         except RequestRefused as error:
@@ -69,8 +69,8 @@ class WebSocketEndpoint:
         self, query: Query, connection: Connection, send: Send, manner: Manner, *, extended: bool
     ) -> Session:
         """The session that the URL names, or a new one."""
-        named = query.get("session_id")
-        if named:
+        named = query.get("session_id", [""])
+        if named[0]:
             session = self._sessions.find(named[0])
         else:
             session = await session_in_turn(self._sessions, connection, send, manner, extended=extended)

@@ -231,9 +231,13 @@ def error_json(body: Any) -> bytes:
     """JSON of an error, or of an id, whatever a client sent that it repeats: also half a surrogate pair, a huge
     integer, or a nest of a thousand arrays, whose depths are left out."""
     try:
-        return orjson.dumps(body, default=repr)
+        return orjson.dumps(body, default=_listed)
     except TypeError:
-        return json.dumps(_shallow(body, _DEEPEST_REPEATED), default=repr).encode()
+        return json.dumps(_shallow(body, _DEEPEST_REPEATED), default=_listed).encode()
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else repr(value)
 
 
 def _shallow(value: Any, depth: int) -> Any:

@@ -53,7 +53,7 @@ class OpenSpielVector(VectorEnvironment):
                 seats[env_id] = self._begin(dict(request))
             except ValueError as error:
                 errors[row] = EnvironmentFault(str(error))
-        if len(errors) == len(env_ids):
+        if errors and any(seats[env_id] is None for env_id in env_ids):
             raise next(iter(errors.values()))
         sizes = {(seat.num_actions, len(seat.view)) for seat in seats if seat is not None}
         if len(sizes) > 1:
@@ -78,11 +78,15 @@ class OpenSpielVector(VectorEnvironment):
         column = actions["action_id"]
         chosen = column.tolist() if isinstance(column, np.ndarray) else column
         seats = self._seats
+        unbegun = [env_id for env_id in env_ids if seats[env_id] is None]
+        if unbegun:
+            raise EnvironmentFault(f"step came before reset: environments {unbegun[:10]} have no game yet")
         rewards: list[float] = []
         errors: dict[int, RequestRefused] = {}
         for env_id, action in zip(env_ids, chosen, strict=True):
             seat = seats[env_id]
-            if seat is not None and action in seat.legal:
+            assert seat is not None, "it was looked at above"
+            if type(action) is int and action in seat.legal:
                 rewards.append(seat.play(action))
             else:
                 errors[len(rewards)] = _refusal(seat, action)
@@ -92,6 +96,8 @@ class OpenSpielVector(VectorEnvironment):
     def _begin(self, request: dict[str, Any]) -> "_Seat":
         seed = request.pop("seed")
         request.pop("episode_id", None)
+        if request.pop("reveal_history", False):
+            raise ValueError("reveal_history=True: a vector shows numbers only. Leave it out.")
         rng = rng_of(seed)
         table, seen = self._default, self._seen
         if request or table.is_changed_by_play:
@@ -102,8 +108,6 @@ class OpenSpielVector(VectorEnvironment):
     def _batch(self, env_ids: Sequence[int], rewards: list[float], errors: dict[int, RequestRefused]) -> Batch:
         seats = [seat for env_id in env_ids if (seat := self._seats[env_id]) is not None]
         num_rows = len(seats)
-        if num_rows < len(env_ids):
-            raise next(iter(errors.values()))
         views = bytearray().join([seat.view for seat in seats])
         over = np.array([not seat.legal for seat in seats], dtype=np.bool_)
         observation: dict[str, Any] = {
@@ -187,9 +191,9 @@ class _Seat:
         check_action(self._episode, OpenSpielAction(action_id=action))
 
 
-def _refusal(seat: _Seat | None, action: Any) -> RequestRefused:
-    if seat is None:
-        return EnvironmentFault("step came before reset: there is no game yet. Call reset() first.")
+def _refusal(seat: _Seat, action: Any) -> RequestRefused:
+    if type(action) is not int:
+        return EnvironmentFault(f"action_id={str(action)[:80]}: a whole number is wanted")
     try:
         seat.check(action)
     except ValueError as error:
