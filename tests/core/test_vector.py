@@ -438,6 +438,26 @@ def test_environments_in_another_order_get_their_own_actions(vector):
         envs.recv()
 
 
+def test_what_was_sent_is_received_before_anything_else(vector):
+    envs = vector(4, num_sessions=2)
+    envs.reset(seed=1)
+    envs.send(np.array([1]), env_ids=[0])
+    for verb in (lambda: envs.step(np.ones(4, dtype=int)), envs.reset):
+        with pytest.raises(RuntimeError, match=r"call recv\(\) first"):
+            verb()
+    assert envs.recv()[0]["total"].tolist() == [1]
+    assert envs.step(np.ones(4, dtype=int))[0]["total"].tolist() == [2, 1, 1, 1]
+
+
+@pytest.mark.parametrize("env_ids", [[], [-1], [4]])
+def test_environments_that_are_not_there_are_named(vector, env_ids):
+    envs = vector(4, num_sessions=2)
+    with pytest.raises(ValueError, match="env_ids: give numbers from 0 to 3"):
+        envs.send(np.ones(len(env_ids), dtype=int), env_ids=env_ids)
+    with pytest.raises(ValueError, match="reset_mask"):
+        envs.reset(options={"reset_mask": np.zeros(4, dtype=bool)})
+
+
 def test_an_episode_that_is_over_stays_over_until_it_is_reset(vector):
     envs = vector(2, autoreset="disabled")
     envs.reset(seed=1)

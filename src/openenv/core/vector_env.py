@@ -68,8 +68,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self.after_close: list[Callable[[], object]] = []
         """Called when the sessions have ended: stops a server that was started for them."""
         self._sessions: list[VectorSession] = []
-        self._asked: dict[VectorSession, tuple[str, Sequence[int]]] = {}
-        """What is under way: the verb, and the environments that it means."""
+        self._asked: dict[VectorSession, Sequence[int]] = {}
+        """The environments that an answer is still to come for, by session."""
         bounds = [round(number * num_envs / num_sessions) for number in range(num_sessions + 1)]
         self._first = dict[VectorSession, int]()
         try:
@@ -103,9 +103,12 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         options: `reset_mask`, an array (num_envs,) of who is reset, where the rest of the answer then repeats nothing
         (see infos["env_ids"]); all else is said to the environments' own `reset`. infos["seeds"] has what was played.
         """
+        self._refuse_while_asked()
         said = {**self._options, **(options or {})}
         mask = said.pop("reset_mask", None)
         env_ids = range(self.num_envs) if mask is None else np.flatnonzero(np.asarray(mask, dtype=np.bool_)).tolist()
+        if not env_ids:
+            raise ValueError("reset_mask: no environment is to be reset")
         seeds = self._seeds(seed, env_ids)
         requests = [said if one is None else {**said, "seed": one} for one in seeds]
         self._send("reset", env_ids, lambda rows: {"resets": [requests[row] for row in rows]})
@@ -114,7 +117,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     def step(self, actions: Any) -> Step:
         """One action in each environment. actions: an array (num_envs,) or, where an action has several fields, a
-        dictionary of arrays."""
+        dictionary of arrays. Raises RuntimeError, as `reset` does, while what was sent has not been received."""
+        self._refuse_while_asked()
         self.send(actions)
         return self._receive_all()
 
@@ -124,6 +128,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         Raises RuntimeError while a session of theirs still has an answer to be received.
         """
         numbers = range(self.num_envs) if env_ids is None else np.asarray(env_ids).tolist()
+        if env_ids is not None and not (numbers and all(0 <= number < self.num_envs for number in numbers)):
+            raise ValueError(f"env_ids: give numbers from 0 to {self.num_envs - 1}")
         columns = columns_of(actions, self._action_field)
         if len(numbers) == self.num_envs and len(self._sessions) == 1 and env_ids is None:
             self._send("step", numbers, lambda rows: {"actions": columns})
@@ -158,6 +164,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         seeds = [None if one is None else int(one) for one in seed]
         return seeds if len(seeds) == len(env_ids) else [seeds[env_id] for env_id in env_ids]
 
+    def _refuse_while_asked(self) -> None:
+        if self._asked:
+            raise RuntimeError("what was sent has not been received yet: call recv() first")
+
     def _send(self, verb: str, env_ids: Sequence[int], data: Any) -> None:
         """data: from rows of env_ids to what their session is told. Nothing is sent while a session has to answer."""
         numbers = np.asarray(env_ids)
@@ -176,7 +186,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         if list(env_ids) != list(range(first, first + session.num_envs)):
             data = {"env_ids": [env_id - first for env_id in env_ids], **data}
         session.send(verb, data)
-        self._asked[session] = (verb, env_ids)
+        self._asked[session] = env_ids
 
     def _receive(self, session: VectorSession) -> tuple[Sequence[int], dict[str, Any]]:
         try:
@@ -186,8 +196,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         except BaseException:
             del self._asked[session]
             raise
-        _, env_ids = self._asked.pop(session)
-        return env_ids, data
+        return self._asked.pop(session), data
 
     def _receive_all(self) -> Step:
         """The answers of all that were asked; the first failure is raised when everybody has answered."""

@@ -23,11 +23,6 @@ class VectorSession(BlockingSession):
         self.num_envs = num_envs
         self._under_way: tuple[str, bytes, str, bool] | None = None
 
-    @property
-    def is_asked(self) -> bool:
-        """Whether a request is under way."""
-        return self._under_way is not None
-
     def send(self, kind: str, data: dict[str, Any], timeout_s: float | None = None) -> None:
         """Send a request. Raises RuntimeError while the last one is under way. timeout_s: the most that it may take."""
         if self._under_way is not None:
