@@ -1,5 +1,7 @@
 """A pool's environments: one session where they may share it, one each where not, and the same answers either way."""
 
+from typing import ClassVar
+
 import pytest
 
 from openenv.core.env_server import create_app
@@ -51,6 +53,22 @@ async def test_environments_share_a_session_where_they_would_wait_for_one_anothe
         0: (1, 1.0),
     }
     assert len(app.state.sessions) == 0
+
+
+class Counted(CountingEnvironment):
+    """Says how many of it were made."""
+
+    made: ClassVar[list[object]] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made.append(self)
+
+
+async def test_to_learn_that_environments_do_not_share_a_session_costs_one_of_them(serving):
+    Counted.made.clear()
+    async with SessionPool(CountEnv, serving(create_app(Counted)), 8):
+        assert len(Counted.made) == 8 + 1
 
 
 @pytest.mark.parametrize("environment", SHARED)

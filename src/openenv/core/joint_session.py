@@ -43,23 +43,20 @@ class JointSession(Generic[ActT, ObsT]):
         another, where there can be but one of them in a process, and at servers that hold one in each session.
         timeout_s: how long an answer is waited for.
         """
-        try:
-            first = await cls._open(address, num_envs, wire, timeout_s)
-        except NotSupported:
-            return []
-        about = first._session.about.get("vector", {"execution": "elsewhere"})
-        if about["execution"] == "inline" and about["num_workers"] == 1:
-            return [first]
-        await first.close()
-        num_sessions = min(about["num_workers"], num_envs) if about["execution"] == "inline" else 0
-        sizes = [len(range(number, num_envs, num_sessions)) for number in range(num_sessions)]
         opened: list[Self] = []
         try:
-            for size in sizes:
+            only_one = await cls._open(address, 1, wire, timeout_s)  # to learn where it runs
+            await only_one.close()
+            about = only_one._session.about.get("vector", {"execution": "elsewhere"})
+            num_sessions = min(about["num_workers"], num_envs) if about["execution"] == "inline" else 0
+            for number in range(num_sessions):
+                size = len(range(number, num_envs, num_sessions))
                 opened.append(await cls._open(address, size, wire, timeout_s))
-        except BaseException:
+        except BaseException as error:
             for joint in opened:
                 await joint.close()
+            if isinstance(error, NotSupported):
+                return []
             raise
         return opened
 
