@@ -150,8 +150,9 @@ def play_until_agent(episode: Episode) -> None:
     state, agent = episode.state, episode.choice.agent_player
     while (player := state.current_player()) != agent:
         if player >= 0:
-            episode.opponent_last_action = int(episode.opponents[player](state, player))
-            state.apply_action(episode.opponent_last_action)
+            action = episode.opponents[player](state, player)
+            state.apply_action(action)
+            episode.opponent_last_action = action
         elif player == CHANCE:
             state.apply_action(_chance_action(state, episode.rng))
         elif player == SIMULTANEOUS:

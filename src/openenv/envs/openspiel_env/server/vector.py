@@ -130,14 +130,13 @@ class _Seat:
     """One game, and what the agent sees of it. Its verbs are the innermost loop: what they need lies at hand."""
 
     __slots__ = (
-        "_agent", "_episode", "_is_sequential", "_seen", "_state", "_table",
+        "_agent", "_episode", "_seen", "_state", "_table",
         "legal", "opponents_action", "view",
     )  # fmt: skip
 
     def __init__(self, table: Table, episode: Episode, seen: "Seen") -> None:
         self._table, self._episode, self._seen = table, episode, seen
         self._agent = episode.choice.agent_player
-        self._is_sequential = table.is_sequential
         self.legal: list[int] = []
         """Empty when the game is over."""
         self.view = b""
@@ -163,26 +162,22 @@ class _Seat:
 
     def play(self, action: int) -> float:
         """Play a legal action and all that follows until the next decision; returns what the agent gained."""
-        state = self._state
-        if self._is_sequential:
+        episode, state = self._episode, self._state
+        if self._table.is_sequential:
             state.apply_action(action)
         else:
-            apply(self._episode, action)
+            apply(episode, action)
         self._look()
-        total = state.returns()[self._agent]
-        return 0.0 if total == self._episode.total_reward else new_reward(self._episode)
+        return 0.0 if state.returns()[self._agent] == episode.total_reward else new_reward(episode)
 
     def _look(self) -> None:
         """Let the others move, and see what there is."""
         agent, state, seen = self._agent, self._state, self._seen
-        if state.current_player() == agent:
-            self.legal = state.legal_actions()
-        else:
-            episode = self._episode
-            play_until_agent(episode)
-            if seen.shows_moves and episode.opponent_last_action is not None:
-                self.opponents_action = episode.opponent_last_action
-            self.legal = state.legal_actions(agent) if episode.phase != "terminal" else []
+        episode = self._episode
+        play_until_agent(episode)
+        if seen.shows_moves and episode.opponent_last_action is not None:
+            self.opponents_action = episode.opponent_last_action
+        self.legal = state.legal_actions(agent) if episode.phase != "terminal" else []
         seen.set_from(state, agent)
         self.view = seen.to_bytes()
 
