@@ -1,10 +1,13 @@
-"""A blocking client looks for its answer a moment before it sleeps, and not where that was in vain."""
+"""Who has said something looks for what comes next a moment long before it sleeps, and not where that was in vain."""
 
+import asyncio
+import itertools
 import socket
 
 import pytest
 
-from openenv.core.connection import _MOST_LEFT_OUT, _Watch
+from openenv.core import watching
+from openenv.core.watching import MOST_LEFT_OUT, WATCH_S, LoopWatch, SocketWatch
 
 
 @pytest.fixture
@@ -16,31 +19,86 @@ def pair():
 
 def test_what_has_come_is_seen(pair):
     ours, theirs = pair
-    watch = _Watch(ours)
+    watch = SocketWatch(ours)
     for _ in range(3):
         theirs.sendall(b"answer")
-        assert watch.seen() == b"answer"
+        assert watch.seen(16) == b"answer"
 
 
 def test_after_looks_in_vain_ever_more_are_left_out_until_one_is_not(pair):
     ours, theirs = pair
-    watch = _Watch(ours)
+    watch = SocketWatch(ours)
     for left_out in (1, 3, 7):
-        assert watch.seen() == b""  # in vain: nothing is there
+        assert watch.seen(16) == b""  # in vain: nothing is there
         theirs.sendall(b"answer")
-        assert [watch.seen() for _ in range(left_out)] == [b""] * left_out
+        assert [watch.seen(16) for _ in range(left_out)] == [b""] * left_out
         assert ours.recv(16) == b"answer"
     theirs.sendall(b"answer")
-    assert watch.seen() == b"answer"
-    assert watch.seen() == b""
+    assert watch.seen(16) == b"answer"
+    assert watch.seen(16) == b""
     theirs.sendall(b"answer")
-    assert [watch.seen(), watch.seen()] == [b"", b"answer"]
+    assert [watch.seen(16), watch.seen(16)] == [b"", b"answer"]
 
 
 def test_the_looks_that_are_left_out_have_an_end(pair):
     ours, theirs = pair
-    watch = _Watch(ours)
-    for _ in range(3 * _MOST_LEFT_OUT):
-        watch.seen()
+    watch = SocketWatch(ours)
+    for _ in range(3 * MOST_LEFT_OUT):
+        watch.seen(16)
     theirs.sendall(b"answer")
-    assert b"answer" in [watch.seen() for _ in range(_MOST_LEFT_OUT + 1)]
+    assert b"answer" in [watch.seen(16) for _ in range(MOST_LEFT_OUT + 1)]
+
+
+@pytest.fixture
+def loop(monkeypatch):
+    """An event loop that keeps how long each of its turns would wait for its sockets; a look takes fifty turns."""
+    ticks = itertools.count()
+    monkeypatch.setattr(watching.time, "perf_counter", lambda: next(ticks) * WATCH_S / 50)
+    loop = asyncio.SelectorEventLoop()
+    waits, select = [], loop._selector.select
+    loop._selector.select = lambda timeout=None: waits.append(timeout) or select(timeout)
+    loop.waits = waits
+    yield loop
+    loop.close()
+
+
+def run(loop, watch, *, others=()):
+    """Let a loop look once, among other things that it has to do, and then sleep a little."""
+
+    async def look():
+        watch.expect(loop)
+        for other in others:
+            loop.call_soon(other)
+        await asyncio.sleep(0.02)
+
+    loop.waits.clear()
+    loop.run_until_complete(look())
+    return loop.waits.count(0)
+
+
+def test_a_loop_that_expects_something_asks_its_sockets_again_and_again_before_it_sleeps(loop):
+    watch = LoopWatch.of(loop)
+    assert LoopWatch.of(loop) is watch
+    assert run(loop, watch) >= 50
+    assert any(wait > 0 for wait in loop.waits), "and then it sleeps"
+
+
+def test_what_has_come_ends_the_look_and_the_next_one_is_as_due_as_the_first(loop):
+    for _ in range(3):
+        watch = LoopWatch.of(loop)
+        assert run(loop, watch, others=[watch.heard]) < 10, "heard in the loop's next turn"
+
+
+def test_a_loop_leaves_out_looks_after_one_in_vain(loop):
+    watch = LoopWatch.of(loop)
+    for left_out in (1, 3, 7):
+        assert run(loop, watch) >= 50
+        assert [run(loop, watch) < 10 for _ in range(left_out)] == [True] * left_out
+    assert run(loop, watch, others=[watch.heard]) < 10
+    assert run(loop, watch) >= 50, "what was found makes up for it"
+
+
+def test_others_have_their_turns_while_a_loop_stays_awake(loop):
+    had_turns = []
+    run(loop, LoopWatch.of(loop), others=[lambda: had_turns.append(1), lambda: had_turns.append(2)])
+    assert had_turns == [1, 2]

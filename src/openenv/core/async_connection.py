@@ -9,6 +9,7 @@ from websockets.uri import WebSocketURI
 
 from openenv.core.connection import Address, unreachable
 from openenv.core.errors import ServerUnreachable, Unauthorized
+from openenv.core.watching import LoopWatch
 from openenv.core.websocket_protocol import WebSocketProtocol
 
 
@@ -18,6 +19,7 @@ class AsyncConnection(asyncio.Protocol):
     def __init__(self, uri: WebSocketURI, address: Address) -> None:
         loop = asyncio.get_running_loop()
         self._loop = loop
+        self._watch = LoopWatch.of(loop)
         self._protocol = WebSocketProtocol(uri, address.max_size, address.headers, reads_arrays=address.reads_arrays)
         self._ping_interval_s, self._ping_timeout_s = address.ping_interval_s, address.ping_timeout_s
         self._is_silent = False  # since the last ping
@@ -78,6 +80,7 @@ class AsyncConnection(asyncio.Protocol):
         frame = self._protocol.frame(message)
         assert self._transport is not None
         self._transport.write(frame)
+        self._watch.expect(self._loop)
 
     def abort(self) -> None:
         """Close the socket at once."""
@@ -113,6 +116,7 @@ class AsyncConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Called by the event loop: hand on each whole message."""
         self._is_silent = False
+        self._watch.heard()
         text = self._protocol.whole_text(data)
         if text is not None:
             self.on_message(text)

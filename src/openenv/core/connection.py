@@ -13,11 +13,10 @@ from websockets.uri import WebSocketURI
 
 from openenv.core.errors import AnswerTimeout, ServerUnreachable, SessionLost, Unauthorized
 from openenv.core.protocol import UNIX
+from openenv.core.watching import WATCH_S, SocketWatch
 from openenv.core.websocket_protocol import WebSocketProtocol, websocket_uri
 
 _READ_BYTES = 1 << 16
-_WATCH_S = 1e-4
-_MOST_LEFT_OUT = 255
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +71,7 @@ class BlockingConnection:
         self._is_pinged = False
         self._socket = _open_socket(address, uri)
         self._waiting = _Waiting(self._socket, max(60.0, address.connect_timeout_s))
-        self._watch = _Watch(self._socket)
+        self._watch = SocketWatch(self._socket)
         self._protocol = WebSocketProtocol(uri, address.max_size, address.headers, reads_arrays=address.reads_arrays)
         deadline = time.monotonic() + address.connect_timeout_s
         try:
@@ -176,7 +175,7 @@ class BlockingConnection:
         """Read once from the socket, at the latest until `deadline` (monotonic seconds), or ask for a sign of life."""
         wait_s = self._waiting.before_read(min(deadline - time.monotonic(), self._patience_s))
         try:
-            data = (wait_s >= _WATCH_S and self._watch.seen()) or self._socket.recv(_READ_BYTES)
+            data = (wait_s >= WATCH_S and self._watch.seen(_READ_BYTES)) or self._socket.recv(_READ_BYTES)
         except (TimeoutError, BlockingIOError):
             self._heard_nothing(wait_s, deadline)
             return
@@ -208,38 +207,6 @@ class BlockingConnection:
         self._is_pinged, self._patience_s = True, self._ping_timeout_s
         self._protocol.ping()
         self._flush()
-
-
-class _Watch:
-    """Looks for an answer that is about to come, a moment long, before the thread sleeps: to fall asleep and be woken
-    costs both ends more than most steps take. After a look in vain the next ones are left out, each time twice as many,
-    so that a slow environment, or a machine with other things to do, is not watched for nothing."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._socket = connection
-        self._can_watch = not isinstance(connection, ssl.SSLSocket)
-        self._left_out = 0
-        """Looks that the last one in vain has cost."""
-        self._to_leave_out = 0
-
-    def seen(self) -> bytes:
-        """What has come; empty when nothing has."""
-        if not self._can_watch:
-            return b""
-        if self._to_leave_out:
-            self._to_leave_out -= 1
-            return b""
-        receive = self._socket.recv
-        until = time.perf_counter() + _WATCH_S
-        while time.perf_counter() < until:
-            try:
-                data = receive(_READ_BYTES, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                continue
-            self._left_out = 0
-            return data
-        self._left_out = self._to_leave_out = min(2 * self._left_out + 1, _MOST_LEFT_OUT)
-        return b""
 
 
 class _Waiting:

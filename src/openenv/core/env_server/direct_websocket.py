@@ -32,6 +32,7 @@ from openenv.core.frames import (
     close_payload,
     server_frame,
 )
+from openenv.core.watching import LoopWatch
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +96,7 @@ class Direct:
         self._answers: Answers | None = None
         self._waiting: deque[bytes] = deque()
         self._answering: asyncio.Task[None] | None = None
+        self._watch = LoopWatch.of(loop)
         self._together = _TOGETHER.setdefault(loop, FramesTogether())
         self._ended: asyncio.Future[bool] = loop.create_future()
         self._lost: asyncio.Future[None] = loop.create_future()
@@ -114,6 +116,7 @@ class Direct:
         """Answer what has come; what must wait for its turn is answered by a task."""
         if self._is_deaf:
             return
+        self._watch.heard()
         text = self._reader.whole_text(data)
         if text is not None:
             self._together.add(self, text)
@@ -177,6 +180,7 @@ class Direct:
     def _send(self, frame: bytes) -> None:
         if not self._transport.is_closing():
             self._transport.write(server_frame(BINARY if isinstance(frame, BinaryFrame) else TEXT, frame))
+            self._watch.expect(self._loop)
 
     def _answer(self, answers: Answers, frame: bytes) -> None:
         reply = answers(frame)
