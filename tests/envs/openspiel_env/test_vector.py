@@ -1,5 +1,6 @@
 """Games stepped in one loop are the games that one environment plays, and say what is wrong with an action."""
 
+import select
 from random import Random
 from typing import Any
 
@@ -103,3 +104,12 @@ def test_the_space_is_the_games_own(openspiel_url: str) -> None:
     assert set(rewards.tolist()) <= {1.0, -1.0}
     assert all(final["info_state"].shape == (50,) for final in infos["final_obs"])
     envs.close()
+
+
+def test_tree_search_of_a_vector_does_not_hold_up_other_sessions(openspiel_url: str) -> None:
+    options = {"game_name": "tic_tac_toe", "opponent_policy": "mcts"}
+    with OpenSpielEnv(openspiel_url).vector(64, options=options) as slow, OpenSpielEnv(openspiel_url) as quick:
+        slow.send(np.zeros(64, dtype=np.int64))
+        quick.reset()
+        assert not select.select([slow._sessions[0].fileno()], [], [], 0)[0], "its answer was not waited for"
+        slow.recv()

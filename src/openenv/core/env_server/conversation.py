@@ -50,7 +50,8 @@ class Conversation:
         try:
             if isinstance(frame, BinaryFrame) and not self._arrays:
                 raise InvalidJSON("Invalid JSON: a message is a text frame, this is a binary one")
-            refuse_too_big(frame, self._max_bytes)
+            if 4 * len(frame) > self._max_bytes:  # no character takes more bytes than that
+                refuse_too_big(frame, self._max_bytes)
             request = read_request(frame, extended=self._extended)
             if request.type == "close":
                 return None
@@ -59,7 +60,7 @@ class Conversation:
             if self._extended and request.type == "reset":
                 checked(ResetRequest, request.data)  # the published frames leave a negative seed to the environment
             options = {} if request.timeout_s is None else {"timeout_s": request.timeout_s}
-            if not self._session.answers_at_once(request.type):  # type: ignore[arg-type]
+            if not self._session.answers_at_once(request.type, request.data):  # type: ignore[arg-type]
                 return self._reply_later(request)
             return self._answer(request, self._session.ask_at_once(request.type, request.data, options, request.id))  # type: ignore[arg-type]
         except RequestRefused as error:

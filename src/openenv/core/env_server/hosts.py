@@ -10,7 +10,7 @@ from typing import Any
 
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.exceptions import EnvironmentFactoryError
-from openenv.core.env_server.inline_limit import InlineTimeLimit, Slices
+from openenv.core.env_server.inline_limit import InlineTimeLimit, Slices, limited_call
 from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.manner import PLAIN, Manner, verbs_for
 from openenv.core.env_server.own_thread import OwnThread, SharedThread
@@ -34,7 +34,7 @@ class Host(ABC):
     async def call(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
         """Run one of the verbs of `Verbs`. data: what the client sent; options: further keywords of a step."""
 
-    def answers_at_once(self, verb: str) -> bool:
+    def answers_at_once(self, verb: str, data: dict[str, Any]) -> bool:
         """Whether `call_at_once` may be used: the verb runs in the event loop and waits for nothing."""
         return False
 
@@ -110,21 +110,22 @@ class LocalHost(Host):
     async def call(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
         verbs = self._verbs
         assert verbs is not None, "open() comes first"
-        if verbs.execution(self._execution) != "inline":
+        if verbs.execution(self._execution, verb, data) != "inline":
             return await self._call_beside(verbs, verb, data, options, timeout_s)
         if verbs.is_async(verb):
             return await _limited(verb, Slices(verb, verbs.call_async(verb, data, options), timeout_s), timeout_s)
         return self.call_at_once(verb, data, options, timeout_s)
 
-    def answers_at_once(self, verb: str) -> bool:
+    def answers_at_once(self, verb: str, data: dict[str, Any]) -> bool:
         verbs = self._verbs
-        return verbs is not None and verbs.execution(self._execution) == "inline" and not verbs.is_async(verb)
+        if verbs is None or verbs.is_async(verb):
+            return False
+        return verbs.execution(self._execution, verb, data) == "inline"
 
     def call_at_once(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
         verbs = self._verbs
         assert verbs is not None, "open() comes first"
-        with InlineTimeLimit(verb, timeout_s):
-            return verbs.call(verb, data, options)
+        return limited_call(verb, timeout_s, verbs.call, verb, data, options)
 
     async def _call_beside(
         self, verbs: Verbs, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float

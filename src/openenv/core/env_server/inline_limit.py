@@ -70,6 +70,16 @@ class InlineTimeLimit:
         _RUNNING.deadline = 0.0
 
 
+def limited_call(verb: str, timeout_s: float, call: Callable[..., ResultT], *arguments: Any) -> ResultT:
+    """What `call` returns, under an InlineTimeLimit, in half the time."""
+    _RUNNING.verb = verb
+    _RUNNING.deadline = time.monotonic() + timeout_s
+    try:
+        return call(*arguments)
+    finally:
+        _RUNNING.deadline = 0.0
+
+
 class Slices(Generic[ResultT]):
     """Awaits a coroutine with the time limit on each stretch between two of its awaits, where it might block."""
 

@@ -2,6 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
 
 from typing_extensions import TypeVar
@@ -18,6 +19,7 @@ __all__ = ["Environment", "Message", "ModelTokenizer", "TaskProvider", "Transfor
 ActT = TypeVar("ActT", bound=Action, default=Action)
 ObsT = TypeVar("ObsT", bound=Observation, default=Observation)
 StateT = TypeVar("StateT", bound=State, default=State)
+Execution = Literal["inline", "thread", "process"]
 
 
 class Transform(ABC, Generic[ObsT]):
@@ -48,7 +50,7 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     server_mode: ServerMode = ServerMode.SIMULATION
     """What the server is for; the server sets it on each new instance."""
 
-    execution: Literal["inline", "thread", "process"] = "thread"
+    execution: Execution = "thread"
     """Where the server runs the verbs: `inline` in its event loop (for steps well under a millisecond), in a `thread`
     that belongs to the session, or in a `process` of the session's own, whose crash ends that session alone."""
 
@@ -83,6 +85,13 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     async def step_async(self, action: ActT, timeout_s: float | None = None, **kwargs: Any) -> ObsT:
         """Asynchronous twin of `step`; the server prefers it where a subclass overrides it."""
         return self.step(action, timeout_s=timeout_s, **kwargs)
+
+    def execution_for(self, verb: str, keywords: Mapping[str, Any]) -> Execution:
+        """Where one call of a verb runs, for an environment that is `inline` but for some calls that take long.
+
+        keywords: of a reset, as the client sent them. By default it is `execution`.
+        """
+        return self.execution
 
     def get_metadata(self) -> EnvironmentMetadata:
         """What `/metadata` says: by default the class's name and the first line of its docstring."""

@@ -118,10 +118,10 @@ class Session:
         key = None if request_id is None else f"{verb} {request_id}"
         return await self.once(key, lambda: self._run(verb, data, options or {}, traceparent))
 
-    def answers_at_once(self, verb: Verb) -> bool:
+    def answers_at_once(self, verb: Verb, data: dict[str, Any]) -> bool:
         """Whether `ask_at_once` may be used: the environment runs in the event loop, and nothing is waited for."""
         is_free = not self._turn.locked() and self._broken is None and self._spans is None
-        return is_free and not self.has_ended and self._host.answers_at_once(verb)
+        return is_free and not self.has_ended and self._host.answers_at_once(verb, data)
 
     def ask_at_once(
         self, verb: Verb, data: dict[str, Any], options: dict[str, Any], request_id: str | None = None
@@ -332,7 +332,8 @@ class _Answers:
     def keep(self, request_id: str | None, outcome: Outcome) -> None:
         """How a request ended; the oldest make way."""
         if request_id is not None:
-            self._make_room()
+            if len(self._by_id) >= ANSWERS_KEPT or self._size_bytes > _BYTES_KEPT:
+                self._make_room()
             self._by_id[request_id] = outcome
             self._size_bytes += _size_bytes(outcome)
 

@@ -51,6 +51,8 @@ class VectorVerbs(Verbs):
         self._num_envs = manner.num_envs
         self._others: list[Verbs] = []
         self._vector: VectorEnvironment | None = None
+        self._took_long = np.zeros(manner.num_envs, dtype=np.bool_)
+        """Whose last reset did not run in the event loop."""
         self._seeds: list[int] = []
         """Of the last reset."""
         self._over = np.ones(manner.num_envs, dtype=np.bool_)
@@ -72,11 +74,24 @@ class VectorVerbs(Verbs):
         classes = self._declaration.action_cls, self._declaration.observation_cls
         return EachInTurn([self, *self._others], *classes) if self._manner.stacked else None
 
-    def execution(self, told: str | None) -> str:
-        """As for one environment; but to wait for several asynchronous ones is a thread's work."""
-        where = super().execution(told)
+    def execution(self, told: str | None, verb: str, data: dict[str, Any]) -> str:
+        """As for one environment, where a call takes long when it does in one of them, or when a last reset did; but to
+        wait for several asynchronous ones is a thread's work."""
+        where = super().execution(told, verb, {})
+        if told is None and self._tells_calls_apart:
+            if verb == "reset":
+                self._note_long_resets(data)
+            where = "thread" if self._took_long.any() else where
         waits = isinstance(self._vector, EachInTurn | None) and not self._signatures.asynchronous.isdisjoint(_PLAYED)
         return "thread" if where == "inline" and waits else where
+
+    def _note_long_resets(self, data: Mapping[str, Any]) -> None:
+        try:
+            env_ids = self._env_ids(data)
+            requests = _list_of(data, "resets", len(env_ids))
+        except InvalidMessage:
+            return  # the reset itself will say so
+        self._took_long[env_ids] = [self.env.execution_for("reset", request) != "inline" for request in requests]
 
     def is_async(self, verb: str) -> bool:
         return verb in ("mcp", "describe")

@@ -21,7 +21,7 @@ from openenv.core.env_server.exceptions import EnvironmentFactoryError
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.mcp_types import McpMethod
-from openenv.core.env_server.serialization import action_class
+from openenv.core.env_server.serialization import TAKES_TOOL_ACTIONS, action_class
 from openenv.core.env_server.tools import result_json, tools_of
 from openenv.core.env_server.types import Action, Observation, ResetData
 from openenv.core.env_server.wire import (
@@ -122,6 +122,7 @@ class Verbs:
             log.exception("%s could not be made", declaration.name)
             reason = f"{declaration.name} could not be made: {without_paths(str(error)) or type(error).__name__}"
             raise EnvironmentFactoryError(declaration.name, reason) from error
+        self._tells_calls_apart = type(self.env).execution_for is not Environment.execution_for
         if not declaration.is_one_instance:
             self._take_into_use()
 
@@ -135,9 +136,11 @@ class Verbs:
             )
         _IN_USE[id(self.env)] = self.env
 
-    def execution(self, told: str | None) -> str:
-        """Where the verbs are to be run: as the server was told, else as the environment says."""
-        return told or self.env.execution
+    def execution(self, told: str | None, verb: str, data: dict[str, Any]) -> str:
+        """Where a verb is to be run: as the server was told, else as the environment says."""
+        if told is not None:
+            return told
+        return self.env.execution_for(verb, data) if self._tells_calls_apart else self.env.execution
 
     def is_async(self, verb: str) -> bool:
         """Whether `call_async` has anything to wait for."""
@@ -294,8 +297,10 @@ class Verbs:
         return {key: value for key, value in options.items() if takes is None or key in takes}
 
     def _action(self, data: dict[str, Any]) -> Action:
+        cls = self._declaration.action_cls
         try:
-            cls = action_class(data, self._declaration.action_cls)
+            if cls in TAKES_TOOL_ACTIONS:
+                cls = action_class(data, cls)
             action: Action = cls.__pydantic_validator__.validate_python(data)
             return action
         except ValidationError as error:
@@ -304,14 +309,17 @@ class Verbs:
     def _checked(self, verb: str, observation: Any) -> Observation:
         if isinstance(observation, Observation):
             return observation
-        raise EnvironmentFault(
-            f"{verb}() of {self._declaration.name} returned {type(observation).__name__}: it must return an Observation"
-        )
+        raise self._no_observation(verb, observation)
+
+    def _no_observation(self, verb: str, returned: Any) -> EnvironmentFault:
+        name = self._declaration.name
+        return EnvironmentFault(f"{verb}() of {name} returned {type(returned).__name__}: it must return an Observation")
 
     def _answer(self, verb: str, observation: Any, began: float) -> Answer:
         """began: when the author's code was called, in seconds of the performance counter."""
         returned = time.perf_counter()
-        self._checked(verb, observation)
+        if not isinstance(observation, Observation):
+            raise self._no_observation(verb, observation)
         try:
             is_over = observation.done
             truncated = is_over and bool(getattr(observation, "truncated", False))

@@ -1,0 +1,64 @@
+"""An environment that is inline but for some calls that take long says so for each call."""
+
+import threading
+from typing import ClassVar
+
+import pytest
+
+from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.vector import SessionPool
+from tests.core.counting_env import CountAction, CountEnv, InlineEnvironment
+
+
+class QuickButForSomeResets(InlineEnvironment):
+    """A reset that starts above 5 takes long."""
+
+    ran_in: ClassVar[list[threading.Thread]] = []
+
+    def execution_for(self, verb, keywords):
+        return "thread" if verb == "reset" and keywords.get("start", 0) > 5 else self.execution
+
+    def reset(self, **kwargs):
+        self.ran_in.append(threading.current_thread())
+        return super().reset(**kwargs)
+
+    def step(self, action, **kwargs):
+        self.ran_in.append(threading.current_thread())
+        return super().step(action, **kwargs)
+
+
+@pytest.fixture
+def ran_in():
+    QuickButForSomeResets.ran_in.clear()
+    return QuickButForSomeResets.ran_in
+
+
+def test_only_the_calls_that_take_long_leave_the_event_loop(serving, ran_in):
+    with CountEnv(serving(create_app(QuickButForSomeResets))) as env:
+        env.reset()
+        env.step(CountAction(amount=1))
+        env.reset(start=6)
+        env.step(CountAction(amount=1))
+    loop, *others = ran_in
+    assert others[0] is loop
+    assert others[1] is not loop
+    assert others[2] is loop
+
+
+def test_the_server_may_be_told_otherwise(serving, ran_in):
+    app = create_app(QuickButForSomeResets, config=ServerConfig(execution="inline"))
+    with CountEnv(serving(app)) as env:
+        env.reset()
+        env.reset(start=6)
+    assert ran_in[0] is ran_in[1]
+
+
+async def test_environments_that_share_a_session_leave_it_together_until_all_are_quick_again(serving, ran_in):
+    async with SessionPool(CountEnv, serving(create_app(QuickButForSomeResets)), 2) as pool:
+        await pool.reset({0: {}, 1: {}})
+        await pool.reset({1: {"start": 6}})
+        await pool.step({0: CountAction(amount=1)})
+        await pool.reset({0: {}, 1: {}})
+        await pool.step({0: CountAction(amount=1)})
+    loop = ran_in[0]
+    assert [thread is loop for thread in ran_in] == [True, True, False, False, True, True, True]
