@@ -89,7 +89,7 @@ GOOD = [0, "<f4", [2]]
         (b"", "begins with"),
         (b"\x02\0\0\0\0\0\0\0", "begins with"),
         (b"\x01\0\0\0\xff\0\0\0{}", "ends after 2"),
-        (b"\x01\0\0\0\x02\0\0\0{]", "unexpected"),
+        (b"\x01\0\0\0\x02\0\0\0{]", "Expecting property name"),
         (frame({"a": {"$array": GOOD}}, b"1234567"), None),
         (frame({"a": {"$array": GOOD}}), "beyond the frame's end"),
         (frame({"a": {"$array": [0, "<f4", [1 << 39, 1 << 39]]}}, bytes(8)), "beyond the frame's end"),

@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 import openenv
-from openenv.core.protocol import SUBPROTOCOL
+from openenv.core.arrays import unpacked
 from tests.fuzz.mutations import Frame, FrameFuzzer, may_close
 
 ANSWER_S = 10.0
@@ -35,7 +35,7 @@ class Target:
 
     path: str
     valid: Sequence[dict[str, Any]]
-    extended: bool = False
+    subprotocol: str | None = None
 
 
 async def attack(base_url: str, targets: Sequence[Target], *, seed: int, seconds: float, connections: int) -> Counter:
@@ -62,15 +62,16 @@ async def _attack_on(
 ) -> None:
     while not is_enough():
         target = rng.choice(targets)
-        offered = [Subprotocol(SUBPROTOCOL)] if target.extended else None
+        offered = [Subprotocol(target.subprotocol)] if target.subprotocol else None
         async with connect(
             f"ws{base_url.removeprefix('http')}{target.path}", subprotocols=offered, compression=None,
             ping_interval=None, max_size=None, open_timeout=ANSWER_S, proxy=None,
         ) as connection:  # fmt: skip
             counted["connections"] += 1
-            if target.extended and _read(await connection.recv(), []).get("type") == "error":
+            if target.subprotocol and _read(await connection.recv(), []).get("type") == "error":
                 counted["found the server full"] += 1
                 continue
+            counted[f"{target.subprotocol or 'no subprotocol'} {target.path}"] += 1
             fuzzer = FrameFuzzer(rng, target.valid)
             for _ in range(rng.randint(1, 30)):
                 if not await _burst(connection, fuzzer, rng, counted) or is_enough():
@@ -111,7 +112,7 @@ async def _burst(connection: ClientConnection, fuzzer: FrameFuzzer, rng: Random,
 
 def _read(raw: str | bytes, frames: Sequence[Frame]) -> dict[str, Any]:
     """An answer as an object. Raises AssertionError when it is none, or tells what is not the client's business."""
-    text = raw if isinstance(raw, str) else raw.decode()
+    text = raw if isinstance(raw, str) else json.dumps(unpacked(raw), default=lambda array: array.tolist())
     assert "Traceback" not in text, f"{text[:2000]} on {_shown(frames)}"
     assert not any(path in text for path in PATHS), f"a path in {text[:2000]} on {_shown(frames)}"
     message = json.loads(text)

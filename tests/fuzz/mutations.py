@@ -19,6 +19,8 @@ WORDS = (
     "type", "data", "id", "timeout_s", "seed", "episode_id", "action_id", "message", "token", "count", "method",
     "params", "jsonrpc", "arguments", "name", "metadata", "session_id", "validity", "close", "reset", "",
 )  # fmt: skip
+DTYPES = ("<i8", "|b1", "<f4", "<f8", "|u1", ">i2", "<c16", "|O", "<U4", "<f3", "<M8[s]", "", "i8" * 100, 3)
+SHAPES: Sequence[Any] = ([3], [3], [3], [1, 3], [], [0], [-1], [2**62, 2], [3] * 40, [0, 2**39], 3, "3", [1.0], [None])
 
 
 class FrameFuzzer:
@@ -29,7 +31,7 @@ class FrameFuzzer:
         self._valid = valid
         self._ways: Sequence[Callable[[str], Frame]] = (
             self._cut_short, self._bytes_flipped, self._nested, self._key_twice, self._as_binary, self._huge_number,
-            self._glued, self._not_an_object,
+            self._glued, self._not_an_object, self._packed_oddly,
         )  # fmt: skip
 
     def frame(self) -> Frame:
@@ -83,6 +85,18 @@ class FrameFuzzer:
 
     def _as_binary(self, text: str) -> Frame:
         return text.encode() if self._rng.random() < 0.5 else self._rng.randbytes(self._rng.randint(0, 200))
+
+    def _packed_oddly(self, text: str) -> Frame:
+        """A binary frame that refers to an array, or means to."""
+        message, rng = json.loads(text), self._rng
+        place = message.get("data") if isinstance(message.get("data"), dict) and rng.random() < 0.9 else message
+        place = place["actions"] if isinstance(place.get("actions"), dict) and rng.random() < 0.7 else place
+        reference = [rng.choice((0, 0, 0, 1, -1, "0")), rng.choice(DTYPES), rng.choice(SHAPES)]
+        place[rng.choice([*place, "data"])] = {"$array": rng.choice((reference, reference, reference, [], 7, {}))}
+        head = json.dumps(message).encode()
+        length = rng.choice((len(head),) * 6 + (0, len(head) - 1, len(head) + 9, 2**32 - 1))
+        array = rng.randbytes(rng.choice((0, 7, 16, 24, 32, 64, 4096)))
+        return b"\x01\x00\x00\x00" + length.to_bytes(4, "little") + head + bytes(-len(head) % 8) + array
 
     def _huge_number(self, text: str) -> Frame:
         digits = "9" * self._rng.choice((30, 400, 5000, 20_000))

@@ -8,12 +8,14 @@ import httpx
 import pytest
 
 from openenv.core.containers.local_process import LocalServer
+from openenv.core.protocol import ARRAYS_SUBPROTOCOL, SUBPROTOCOL
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from tests.fuzz.attack import Target, attack
 
 LIMITS = ["--grace-s", "0.5", "--max-sessions", "256"]
 CONNECTIONS = 12
+TOGETHER = ("", "&autoreset=same_step", "&autoreset=disabled", "&autoreset=disabled&stacked=false")
 
 RPC = [
     {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},
@@ -42,8 +44,24 @@ def targets(steps):
     with_ids = [{**frame, "id": f"{n}", "timeout_s": 5} for n, frame in enumerate((*steps, *VERBS[:2]))]
     return [
         Target("/ws", [*steps, *steps, *VERBS]),
-        Target("/ws", [*steps, *VERBS, *with_ids, *EXTENSIONS], extended=True),
+        Target("/ws", [*steps, *VERBS, *with_ids, *EXTENSIONS], SUBPROTOCOL),
+        Target("/ws", [*steps, *VERBS, *with_ids], ARRAYS_SUBPROTOCOL),
+        *(Target(f"/ws?num_envs=3{how}", together(steps), ARRAYS_SUBPROTOCOL) for how in TOGETHER),
         Target("/mcp", RPC),
+    ]
+
+
+def together(steps):
+    """Steps of single environments as those of three, by column and by row."""
+    actions = [frame["data"] for frame in steps]
+    by_column = [{name: [value] * 3 for name, value in action.items()} for action in actions]
+    return [
+        {"type": "reset", "id": "r1", "data": {"resets": [{"seed": seed} for seed in range(3)]}},
+        {"type": "reset", "id": "r2", "data": {"env_ids": [1], "resets": [{}]}},
+        {"type": "state", "id": "s"},
+        *({"type": "step", "id": f"c{n}", "data": {"actions": columns}} for n, columns in enumerate(by_column)),
+        *({"type": "step", "id": f"l{n}", "data": {"actions": [action] * 3}} for n, action in enumerate(actions)),
+        {"type": "step", "id": "e", "data": {"env_ids": [2, 0], "actions": actions[:1] * 2}},
     ]
 
 

@@ -21,6 +21,8 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
 
+from openenv.core.json_text import read_json
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -137,7 +139,7 @@ def unpacked(frame: bytes) -> Any:
     """The object in a binary frame, its arrays as read-only views of the frame. Raises ValueError for any other."""
     head, start = split(frame)
     refs: list[tuple[dict[str, Any] | list[Any], Any, list[Any]]] = []
-    root = {"": orjson.loads(head)}
+    root = {"": read_json(head)}
     try:
         _find(root, refs)
     except RecursionError:

@@ -1,4 +1,8 @@
-"""JSON with integers of any size: orjson alone reads those beyond 64 bits as floats, and refuses to write them."""
+"""JSON as Python's standard library has it, NaN and integers of any size included, at orjson's pace.
+
+orjson alone reads integers beyond 64 bits as floats, and refuses to write them; NaN, and half a surrogate pair, which
+the published server may send, it does not read.
+"""
 
 import json
 from collections.abc import Callable
@@ -12,8 +16,11 @@ _POINT = ord(".")
 
 
 def read_json(text: str | bytes) -> Any:
-    """What the text says, its integers exact. Raises orjson's JSONDecodeError for what is no JSON."""
-    value = orjson.loads(text)
+    """What the text says, its integers exact. Raises ValueError for what is no JSON."""
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return _read_tolerantly(text)
     # looking for 19 digits in a row takes a fifth of the time of reading
     zeros = (text.encode() if isinstance(text, str) else text).translate(_DIGITS_AS_ZERO)
     if _LONG not in zeros or not _may_have_long_integers(zeros):
@@ -22,6 +29,13 @@ def read_json(text: str | bytes) -> Any:
         return json.loads(text)
     except RecursionError:  # a nest of hundreds of arrays, which orjson alone can read
         return value
+
+
+def _read_tolerantly(text: str | bytes) -> Any:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def _may_have_long_integers(zeros: bytes) -> bool:

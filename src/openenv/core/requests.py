@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from openenv.core.arrays import unpacked
-from openenv.core.errors import InvalidMessage, error_from_wire
+from openenv.core.errors import EnvironmentFault, InvalidMessage, error_from_wire
 from openenv.core.json_text import read_json, write_json
 from openenv.core.protocol import ANSWER_TYPE
 
@@ -38,9 +38,17 @@ class Request:
 
 
 def read_message(frame: bytes) -> dict[str, Any]:
-    """The object in a text frame, or in a binary one."""
-    message: dict[str, Any] = unpacked(frame) if frame[:1] == b"\x01" else read_json(frame)
-    return message
+    """The object in a text frame, or in a binary one; what is none is the error that its request ends with."""
+    try:
+        message = unpacked(frame) if frame[:1] == b"\x01" else read_json(frame)
+    except ValueError as error:
+        return _unreadable(frame, str(error))
+    return message if isinstance(message, dict) else _unreadable(frame, f"it is {type(message).__name__}")
+
+
+def _unreadable(frame: bytes, why: str) -> dict[str, Any]:
+    said = f"the server's answer is no JSON object ({why}): {frame[:80]!r}"
+    return {"type": "error", "data": {"message": said, "code": EnvironmentFault.code}}
 
 
 def encode_body(body: Any) -> bytes:
