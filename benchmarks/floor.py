@@ -1,7 +1,8 @@
-"""What the machine allows: a bare server that answers WebSocket frames, and a bare client on a blocking socket.
+"""What the machine allows: a bare server that answers WebSocket frames, and a bare client.
 
 No handshake, no environment, nothing checked: one JSON text of a step's size each way, parsed and written at both ends.
-`python benchmarks/floor.py SECONDS` prints one JSON line.
+One session is a blocking socket; several are connections of one event loop.
+`python -m benchmarks.floor SECONDS [SESSIONS]` prints one JSON line.
 """
 
 import asyncio
@@ -49,16 +50,50 @@ def serve(told: Connection) -> None:
     uvloop.run(run())
 
 
-def main() -> None:
-    """Step for a while."""
-    seconds = float(sys.argv[1])
-    ours, theirs = multiprocessing.Pipe()
-    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
-    server.start()
-    connection = socket.create_connection(("127.0.0.1", ours.recv()))
+class Client(asyncio.Protocol):
+    """Asks again in the call that reads an answer."""
+
+    def __init__(self, latencies: list[float]) -> None:
+        self._latencies = latencies
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by the event loop."""
+        self._transport = transport
+        self._reader = FrameReader(1 << 20, from_client=False)
+        self._ask()
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the event loop."""
+        for message in self._reader.feed(data):
+            orjson.loads(message.data)
+            self._latencies.append(time.perf_counter() - self._began)
+            self._ask()
+
+    def _ask(self) -> None:
+        self._began = time.perf_counter()
+        self._transport.write(client_frame(TEXT, REQUEST, MASK))  # type: ignore[attr-defined]
+
+
+def step_together(port: int, seconds: float, sessions: int) -> list[float]:
+    """Seconds of each step of several connections."""
+    latencies: list[float] = []
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(sessions):
+            await loop.create_connection(lambda: Client(latencies), "127.0.0.1", port)
+        await asyncio.sleep(seconds)
+
+    uvloop.run(run())
+    return latencies
+
+
+def step(port: int, seconds: float) -> list[float]:
+    """Seconds of each step of one connection."""
+    connection = socket.create_connection(("127.0.0.1", port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     reader, latencies = FrameReader(1 << 20, from_client=False), []
-    ended, cpu = time.perf_counter() + seconds, -time.process_time()
+    ended = time.perf_counter() + seconds
     while (began := time.perf_counter()) < ended:
         connection.sendall(client_frame(TEXT, REQUEST, MASK))
         answers: list[object] = []
@@ -68,6 +103,17 @@ def main() -> None:
                 raise ConnectionError("the bare server is gone")
             answers = [orjson.loads(message.data) for message in reader.feed(data)]
         latencies.append(time.perf_counter() - began)
+    return latencies
+
+
+def main() -> None:
+    """Step for a while."""
+    seconds, sessions = float(sys.argv[1]), int((*sys.argv, "1")[2])
+    ours, theirs = multiprocessing.Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
+    server.start()
+    port, cpu = ours.recv(), -time.process_time()
+    latencies = step(port, seconds) if sessions == 1 else step_together(port, seconds, sessions)
     cpu += time.process_time()
     server.kill()
     latencies.sort()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 from fastapi import FastAPI
 
@@ -13,6 +14,8 @@ from openenv.core.env_server.http_server import server
 from tests.core.containers import fake_tools
 
 Serving = Callable[[FastAPI], str]
+
+httpx._config.DEFAULT_TIMEOUT_CONFIG.read = 60.0  # a busy machine takes its time to start a worker process
 
 
 @contextmanager

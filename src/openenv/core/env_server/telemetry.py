@@ -4,7 +4,7 @@ Counting happens on the hot path, so it is a few additions; the text is put toge
 """
 
 from bisect import bisect_left
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from prometheus_client import generate_latest
@@ -61,8 +61,8 @@ class Telemetry:
         """The two functions are asked when the metrics are."""
         self._num_sessions = num_sessions
         self._num_waiting = num_waiting
-        self._verbs: Counter[str] = Counter()
-        self._errors: Counter[str] = Counter()
+        self._verbs: defaultdict[str, int] = defaultdict(int)
+        self._errors: defaultdict[str, int] = defaultdict(int)
         self._wait, self._environment, self._encode = (_Histogram() for _ in PHASES)
         self._phases = dict(zip(PHASES, (self._wait, self._environment, self._encode), strict=True))
         self._registry = CollectorRegistry()
@@ -72,8 +72,11 @@ class Telemetry:
         """Count an answer and its times, in seconds."""
         self._verbs[verb] += 1
         wait, environment, encode = self._wait, self._environment, self._encode
-        wait.counts[bisect_left(BUCKETS_S, wait_s)] += 1
-        wait.sum_s += wait_s
+        if wait_s:
+            wait.counts[bisect_left(BUCKETS_S, wait_s)] += 1
+            wait.sum_s += wait_s
+        else:
+            wait.counts[0] += 1
         environment.counts[bisect_left(BUCKETS_S, environment_s)] += 1
         environment.sum_s += environment_s
         encode.counts[bisect_left(BUCKETS_S, encode_s)] += 1
