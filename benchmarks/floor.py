@@ -1,8 +1,9 @@
 """What the machine allows: a bare server that answers WebSocket frames, and a bare client.
 
 No handshake, no environment, nothing checked: one JSON text of a step's size each way, parsed and written at both ends.
-One session is a blocking socket; several are connections of one event loop.
-`python -m benchmarks.floor SECONDS [SESSIONS]` prints one JSON line.
+One session is a blocking socket; several are connections of one event loop. `open` connects an event loop's socket for
+every two exchanges, the reset and the goodbye of a session, after a first one in place of the handshake.
+`python -m benchmarks.floor SECONDS [SESSIONS | open]` prints one JSON line.
 """
 
 import asyncio
@@ -88,6 +89,24 @@ def step_together(port: int, seconds: float, sessions: int) -> list[float]:
     return latencies
 
 
+def open_and_close(port: int, seconds: float) -> list[float]:
+    """Seconds of each connection: opened, three exchanges, closed."""
+
+    async def run() -> list[float]:
+        latencies, ended = [], time.perf_counter() + seconds
+        while (began := time.perf_counter()) < ended:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for _ in range(3):
+                writer.write(client_frame(TEXT, REQUEST, MASK))
+                await reader.read(1 << 16)
+            writer.close()
+            await writer.wait_closed()
+            latencies.append(time.perf_counter() - began)
+        return latencies
+
+    return asyncio.run(run())
+
+
 def step(port: int, seconds: float) -> list[float]:
     """Seconds of each step of one connection."""
     connection = socket.create_connection(("127.0.0.1", port))
@@ -108,12 +127,15 @@ def step(port: int, seconds: float) -> list[float]:
 
 def main() -> None:
     """Step for a while."""
-    seconds, sessions = float(sys.argv[1]), int((*sys.argv, "1")[2])
+    seconds, what = float(sys.argv[1]), (*sys.argv, "1")[2]
     ours, theirs = multiprocessing.Pipe()
     server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
     server.start()
     port, cpu = ours.recv(), -time.process_time()
-    latencies = step(port, seconds) if sessions == 1 else step_together(port, seconds, sessions)
+    if what == "open":
+        latencies = open_and_close(port, seconds)
+    else:
+        latencies = step(port, seconds) if what == "1" else step_together(port, seconds, int(what))
     cpu += time.process_time()
     server.kill()
     latencies.sort()

@@ -9,6 +9,7 @@ from functools import partial
 
 from benchmarks.peers import HERE, Figures, Served, Sides, play, resident_mb, serving
 from benchmarks.report import Row
+from benchmarks.steps import floor
 
 IMPORTS = ("import openenv", "from openenv.core import EnvClient")
 _MEASURED = """
@@ -37,8 +38,10 @@ def rows(sides: Sides) -> list[Row]:
         Row("echo server: memory", "MiB", ours["mb"], theirs["mb"], 2),
     ]
     with serving(sides, "ours", "echo") as mine, serving(sides, "published", "echo") as peer:
-        ours, theirs = _both(sides, {server.side: partial(play, sides, server, "open") for server in (mine, peer)})
-    note = f"p50 {ours['p50_us']:.0f} / {theirs['p50_us']:.0f} us"
+        turns = {server.side: partial(play, sides, server, "open") for server in (mine, peer)}
+        measured = sides.in_turns({**turns, "floor": partial(floor, sides, "open")})
+    ours, theirs = measured["ours"], measured["published"]
+    note = f"p50 {ours['p50_us']:.0f} / {theirs['p50_us']:.0f} us; floor {measured['floor']['rate']:,.0f} /s"
     return [*shown, Row("session: connect, reset, close", "/s", ours["rate"], theirs["rate"], 5, note)]
 
 

@@ -47,9 +47,9 @@ def rows(sides: Sides) -> list[Row]:
     return shown
 
 
-def floor(sides: Sides, sessions: int) -> Figures:
-    """One turn of a bare client and a bare server."""
-    command = [sys.executable, "-m", "benchmarks.floor", str(min(sides.seconds, 1.0)), str(sessions)]
+def floor(sides: Sides, what: int | str) -> Figures:
+    """One turn of a bare client and a bare server. what: how many sessions, or `open`."""
+    command = [sys.executable, "-m", "benchmarks.floor", str(min(sides.seconds, 1.0)), str(what)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE.parent)
     figures: Figures = json.loads(done.stdout)
     return figures
@@ -59,7 +59,7 @@ def _rows_of(scenario: Scenario, ours: Figures, theirs: Figures, floor: Figures)
     sides = (ours, theirs)
     p50, p99 = (" / ".join(f"{side[key]:.0f}" for side in sides) for key in ("p50_us", "p99_us"))
     note = f"p50 {p50} us, p99 {p99} us"
-    if scenario.mode in ("sync", "uvloop"):
+    if scenario.mode == "sync" or scenario.sessions > 1:
         note += f"; floor {floor['rate']:,.0f} /s, p50 {floor['p50_us']:.0f} us"
     rate = Row(str(scenario), "/s", ours["rate"], theirs["rate"], scenario.target, note)
     if scenario.sessions > 1:

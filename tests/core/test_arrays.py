@@ -119,6 +119,7 @@ def test_arrays_left_out_of_the_json_can_be_put_back():
     buffers = Buffers()
     data = orjson.dumps({"screen": buffers.add(np.array([[1, 2], [3, 4]], dtype=np.uint8)), "reward": 1.5})
     assert json.loads(inlined(data, buffers.parts)) == {"screen": [[1, 2], [3, 4]], "reward": 1.5}
+    assert json.loads(inlined(data[:-1] + b',"n":%d}' % 2**70, buffers.parts))["n"] == 2**70
 
 
 @pytest.mark.parametrize("environment", [PixelEnvironment, ProcessPixels])

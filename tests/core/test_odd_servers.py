@@ -1,13 +1,16 @@
 """What a server should not say, and may: it is read where Python's own JSON is, and else the one request fails."""
 
 import asyncio
+import json
 import math
+import time
 
 import pytest
 from websockets.asyncio.server import serve
 
-from openenv.core.errors import EnvironmentFault
+from openenv.core.errors import AnswerTimeout, EnvironmentFault
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.protocol import SUBPROTOCOL
 
 GOOD = '{"type":"observation","data":{"observation":{"x":1},"reward":0.0,"done":false}}'
 READABLE = {
@@ -16,24 +19,36 @@ READABLE = {
     "half a surrogate pair": ('"\\ud800"', lambda x: x == "\ud800"),
     "an integer beyond 64 bits": (str(10**30), lambda x: x == 10**30),
 }
-UNREADABLE = ["", "[1]", "null", "so far, so good", "[" * 100_000, '{"type":"observation"', "\x01 no array"]
+UNREADABLE = [
+    "", "[1]", "null", "so far, so good", "[" * 100_000, '{"type":"observation"', "\x01 no array",
+    '{"type":"observation","data":[1]}', '{"type":"error","data":"oops"}', '{"type":"observation","id":[1],"data":{}}',
+]  # fmt: skip
 
 
 @pytest.fixture
 async def answering():
-    """A server in the published dialect that gives these answers, one after the other."""
+    """A server that gives these answers, one after the other; those of a pair after that many seconds. None: it breaks
+    the connection instead. In the published dialect, unless it is given subprotocols."""
     servers = []
 
-    async def start(*answers):
-        left = list(answers)
+    async def start(*answers, subprotocols=None):
+        start.left = left = list(answers)
 
         async def answer(connection):
+            if connection.subprotocol:
+                await connection.send('{"type":"session","data":{"session_id":"s","grace_s":60}}')
             async for request in connection:
-                if "close" in request:
+                asked = json.loads(request)
+                if asked["type"] == "close":
                     return
-                await connection.send(left.pop(0))
+                pause_s, said = left.pop(0) if isinstance(left[0], tuple) else (0, left.pop(0))
+                await asyncio.sleep(pause_s)
+                if said is None:
+                    connection.transport.abort()
+                    return
+                await connection.send(said.replace('"id":"?"', f'"id":"{asked.get("id")}"'))
 
-        server = await serve(answer, "127.0.0.1", 0)
+        server = await serve(answer, "127.0.0.1", 0, subprotocols=subprotocols)
         servers.append(server)
         return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
@@ -43,8 +58,8 @@ async def answering():
         await server.wait_closed()
 
 
-def reset_synchronously(url, *, fails_first=False):
-    with GenericEnvClient(url) as env:
+def reset_synchronously(url, *, fails_first=False, **settings):
+    with GenericEnvClient(url, **settings) as env:
         if fails_first:
             with pytest.raises(EnvironmentFault, match="is no JSON object"):
                 env.reset()
@@ -68,3 +83,26 @@ async def test_an_answer_that_is_no_object_fails_its_request_and_the_session_goe
             await env.reset()
         assert (await env.reset()).observation == {"x": 1}
     assert (await asyncio.to_thread(reset_synchronously, url, fails_first=True)).observation == {"x": 1}
+
+
+async def test_an_unreadable_answer_that_is_late_is_dropped_as_any_other(answering):
+    with_id = GOOD.replace('"type"', '"id":"?","type"')
+    url = await answering((0.4, "so far, so good"), with_id, subprotocols=[SUBPROTOCOL])
+    async with GenericEnvClient(url, message_timeout_s=0.2) as env:
+        with pytest.raises(AnswerTimeout):
+            await env.reset()
+        await asyncio.sleep(0.4)
+        assert (await env.reset()).observation == {"x": 1}
+
+
+async def test_a_server_that_breaks_every_connection_is_asked_until_the_time_is_up_and_not_without_a_pause(answering):
+    answers = [None] * 1000
+    url = await answering(*answers, subprotocols=[SUBPROTOCOL])
+    began = time.monotonic()
+    with pytest.raises(AnswerTimeout):
+        await asyncio.to_thread(reset_synchronously, url, message_timeout_s=1.0)
+    async with GenericEnvClient(url, message_timeout_s=1.0) as env:
+        with pytest.raises(AnswerTimeout):
+            await env.reset()
+    assert time.monotonic() - began < 10
+    assert 2 < len(answers) - len(answering.left) < 100

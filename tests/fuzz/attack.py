@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -37,6 +37,9 @@ class Target:
     valid: Sequence[dict[str, Any]]
     subprotocol: str | None = None
 
+    def __str__(self) -> str:
+        return f"{self.path} {self.subprotocol or ''}".rstrip()
+
 
 async def attack(base_url: str, targets: Sequence[Target], *, seed: int, seconds: float, connections: int) -> Counter:
     """Send odd frames to the targets over that many connections at a time, for that long and until enough are answered.
@@ -53,25 +56,35 @@ async def attack(base_url: str, targets: Sequence[Target], *, seed: int, seconds
     async with asyncio.TaskGroup() as group:
         for worker in range(connections):
             rng = Random(f"{seed} {worker}")
-            group.create_task(_attack_on(base_url, targets, rng, is_enough, counted))
+            drawn = _drawn(targets, worker, rng)
+            group.create_task(_attack_on(base_url, drawn, rng, is_enough, counted))
     return counted
 
 
+def _drawn(targets: Sequence[Target], worker: int, rng: Random) -> Iterator[Target]:
+    """Targets by chance; but the first, so that each of them is somebody's."""
+    yield targets[worker % len(targets)]
+    while True:
+        yield rng.choice(targets)
+
+
 async def _attack_on(
-    base_url: str, targets: Sequence[Target], rng: Random, is_enough: Callable[[], bool], counted: Counter[str]
+    base_url: str, targets: Iterator[Target], rng: Random, is_enough: Callable[[], bool], counted: Counter[str]
 ) -> None:
     while not is_enough():
-        target = rng.choice(targets)
+        target = next(targets)
         offered = [Subprotocol(target.subprotocol)] if target.subprotocol else None
         async with connect(
             f"ws{base_url.removeprefix('http')}{target.path}", subprotocols=offered, compression=None,
             ping_interval=None, max_size=None, open_timeout=ANSWER_S, proxy=None,
         ) as connection:  # fmt: skip
             counted["connections"] += 1
-            if target.subprotocol and _read(await connection.recv(), []).get("type") == "error":
+            first = _read(await connection.recv(), []) if target.subprotocol else {}
+            if first.get("type") == "error":
+                assert first["data"]["code"] == "CAPACITY_REACHED", first
                 counted["found the server full"] += 1
                 continue
-            counted[f"{target.subprotocol or 'no subprotocol'} {target.path}"] += 1
+            counted[str(target)] += 1
             fuzzer = FrameFuzzer(rng, target.valid)
             for _ in range(rng.randint(1, 30)):
                 if not await _burst(connection, fuzzer, rng, counted) or is_enough():

@@ -91,11 +91,18 @@ class FrameFuzzer:
         message, rng = json.loads(text), self._rng
         place = message.get("data") if isinstance(message.get("data"), dict) and rng.random() < 0.9 else message
         place = place["actions"] if isinstance(place.get("actions"), dict) and rng.random() < 0.7 else place
-        reference = [rng.choice((0, 0, 0, 1, -1, "0")), rng.choice(DTYPES), rng.choice(SHAPES)]
-        place[rng.choice([*place, "data"])] = {"$array": rng.choice((reference, reference, reference, [], 7, {}))}
+        is_array = rng.random() < 0.5
+        reference: Any = [0, rng.choice(DTYPES[:6]), rng.choice(SHAPES[:4])]
+        array = rng.randbytes(24)
+        if not is_array:
+            reference = [rng.choice((0, 0, 0, 1, -1, "0")), rng.choice(DTYPES), rng.choice(SHAPES)]
+            reference = rng.choice((reference, reference, reference, [], 7, {}))
+            array = rng.randbytes(rng.choice((0, 7, 16, 24, 32, 64, 4096)))
+        place[rng.choice([*place, *([] if is_array and place else ["data"])])] = {"$array": reference}
         head = json.dumps(message).encode()
-        length = rng.choice((len(head),) * 6 + (0, len(head) - 1, len(head) + 9, 2**32 - 1))
-        array = rng.randbytes(rng.choice((0, 7, 16, 24, 32, 64, 4096)))
+        length = len(head)
+        if not is_array:
+            length = rng.choice((length, length, 0, length - 1, length + 9, 2**32 - 1))
         return b"\x01\x00\x00\x00" + length.to_bytes(4, "little") + head + bytes(-len(head) % 8) + array
 
     def _huge_number(self, text: str) -> Frame:

@@ -118,6 +118,7 @@ def _fuzz(name, seconds, seed, capsys, tmp_path):
 
         play(server.base_url)
         assert counted["answers"] > 100
+        assert all(counted[str(target)] for target in targets(steps)), counted
         assert sessions_left(server.base_url) == 0
         assert "Exception in ASGI" not in server.output()
         assert "unforeseen" not in server.output()

@@ -21,7 +21,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import core_schema
 
-from openenv.core.json_text import read_json
+from openenv.core.json_text import read_json, write_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -163,7 +163,7 @@ def split(frame: bytes) -> tuple[bytes, int]:
 
 def inlined(data: bytes, parts: Sequence[bytes]) -> bytes:
     """The JSON with its arrays as nested lists, for whoever reads text frames."""
-    return orjson.dumps(unpacked(pack(data, parts)), default=lambda array: array.tolist())
+    return write_json(unpacked(pack(data, parts)), default=lambda array: array.tolist())
 
 
 def _find(holder: Any, refs: list[tuple[Any, Any, list[Any]]]) -> None:

@@ -67,6 +67,8 @@ class AsyncSession:
         self._welcomed: asyncio.Future[Welcome] | None = None
         self._connect_limit = asyncio.timeout(None)
         self._coming_back: asyncio.Task[None] | None = None
+        self._is_back_in_vain = False
+        """Whether nothing was answered since the connection was made again."""
         self._window = Window(_MOST_UNDER_WAY)
         self._deadlines = Deadlines()
 
@@ -168,10 +170,12 @@ class AsyncSession:
             self._welcomed.set_exception(error)
 
     def _on_answer(self, frame: bytes) -> None:
+        self._is_back_in_vain = False
         message = read_message(frame)
         waiter = self._waiter(message)
         if waiter is None:
-            if message.get("type") == "error" and message.get("id") is None:
+            is_farewell = message.get("type") == "error" and message.get("id") is None
+            if is_farewell and "is_unreadable" not in message:
                 self._farewell = message  # the server said why before it closed
                 self.is_lost = True
         elif not waiter.done():  # else its request timed out or was cancelled: the answer is dropped
@@ -202,6 +206,9 @@ class AsyncSession:
         given_up = time.monotonic() + self._grace_s
         pause_s = FIRST_PAUSE_S
         try:
+            if self._is_back_in_vain:
+                await asyncio.sleep(pause_s)
+            self._is_back_in_vain = True
             while True:
                 try:
                     await self._connect()

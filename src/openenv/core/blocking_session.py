@@ -100,6 +100,7 @@ class BlockingSession(IdleClient):
 
     def _answer_to(self, request_id: str, frame: bytes, kind: str, deadline: float, *, is_sent: bool) -> dict[str, Any]:
         """The data of a request's answer; sends the request first, and again after each broken connection."""
+        pause_s = 0.0
         while True:
             try:
                 if not is_sent:
@@ -107,6 +108,10 @@ class BlockingSession(IdleClient):
                     is_sent = True
                 message = read_message(self._connection.receive(deadline))
             except SessionLost as error:
+                if time.monotonic() + pause_s > deadline:
+                    raise AnswerTimeout(f"no answer in time: {error}") from error
+                time.sleep(pause_s)
+                pause_s = FIRST_PAUSE_S
                 self._come_back(deadline, error)
                 is_sent = False
                 continue

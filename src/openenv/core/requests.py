@@ -43,12 +43,16 @@ def read_message(frame: bytes) -> dict[str, Any]:
         message = unpacked(frame) if frame[:1] == b"\x01" else read_json(frame)
     except ValueError as error:
         return _unreadable(frame, str(error))
-    return message if isinstance(message, dict) else _unreadable(frame, f"it is {type(message).__name__}")
+    if not isinstance(message, dict):
+        return _unreadable(frame, f"it is {type(message).__name__}")
+    if not isinstance(message.get("data"), dict | None) or not isinstance(message.get("id"), str | None):
+        return _unreadable(frame, "its data is an object, its id text")
+    return message
 
 
 def _unreadable(frame: bytes, why: str) -> dict[str, Any]:
-    said = f"the server's answer is no JSON object ({why}): {frame[:80]!r}"
-    return {"type": "error", "data": {"message": said, "code": EnvironmentFault.code}}
+    said = f"the server's answer is no JSON object of the protocol ({why}): {frame[:80]!r}"
+    return {"type": "error", "is_unreadable": True, "data": {"message": said, "code": EnvironmentFault.code}}
 
 
 def encode_body(body: Any) -> bytes:

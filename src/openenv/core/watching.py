@@ -12,7 +12,7 @@ import ssl
 import time
 import weakref
 
-WATCH_S = 1e-4
+WATCH_S = 2e-4
 MOST_LEFT_OUT = 255
 
 

@@ -76,6 +76,7 @@ class LocalHost(Host):
         self._verbs: Verbs | None = None
         self._open_timeout_s = 0.0
         self._is_held_up = False
+        self._is_made_inline = False
 
     async def open(self, timeout_s: float) -> None:
         self._open_timeout_s = timeout_s
@@ -86,6 +87,7 @@ class LocalHost(Host):
             if (self._execution or self._declaration.environment_cls.execution) == "inline":
                 with InlineTimeLimit("the environment's constructor", timeout_s):
                     self._verbs = self._make()
+                self._is_made_inline = True
             else:
                 self._verbs = await self._make_in_thread(timeout_s)
         except (TimeLimitExceeded, TimeoutError):
@@ -158,10 +160,11 @@ class LocalHost(Host):
     async def close(self) -> None:
         verbs, self._verbs = self._verbs, None
         thread, self._thread = self._thread, None
-        if verbs is not None and thread is None:
+        is_closed_here = thread is None or (self._is_made_inline and not self._is_held_up)
+        if verbs is not None and is_closed_here:
             with contextlib.suppress(TimeLimitExceeded), InlineTimeLimit("close", self._open_timeout_s):
                 verbs.close()
-        if verbs is not None and thread is not None:
+        if verbs is not None and thread is not None and not is_closed_here:
             closed = asyncio.wrap_future(thread.submit(verbs.close))  # after a step that still runs, if it ever ends
             if not (self._is_held_up or self._declaration.is_one_instance):
                 await asyncio.wait({closed}, timeout=self._open_timeout_s)

@@ -87,9 +87,11 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         return self.step(action, timeout_s=timeout_s, **kwargs)
 
     def execution_for(self, verb: str, keywords: Mapping[str, Any]) -> Execution:
-        """Where one call of a verb runs, for an environment that is `inline` but for some calls that take long.
+        """Where one call runs: for an environment that is `inline` but for calls that take long, which say `thread`.
 
-        keywords: of a reset, as the client sent them. By default it is `execution`.
+        verb: reset, step, state, save or load. keywords: of a reset, as the client sent them and not validated yet;
+        empty for other verbs. It is asked in the event loop, once or twice before each call, so it only looks.
+        Environments of `execution = "process"` are not asked.
         """
         return self.execution
 

@@ -13,11 +13,12 @@ import orjson
 from openenv.core.arrays import Buffers
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.each_in_turn import EachInTurn
+from openenv.core.env_server.inline_limit import limited_call
 from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.manner import VectorManner
 from openenv.core.env_server.types import Observation
 from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment
-from openenv.core.env_server.verbs import Answer, AuthorsCode, Verbs, VerbSignatures
+from openenv.core.env_server.verbs import LOOK_S, Answer, AuthorsCode, Verbs, VerbSignatures
 from openenv.core.env_server.wire import error_data, error_json
 from openenv.core.errors import (
     EnvironmentFault,
@@ -77,21 +78,28 @@ class VectorVerbs(Verbs):
     def execution(self, told: str | None, verb: str, data: dict[str, Any]) -> str:
         """As for one environment, where a call takes long when it does in one of them, or when a last reset did; but to
         wait for several asynchronous ones is a thread's work."""
-        where = super().execution(told, verb, {})
+        where = told or self.env.execution
         if told is None and self._tells_calls_apart:
-            if verb == "reset":
-                self._note_long_resets(data)
-            where = "thread" if self._took_long.any() else where
+            takes_long = limited_call("execution_for", LOOK_S, self._takes_long, verb, data)
+            where = "thread" if takes_long else "inline"
         waits = isinstance(self._vector, EachInTurn | None) and not self._signatures.asynchronous.isdisjoint(_PLAYED)
         return "thread" if where == "inline" and waits else where
 
-    def _note_long_resets(self, data: Mapping[str, Any]) -> None:
+    def _takes_long(self, verb: str, data: Mapping[str, Any]) -> bool:
+        if verb != "reset":
+            asked = (one._execution_for(verb, {}) for one in (self, *self._others))
+            return bool(self._took_long.any()) or any(where != "inline" for where in asked)
         try:
             env_ids = self._env_ids(data)
             requests = _list_of(data, "resets", len(env_ids))
         except InvalidMessage:
-            return  # the reset itself will say so
-        self._took_long[env_ids] = [self.env.execution_for("reset", request) != "inline" for request in requests]
+            return False  # the reset itself will say so
+        others_took_long = bool(np.delete(self._took_long, env_ids).any())
+        return others_took_long or any(self._execution_for("reset", request) != "inline" for request in requests)
+
+    def _has_begun(self, env_id: int, request: Mapping[str, Any]) -> None:
+        if self._tells_calls_apart:
+            self._took_long[env_id] = self._execution_for("reset", request) != "inline"
 
     def is_async(self, verb: str) -> bool:
         return verb in ("mcp", "describe")
@@ -140,11 +148,13 @@ class VectorVerbs(Verbs):
         asked = _list_of(data, "resets" if verb == "reset" else "actions", len(env_ids))
         ends = [self._begin_one(env_id, verb, one) for env_id, one in zip(env_ids, asked, strict=True)]
         answers = []
-        for env_id, end in zip(env_ids, ends, strict=True):
+        for env_id, one, end in zip(env_ids, asked, ends, strict=True):
             began = time.perf_counter()
             try:
                 answer = self._answer(verb, end(), began)
                 self._over[env_id] = answer.done
+                if verb == "reset":
+                    self._has_begun(env_id, one)
                 answers.append(
                     b'{"validity":"%b",%b' % (b"truncated" if answer.truncated else b"valid", answer.data[1:])
                 )
@@ -195,6 +205,9 @@ class VectorVerbs(Verbs):
         self._seeds = [request["seed"] for request in seeded]
         with self._authors_code("reset"):
             batch = vector.reset(env_ids, seeded)
+        for row, env_id in enumerate(env_ids):
+            if row not in batch.errors:
+                self._has_begun(env_id, requests[row])
         return self._begun(env_ids, batch)
 
     def _begun(self, env_ids: Sequence[int], batch: Batch) -> Batch:

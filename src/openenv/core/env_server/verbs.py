@@ -9,7 +9,7 @@ import logging
 import re
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -18,6 +18,7 @@ from pydantic_core import PydanticSerializationError
 
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.exceptions import EnvironmentFactoryError
+from openenv.core.env_server.inline_limit import limited_call
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.mcp_types import McpMethod
@@ -37,6 +38,9 @@ log = logging.getLogger(__name__)
 
 _IN_USE: "weakref.WeakValueDictionary[int, Environment]" = weakref.WeakValueDictionary()
 """The environments that are open in this process, by identity."""
+
+LOOK_S = 1.0
+"""How long an environment may think about where a call is to run."""
 
 _PATH = re.compile(r"(?<![\w:/.<])/[\w.-]+(?:/[\w.-]*)+")
 """An absolute path of two parts or more; not a fraction, an alternative or a URL."""
@@ -140,7 +144,13 @@ class Verbs:
         """Where a verb is to be run: as the server was told, else as the environment says."""
         if told is not None:
             return told
-        return self.env.execution_for(verb, data) if self._tells_calls_apart else self.env.execution
+        if not self._tells_calls_apart:
+            return self.env.execution
+        return limited_call("execution_for", LOOK_S, self._execution_for, verb, data if verb == "reset" else {})
+
+    def _execution_for(self, verb: str, keywords: Mapping[str, Any]) -> str:
+        with AuthorsCode("execution_for"):
+            return self.env.execution_for(verb, keywords)
 
     def is_async(self, verb: str) -> bool:
         """Whether `call_async` has anything to wait for."""

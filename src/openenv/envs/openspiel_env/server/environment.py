@@ -88,8 +88,8 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
     def execution_for(self, verb: str, keywords: Mapping[str, Any]) -> Execution:
         """What takes long, a first trial of game_params or tree search, happens in a thread."""
         if verb != "reset":
-            return self.execution
-        takes_long = keywords.get("game_params") or "mcts" in str(keywords.get("opponent_policy"))
+            return "thread" if verb == "load" else self.execution  # which plays a whole episode again
+        takes_long = keywords.get("game_params") is not None or "mcts" in str(keywords.get("opponent_policy"))
         return "thread" if takes_long else _execution(self._default)
 
     def step(self, action: OpenSpielAction, timeout_s: float | None = None, **kwargs: Any) -> OpenSpielObservation:
