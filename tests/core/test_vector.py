@@ -1,7 +1,5 @@
 """Many environments in one session: stacked, seeded, reset by themselves, failing each for itself."""
 
-import time
-
 import gymnasium
 import numpy as np
 import pytest
@@ -278,15 +276,15 @@ def test_a_crash_ends_the_vector_alone(vector):
 
 
 def test_a_late_answer_can_be_received_later(serving):
-    client = CountEnv(serving(create_app(CountingEnvironment)), message_timeout_s=0.2)
-    envs = client.vector(1)
+    envs = CountEnv(serving(create_app(CountingEnvironment))).vector(1)
     envs.reset(seed=1)
     envs.send(add(1, mischief=["sleep"]))
+    patience_s, envs._timeout_s = envs._timeout_s, 0.2
     with pytest.raises(AnswerTimeout):
         envs.recv()
     with pytest.raises(RuntimeError, match="not been received"):
         envs.send(np.array([1]))
-    time.sleep(0.5)
+    envs._timeout_s = patience_s
     assert envs.recv()[0]["total"].tolist() == [1]
     envs.close()
 

@@ -1,7 +1,6 @@
 """Who has said something looks for what comes next a moment long before it sleeps, and not where that was in vain."""
 
 import asyncio
-import itertools
 import socket
 
 import pytest
@@ -51,14 +50,27 @@ def test_the_looks_that_are_left_out_have_an_end(pair):
 
 @pytest.fixture
 def loop(monkeypatch):
-    """An event loop that keeps how long each of its turns would wait for its sockets; a look takes fifty turns."""
-    ticks = itertools.count()
-    monkeypatch.setattr(watching.time, "perf_counter", lambda: next(ticks) * WATCH_S / 50)
+    """An event loop that keeps how long each of its turns would wait for its sockets. Its clock moves on when it would
+    wait, and a little when a watch looks at it: a look takes fifty turns."""
     loop = asyncio.SelectorEventLoop()
-    waits, select = [], loop._selector.select
-    loop._selector.select = lambda timeout=None: waits.append(timeout) or select(timeout)
-    loop.waits = waits
+    loop.waits, now = [], 1.0
+
+    def look_at_the_clock():
+        nonlocal now
+        now += WATCH_S / 50
+        return now
+
+    def wait(timeout=None):
+        nonlocal now
+        loop.waits.append(timeout)
+        now += timeout or 0
+        return []
+
+    monkeypatch.setattr(watching.time, "perf_counter", look_at_the_clock)
+    monkeypatch.setattr(loop, "time", lambda: now)
+    monkeypatch.setattr(loop._selector, "select", wait)
     yield loop
+    monkeypatch.undo()
     loop.close()
 
 
@@ -69,7 +81,7 @@ def run(loop, watch, *, others=()):
         watch.expect(loop)
         for other in others:
             loop.call_soon(other)
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(20 * WATCH_S)
 
     loop.waits.clear()
     loop.run_until_complete(look())
