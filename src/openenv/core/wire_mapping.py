@@ -8,11 +8,20 @@ from typing_extensions import TypeVar
 
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.errors import EnvironmentFault
 from openenv.core.requests import encode_body
 
 ActT = TypeVar("ActT", default=Action)
 ObsT = TypeVar("ObsT", default=Observation)
 StateT = TypeVar("StateT", default=State)
+
+
+def observed(payload: dict[str, Any]) -> dict[str, Any]:
+    """The observation in an answer's data. Raises EnvironmentFault when a server says none."""
+    observation = payload.get("observation")
+    if not isinstance(observation, dict):
+        raise EnvironmentFault(f"the server's answer has no observation, or one that is no object: {str(payload)[:80]}")
+    return observation
 
 
 class WireMapping(Generic[ActT, ObsT, StateT]):
@@ -48,7 +57,7 @@ class WireMapping(Generic[ActT, ObsT, StateT]):
         """The result in an answer's data. Raises pydantic's ValidationError when the observation has other fields."""
         observation_cls = self._message_classes[1]
         reward, done = payload.get("reward"), payload.get("done", False)
-        observation = observation_cls.model_validate({**payload["observation"], "reward": reward, "done": done})
+        observation = observation_cls.model_validate({**observed(payload), "reward": reward, "done": done})
         return StepResult(observation, reward, done, payload.get("metadata"))
 
     def _parse_state(self, payload: dict[str, Any]) -> StateT:
