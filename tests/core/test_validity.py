@@ -36,7 +36,7 @@ class ShortEnv(EnvClient[CountAction, ShortObservation, CountState]):
 
 @pytest.fixture
 def url(serving):
-    config = ServerConfig(step_timeout_s=0.5)
+    config = ServerConfig(step_timeout_s=2)
     return serving(create_app(ShortEnvironment, CountAction, ShortObservation, config=config))
 
 

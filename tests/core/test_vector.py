@@ -248,7 +248,7 @@ def test_a_cut_connection_loses_no_step_and_takes_none_twice(serving):
 
 
 def test_a_step_without_end_is_told_and_the_session_can_be_reset(vector):
-    envs = vector(2, environment=ProcessEnvironment, config=ServerConfig(step_timeout_s=0.5))
+    envs = vector(2, environment=ProcessEnvironment, config=ServerConfig(step_timeout_s=2))
     envs.reset(seed=1)
     with pytest.raises(TimeLimitExceeded):
         envs.step(add(1, 1, mischief=["", "forever"]))
