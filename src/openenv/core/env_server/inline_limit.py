@@ -71,7 +71,7 @@ class InlineTimeLimit:
 
 
 def limited_call(verb: str, timeout_s: float, call: Callable[..., ResultT], *arguments: Any) -> ResultT:
-    """What `call` returns, under an InlineTimeLimit, in half the time."""
+    """What `call` returns, under the limit of an InlineTimeLimit: for the hot path, which makes no object for it."""
     _RUNNING.verb = verb
     _RUNNING.deadline = time.monotonic() + timeout_s
     try:
