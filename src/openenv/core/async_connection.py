@@ -1,6 +1,9 @@
 """One WebSocket connection in an event loop: whole messages out, and in through a callback."""
 
 import asyncio
+import errno
+import os
+import socket
 import ssl
 from collections.abc import Callable
 from typing import cast
@@ -41,6 +44,9 @@ class AsyncConnection(asyncio.Protocol):
             async with asyncio.timeout(address.connect_timeout_s):
                 if address.unix_path is not None:
                     await connection._loop.create_unix_connection(lambda: connection, address.unix_path)
+                elif context is None and (numeric := _numeric(uri.host, uri.port)):
+                    connected = await _connected(connection._loop, *numeric)
+                    await connection._loop.create_connection(lambda: connection, sock=connected)
                 else:
                     await connection._loop.create_connection(lambda: connection, uri.host, uri.port, ssl=context)
                 await connection._opened
@@ -177,3 +183,34 @@ class AsyncConnection(asyncio.Protocol):
 
 def _nothing() -> None:
     return
+
+
+def _numeric(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]] | None:
+    """The socket address of a host that is given by number, whose name need not be asked for; None for a name."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except OSError:
+            continue
+        return family, (host, port)
+    return None
+
+
+async def _connected(
+    loop: asyncio.AbstractEventLoop, family: socket.AddressFamily, address: tuple[str, int]
+) -> socket.socket:
+    """A socket that is connected, on the same machine without a turn of the event loop."""
+    connection = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        connection.setblocking(False)
+        begun = connection.connect_ex(address)
+        if begun == errno.EINPROGRESS:
+            begun = connection.connect_ex(address)  # it may have succeeded already
+        if begun == errno.EALREADY:
+            await loop.sock_connect(connection, address)
+        elif begun not in (0, errno.EISCONN):
+            raise OSError(begun, os.strerror(begun))
+    except BaseException:
+        connection.close()
+        raise
+    return connection

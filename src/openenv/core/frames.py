@@ -1,7 +1,6 @@
 """WebSocket framing (RFC 6455, section 5) for connections whose handshake is done: bytes to messages, and back.
 
-No extension is in use. `websockets` does the handshakes; once a connection is open, this module reads a small message
-in about a microsecond, where a general parser takes ten times that.
+No extension is in use. A small message is read in about a microsecond, where a general parser takes ten times that.
 """
 
 import struct
@@ -17,7 +16,8 @@ _LONGEST_CONTROL = 125
 _HEAD_BYTES = 256
 _MEDIUM_HEAD = struct.Struct("!BBH")
 
-NORMAL, GOING_AWAY, PROTOCOL_ERROR, TOO_BIG = 1000, 1001, 1002, 1009
+NORMAL, GOING_AWAY, PROTOCOL_ERROR, NO_STATUS, BROKEN_OFF = 1000, 1001, 1002, 1005, 1006
+NO_TEXT, TOO_BIG, INTERNAL_ERROR, SERVICE_RESTART = 1007, 1009, 1011, 1012
 
 
 class FrameError(Exception):
@@ -191,5 +191,5 @@ def close_payload(code: int, reason: str = "") -> bytes:
 
 
 def close_code(payload: bytes) -> int:
-    """The code in a close frame; 1005 when there is none."""
-    return int.from_bytes(payload[:2], "big") if len(payload) >= 2 else 1005
+    """The code in a close frame; NO_STATUS when there is none."""
+    return int.from_bytes(payload[:2], "big") if len(payload) >= 2 else NO_STATUS

@@ -1,18 +1,14 @@
 """One WebSocket connection as a state machine without a socket: bytes in, whole messages out.
 
-Both transports, blocking and asyncio, drive it; `websockets` does the handshake.
+Both transports, blocking and asyncio, drive it.
 """
 
+import functools
 import os
 import re
 from urllib.parse import urlsplit, urlunsplit
 
 import orjson
-from websockets.client import ClientProtocol
-from websockets.exceptions import InvalidHandshake
-from websockets.http11 import Response
-from websockets.protocol import State
-from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI, parse_uri
 
 from openenv.core.arrays import BINARY_HEAD_BYTES, BinaryFrame
@@ -32,6 +28,7 @@ from openenv.core.frames import (
     close_payload,
 )
 from openenv.core.protocol import ARRAYS_SUBPROTOCOL, SUBPROTOCOL, UNIX
+from openenv.core.websocket_handshake import ClientHandshake, HandshakeRefused
 
 _FEWEST_MASK_BYTES, _MOST_MASK_BYTES = 64, 4096
 _REQUEST_ID = re.compile(rb'\{"type":"\w+","id":"([^"\\]*)"')
@@ -39,6 +36,7 @@ _REQUEST_ID = re.compile(rb'\{"type":"\w+","id":"([^"\\]*)"')
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 
 
+@functools.lru_cache(maxsize=256)
 def websocket_uri(base_url: str, *, query: str = "") -> WebSocketURI:
     """The WebSocket address of an environment's base URL. Raises ValueError when it is no http(s) or ws(s) URL.
 
@@ -64,23 +62,17 @@ class WebSocketProtocol:
     ) -> None:
         """reads_arrays: whether binary frames are understood."""
         offered = [ARRAYS_SUBPROTOCOL, SUBPROTOCOL] if reads_arrays else [SUBPROTOCOL]
-        self._handshake = ClientProtocol(uri, subprotocols=[Subprotocol(name) for name in offered])
+        self._handshake = ClientHandshake(uri, offered, headers)
         self._address = f"{uri.host}:{uri.port}"
         self._max_size = max_size
         self._reader = FrameReader(max_size, from_client=False)
         self._masks = _Masks()
-        self._outgoing: list[bytes] = []
-        self._head = b""
-        self._is_refused = False
+        self._outgoing: list[bytes] = [self._handshake.request]
         self.is_connecting = True
         """Whether the handshake is still under way."""
         self.is_open = False
         """Whether the handshake is done, nobody has closed, and the socket is there."""
         self._why_closed = ""
-        request = self._handshake.connect()
-        request.headers.update(headers)
-        self._handshake.send_request(request)
-        self._outgoing += self._handshake.data_to_send()
 
     @property
     def subprotocol(self) -> str | None:
@@ -153,34 +145,22 @@ class WebSocketProtocol:
 
     def _shake_hands(self, data: bytes) -> bytes:
         """The bytes that came after the handshake. Raises when it was refused, or broken off."""
-        rest = b""
-        if not self._is_refused:
-            self._head += data
-            head, end, rest = self._head.partition(b"\r\n\r\n")
-            if data and not end:
-                return b""
-            self._is_refused = not head.startswith(b"HTTP/1.1 101")
-            data, rest = (self._head, b"") if self._is_refused else (head + end, rest)
-        if data:
-            self._handshake.receive_data(data)  # of a refusal its body too
-        else:
-            self._handshake.receive_eof()
-        for event in self._handshake.events_received():
-            if isinstance(event, Response):
-                self._check(event)
-        if self._handshake.state is State.OPEN:
-            self.is_connecting, self.is_open = False, True
-        elif self._handshake.handshake_exc is not None:
-            raise ServerUnreachable(f"{self._address} refused the WebSocket: {self._handshake.handshake_exc}")
+        try:
+            if not data:
+                raise self._handshake.ended()
+            rest = self._handshake.feed(data)
+        except HandshakeRefused as refusal:
+            raise self._refused(refusal) from None
+        if rest is None:
+            return b""
+        self.is_connecting, self.is_open = False, True
         return rest
 
-    def _check(self, response: Response) -> None:
-        error = self._handshake.handshake_exc
-        if isinstance(error, InvalidHandshake):
-            said = (response.body or b"")[:500].decode(errors="replace")
-            if response.status_code == 401:
-                raise Unauthorized(f"{self._address} refused the WebSocket: {_message_in(said)}")
-            raise ServerUnreachable(f"{self._address} refused the WebSocket: {error} {said}".rstrip())
+    def _refused(self, refusal: HandshakeRefused) -> ServerUnreachable | Unauthorized:
+        said = refusal.body[:500].decode(errors="replace")
+        if refusal.status == 401:
+            return Unauthorized(f"{self._address} refused the WebSocket: {_message_in(said)}")
+        return ServerUnreachable(f"{self._address} refused the WebSocket: {refusal} {said}".rstrip())
 
     def _control(self, frame: Message) -> None:
         if frame.opcode == PING:

@@ -48,6 +48,10 @@ class Commons(Protocol):
         """Whose default session a request means. Raises SessionElsewhere when another process keeps it."""
         ...
 
+    def takes_place_now(self) -> bool:
+        """As `Places.takes_now`; False also where another process has to be asked."""
+        ...
+
     async def take_place(self, queued: Queued | None) -> None:
         """As `Places.take`."""
         ...
@@ -95,6 +99,9 @@ class OwnCommons:
 
     def caller(self, request: Request) -> str:
         return request.client.host if request.client else "local"
+
+    def takes_place_now(self) -> bool:
+        return self.places.takes_now()
 
     async def take_place(self, queued: Queued | None) -> None:
         await self.places.take(queued)

@@ -1,11 +1,14 @@
 """uvicorn as this package runs it."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from openenv.core.env_server.config import ServerConfig
-from openenv.core.env_server.direct_websocket import DirectWebSocket
+from openenv.core.env_server.http_connection import HttpConnection
+from openenv.core.env_server.short_way import ShortWay
+from openenv.core.env_server.websocket_connection import WebSocketConnection
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -19,12 +22,11 @@ class DrainingServer(uvicorn.Server):
         # an application that an author made around one of ours has neither
         self._sessions = getattr(app.state, "sessions", None)
         config: ServerConfig = getattr(app.state, "config", ServerConfig())
-        # No WebSocket pings: a client that computes between two steps, blocking its thread, must not lose its session.
         # A frame above the limit is answered with an error that names the limit; only one far above closes the
         # connection.
         settings = uvicorn.Config(
-            app, log_level=log_level, loop="uvloop", http="httptools", ws=DirectWebSocket,
-            ws_ping_interval=None, ws_ping_timeout=None, ws_per_message_deflate=False,
+            app, log_level=log_level, loop="uvloop", ws=WebSocketConnection,
+            http=partial(HttpConnection, ShortWay(app)),  # type: ignore[arg-type]  # uvicorn only calls it
             ws_max_size=2 * config.max_message_bytes + (1 << 20), timeout_graceful_shutdown=3, **where,
         )  # fmt: skip
         super().__init__(settings)

@@ -27,13 +27,19 @@ class Places:
         """Callers in the queue."""
         return len(self._queue)
 
+    def takes_now(self) -> bool:
+        """Take a place, if there is one that nobody waits for."""
+        if self.num_taken >= self.number or self._queue:
+            return False
+        self.num_taken += 1
+        return True
+
     async def take(self, queued: Queued | None = None) -> None:
         """Take a place; where there is none, `queued` is told and one is waited for.
 
         Raises SessionCapacityError when the queue is full or the wait too long.
         """
-        if self.num_taken < self.number and not self._queue:
-            self.num_taken += 1
+        if self.takes_now():
             return
         if len(self._queue) >= self._max_waiting:
             raise self._full()

@@ -79,6 +79,14 @@ class Sessions:
         except CapacityReached as error:
             self.telemetry.failed(error.code)
             raise
+        return await self.open_in_place(outlives_connection=outlives_connection, manner=manner)
+
+    def takes_place_now(self) -> bool:
+        """Take a place for a session, if there is one for which nobody has to be asked or waited for."""
+        return not self.is_draining and self.commons.takes_place_now()
+
+    async def open_in_place(self, *, outlives_connection: bool = False, manner: Manner = PLAIN) -> Session:
+        """`open` for whom a place was taken. Raises FactoryFault, and gives the place back."""
         try:
             session = self._new_session(manner)
             session.outlives_connection = outlives_connection

@@ -21,6 +21,8 @@ async def session_in_turn(
     manner: how the session is to be made. In the extended dialect the client is told how long it may have to wait.
     Raises what `Sessions.open` does, and SessionFault when the client left.
     """
+    if sessions.takes_place_now():
+        return await sessions.open_in_place(manner=manner)
     queued: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     opening = asyncio.ensure_future(sessions.open(manner=manner, queued=queued.set_result))
     leaving: asyncio.Future[bool] | None = None

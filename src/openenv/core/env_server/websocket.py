@@ -13,12 +13,12 @@ import orjson
 from openenv.core.env_server.asgi import Receive, Scope, Send
 from openenv.core.env_server.asgi_connection import AsgiConnection, Connection
 from openenv.core.env_server.conversation import Conversation
-from openenv.core.env_server.direct_websocket import EXTENSION, DirectWebSocket
 from openenv.core.env_server.json_rpc import JsonRpc
 from openenv.core.env_server.manner import Manner, Query, manner_of
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.waiting_line import session_in_turn
+from openenv.core.env_server.websocket_connection import EXTENSION, WebSocketConnection
 from openenv.core.env_server.wire import error_frame, extended_error_frame
 from openenv.core.errors import RequestRefused
 from openenv.core.protocol import ARRAYS_SUBPROTOCOL, SUBPROTOCOL
@@ -80,7 +80,7 @@ class WebSocketEndpoint:
 
 def _connection(scope: Scope, receive: Receive, send: Send) -> Connection:
     """Our own server hands over the connection itself; under another everything passes through ASGI."""
-    direct: DirectWebSocket | None = scope.get("extensions", {}).get(EXTENSION)
+    direct: WebSocketConnection | None = scope.get("extensions", {}).get(EXTENSION)
     return AsgiConnection(receive, send) if direct is None else direct.take_over()
 
 

@@ -47,6 +47,9 @@ class SharedCommons:
             raise SessionElsewhere(home, caller, lost)
         return caller
 
+    def takes_place_now(self) -> bool:
+        return False  # the front door keeps the places
+
     async def take_place(self, queued: Queued | None) -> None:
         is_waiting = False
 

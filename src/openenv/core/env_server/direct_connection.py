@@ -1,8 +1,8 @@
 """The short way of a frame through the server: from the socket to the environment and back in one call.
 
-uvicorn and the application do what happens once for each connection: handshake, access control, session. Then the
-endpoint takes the connection over: its frames no longer pass through ASGI's queue and tasks, which cost more than
-the step of an environment that runs in the event loop.
+The application does what happens once for each connection: access control, session. Then the endpoint takes the
+connection over: its frames no longer pass through ASGI's queue and tasks, which cost more than the step of an
+environment that runs in the event loop.
 """
 
 import asyncio
@@ -11,8 +11,6 @@ import weakref
 from collections import deque
 from collections.abc import Coroutine
 from typing import Any
-
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from openenv.core.arrays import BinaryFrame
 from openenv.core.env_server.asgi_connection import Answers
@@ -24,6 +22,7 @@ from openenv.core.frames import (
     NORMAL,
     PING,
     PONG,
+    SERVICE_RESTART,
     TEXT,
     FrameError,
     FrameReader,
@@ -36,57 +35,13 @@ from openenv.core.watching import LoopWatch
 
 log = logging.getLogger(__name__)
 
-EXTENSION = "openenv.direct"
-"""Under this name an endpoint finds the connection in its scope's extensions."""
 _LAST_WORDS_S = 5.0
 _MOST_WAITING = 16
 """Frames that wait for one that takes its time, before no more are read."""
 _TOGETHER: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, FramesTogether] = weakref.WeakKeyDictionary()
 
 
-class DirectWebSocket(WebSocketsSansIOProtocol):
-    """uvicorn's own WebSocket connection, which an endpoint may take over."""
-
-    _direct: "Direct | None" = None
-
-    async def run_asgi(self) -> None:
-        """Run the application, which finds this connection in its scope."""
-        extensions: dict[str, Any] = self.scope.setdefault("extensions", {})
-        extensions[EXTENSION] = self
-        await super().run_asgi()
-
-    def take_over(self) -> "Direct":
-        """Read the frames from now on: right after the connection was accepted, before any can have come."""
-        self._direct = Direct(self.transport, self.config.ws_max_size, self.loop)
-        return self._direct
-
-    def data_received(self, data: bytes) -> None:
-        """Called by the event loop."""
-        if self._direct is None:
-            super().data_received(data)
-        else:
-            self._direct.data_received(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the event loop."""
-        if self._direct is not None:
-            self._direct.lost()
-        super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """Called by the transport when the client reads too slowly: it is read from no more, either."""
-        super().pause_writing()
-        if self._direct is not None:
-            self.transport.pause_reading()
-
-    def resume_writing(self) -> None:
-        """Called by the transport when the client has caught up."""
-        super().resume_writing()
-        if self._direct is not None:
-            self._direct.read_on()
-
-
-class Direct:
+class DirectConnection:
     """A connection that was taken over. Until `answer_with` its frames are kept, for `receive` to look at."""
 
     def __init__(self, transport: asyncio.Transport, max_size: int, loop: asyncio.AbstractEventLoop) -> None:
@@ -132,6 +87,12 @@ class Direct:
             self._is_deaf = True  # nothing after it can be understood
             self._end(said_goodbye=False)
             self._say_goodbye(error.code, error.reason)
+
+    def shut_down(self) -> None:
+        """The server stops."""
+        self._end(said_goodbye=False)
+        self._say_goodbye(SERVICE_RESTART)
+        self._transport.close()
 
     def lost(self) -> None:
         """The connection is gone. A verb that runs goes on to its end, and its answer is kept by the session."""

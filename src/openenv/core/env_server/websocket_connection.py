@@ -1,0 +1,280 @@
+"""The server's end of a WebSocket, from its handshake on (RFC 6455, section 4.2), under any ASGI application.
+
+An endpoint that finds this connection in its scope may take it over; until then its messages pass through ASGI.
+"""
+
+import asyncio
+import base64
+import binascii
+import logging
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.protocols.utils import ClientDisconnected
+
+from openenv.core.env_server.asgi import Message, Scope
+from openenv.core.env_server.direct_connection import DirectConnection
+from openenv.core.frames import (
+    BINARY,
+    BROKEN_OFF,
+    CLOSE,
+    INTERNAL_ERROR,
+    NO_STATUS,
+    NO_TEXT,
+    NORMAL,
+    PING,
+    PONG,
+    SERVICE_RESTART,
+    TEXT,
+    FrameError,
+    FrameReader,
+    close_code,
+    close_payload,
+    server_frame,
+)
+from openenv.core.frames import Message as Frame
+from openenv.core.watching import LoopWatch
+from openenv.core.websocket_handshake import accept_key
+
+if TYPE_CHECKING:
+    from uvicorn import Config
+    from uvicorn.server import ServerState
+
+log = logging.getLogger(__name__)
+
+EXTENSION = "openenv.direct"
+"""Under this name an endpoint finds the connection in its scope's extensions."""
+_MOST_AHEAD = 16
+"""Messages that wait for the application, before no more are read."""
+_GOODBYE_S = 10.0
+_KEY_BYTES = 16
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+class WebSocketConnection(asyncio.Protocol):
+    """One connection whose client has asked for a WebSocket."""
+
+    def __init__(
+        self,
+        config: "Config",
+        server_state: "ServerState",
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        scope: Scope,
+    ) -> None:
+        """scope: ASGI's of the request."""
+        self._config = config
+        self._server_state = server_state
+        self._transport = transport
+        self._loop = loop
+        self._scope = scope
+        self._direct: DirectConnection | None = None
+        self._reader = FrameReader(config.ws_max_size, from_client=True)
+        self._inbox: asyncio.Queue[Message] = asyncio.Queue()
+        self._inbox.put_nowait({"type": "websocket.connect"})
+        self._writable: asyncio.Future[None] | None = None
+        """Is done when the client has read enough; None: it has."""
+        self._refusal: tuple[int, list[tuple[bytes, bytes]]] | None = None
+        """Status and headers of an answer that is no WebSocket, whose body is still to come."""
+        self._refusal_body = b""
+        self._key = b""
+        """The client's, which the answer to its handshake proves to have read."""
+        self._is_accepted = self._is_answered = self._said_goodbye = self._is_lost = self._is_deaf = False
+        server_state.connections.add(self)  # type: ignore[arg-type]  # which knows uvicorn's own by name
+
+    def begin(self, app: Any) -> None:
+        """Answer the handshake, by way of the application where it is one."""
+        headers = dict(self._scope["headers"])
+        if headers.get(b"sec-websocket-version") != b"13":
+            self._respond(HTTPStatus.UPGRADE_REQUIRED, [(b"sec-websocket-version", b"13")], b"This server speaks 13")
+        elif not _is_key(headers.get(b"sec-websocket-key", b"")):
+            self._respond(HTTPStatus.BAD_REQUEST, [], b"Sec-WebSocket-Key: 16 bytes in base64 are wanted")
+        else:
+            self._scope["extensions"] = {"websocket.http.response": {}, EXTENSION: self}
+            self._key = headers[b"sec-websocket-key"]
+            task = self._loop.create_task(self._run(app))
+            self._server_state.tasks.add(task)
+            task.add_done_callback(self._server_state.tasks.discard)
+
+    def take_over(self) -> DirectConnection:
+        """Hand on the frames from now on: right after the connection was accepted, before any can have come."""
+        self._direct = DirectConnection(self._transport, self._config.ws_max_size, self._loop)
+        return self._direct
+
+    def data_received(self, data: bytes) -> None:
+        """Called by the event loop."""
+        if self._direct is not None:
+            self._direct.data_received(data)
+            return
+        if self._is_deaf:
+            return
+        try:
+            for frame in self._reader.feed(data):
+                self._hear(frame)
+        except FrameError as error:
+            self._is_deaf = True  # nothing after it can be understood, not even a goodbye
+            self._end(error.code, error.reason)
+            self._transport.write_eof()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the event loop."""
+        self._is_lost = True
+        self._server_state.connections.discard(self)
+        if self._direct is not None:
+            self._direct.lost()
+        self._inbox.put_nowait(_disconnect(NO_STATUS if self._is_accepted else BROKEN_OFF))
+        self.resume_writing()
+        LoopWatch.of(self._loop).expect(self._loop)  # who opens one session after another is back at once
+
+    def pause_writing(self) -> None:
+        """Called by the transport when the client reads too slowly: it is read from no more, either."""
+        self._writable = self._loop.create_future()
+        if self._direct is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Called by the transport when the client has caught up."""
+        writable, self._writable = self._writable, None
+        if writable is not None:
+            writable.set_result(None)
+            if self._direct is not None:
+                self._direct.read_on()
+
+    def shutdown(self) -> None:
+        """Called by uvicorn when the server stops."""
+        if self._direct is not None:
+            self._direct.shut_down()
+        elif self._is_accepted:
+            self._end(SERVICE_RESTART)
+        elif not self._is_answered:
+            self._respond(HTTPStatus.INTERNAL_SERVER_ERROR, [], b"The server is stopping")
+        self._transport.close()
+
+    async def _run(self, app: Any) -> None:
+        try:
+            await app(self._scope, self._receive, self._send)
+        except ClientDisconnected:
+            pass
+        except Exception:
+            log.exception("the application failed with a WebSocket of %s", self._scope["path"])
+            if self._is_accepted:
+                self._end(INTERNAL_ERROR)
+        finally:
+            if not (self._is_accepted or self._is_answered):
+                self._respond(HTTPStatus.INTERNAL_SERVER_ERROR, [], b"Internal Server Error")
+            if self._said_goodbye and not self._is_lost and self._direct is None:
+                self._loop.call_later(_GOODBYE_S, self._transport.close)  # the client's goodbye closes it before
+            else:
+                self._transport.close()
+
+    # What the application hears and says.
+
+    async def _receive(self) -> Message:
+        message = await self._inbox.get()
+        if self._inbox.qsize() < _MOST_AHEAD and not self._transport.is_closing():
+            self._transport.resume_reading()
+        return message
+
+    async def _send(self, message: Message) -> None:
+        if self._writable is not None:
+            await asyncio.shield(self._writable)  # who is cancelled here leaves it to the others
+        if self._is_lost:
+            raise ClientDisconnected
+        kind = message["type"]
+        if not (self._is_accepted or self._is_answered):
+            self._answer_handshake(kind, message)
+        elif self._is_accepted and not self._said_goodbye and kind == "websocket.send":
+            data = message.get("bytes")
+            self._transport.write(
+                server_frame(TEXT, message["text"].encode()) if data is None else server_frame(BINARY, data)
+            )
+        elif self._is_accepted and not self._said_goodbye and kind == "websocket.close":
+            self._end(message.get("code", NORMAL), message.get("reason") or "")
+        else:
+            raise RuntimeError(f"{kind} comes after the connection was closed, or refused")
+
+    def _answer_handshake(self, kind: str, message: Message) -> None:
+        if kind == "websocket.accept":
+            chosen = message.get("subprotocol")
+            headers = [
+                (b"upgrade", b"websocket"),
+                (b"connection", b"Upgrade"),
+                (b"sec-websocket-accept", accept_key(self._key).encode()),
+                *([] if chosen is None else [(b"sec-websocket-protocol", chosen.encode("latin-1"))]),
+                *message.get("headers", ()),
+            ]
+            self._is_accepted = True
+            self._transport.write(_head(HTTPStatus.SWITCHING_PROTOCOLS, headers))
+            log.debug("%s: WebSocket of %s accepted", self._scope["path"], self._scope["client"])
+        elif kind == "websocket.close":
+            self._respond(HTTPStatus.FORBIDDEN, [], b"")
+        elif kind == "websocket.http.response.start":
+            self._refusal = message["status"], list(message.get("headers", ()))
+        elif kind == "websocket.http.response.body" and self._refusal is not None:
+            self._refusal_body += message.get("body", b"")
+            if not message.get("more_body", False):
+                self._respond(*self._refusal, self._refusal_body)
+        else:
+            raise RuntimeError(f"{kind} comes before websocket.accept")
+
+    def _respond(self, status: int, headers: Headers, body: bytes) -> None:
+        """Answer with plain HTTP, and close."""
+        self._is_answered = True
+        length = (b"content-length", b"%d" % len(body))
+        ours = [*self._server_state.default_headers, length, (b"connection", b"close")]
+        self._transport.write(_head(status, [*headers, *ours]) + body)
+        self._transport.close()
+        self._inbox.put_nowait(_disconnect(BROKEN_OFF))
+
+    # What the client says.
+
+    def _hear(self, frame: Frame) -> None:
+        if frame.opcode == PING:
+            self._transport.write(server_frame(PONG, frame.data))
+        elif frame.opcode == CLOSE:
+            self._say_goodbye(NORMAL)
+            self._inbox.put_nowait(_disconnect(close_code(frame.data), frame.data[2:].decode(errors="replace")))
+            self._transport.close()
+        elif frame.opcode != PONG and not self._said_goodbye:
+            self._keep(frame)
+
+    def _keep(self, frame: Frame) -> None:
+        try:
+            said = {"bytes": frame.data} if frame.opcode == BINARY else {"text": frame.data.decode()}
+        except UnicodeDecodeError:
+            self._end(NO_TEXT, "a text message that is no UTF-8")
+            return
+        self._inbox.put_nowait({"type": "websocket.receive", **said})
+        if self._inbox.qsize() >= _MOST_AHEAD:
+            self._transport.pause_reading()
+
+    def _end(self, code: int, reason: str = "") -> None:
+        """Say goodbye first; what the client still says is not heard."""
+        if not self._said_goodbye:
+            self._say_goodbye(code, reason)
+            self._inbox.put_nowait(_disconnect(code, reason))
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
+
+    def _say_goodbye(self, code: int, reason: str = "") -> None:
+        if not self._said_goodbye and not self._transport.is_closing():
+            self._transport.write(server_frame(CLOSE, close_payload(code, reason)))
+        self._said_goodbye = True
+
+
+def _disconnect(code: int, reason: str = "") -> Message:
+    return {"type": "websocket.disconnect", "code": code, "reason": reason}
+
+
+def _head(status: int, headers: Headers) -> bytes:
+    first = b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())
+    return first + b"".join(b"%b: %b\r\n" % header for header in headers) + b"\r\n"
+
+
+def _is_key(key: bytes) -> bool:
+    try:
+        return len(base64.b64decode(key, validate=True)) == _KEY_BYTES
+    except binascii.Error:
+        return False
