@@ -15,6 +15,9 @@ from openenv.core.errors import ServerUnreachable, Unauthorized
 from openenv.core.watching import LoopWatch
 from openenv.core.websocket_protocol import WebSocketProtocol
 
+_GOODBYE_S = 1.0
+"""How long the other side has to answer ours."""
+
 
 class AsyncConnection(asyncio.Protocol):
     """A connection in an event loop: messages go out at once and come in through a callback."""
@@ -29,7 +32,9 @@ class AsyncConnection(asyncio.Protocol):
         self._next_check: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self._opened: asyncio.Future[None] = loop.create_future()
-        self._closed: asyncio.Future[None] = loop.create_future()
+        self._is_closed = False
+        self._until_lost: asyncio.Future[None] | None = None
+        """Whoever waits for the socket to close."""
         self._early: list[bytes] = []
         self.on_message: Callable[[bytes], None] = self._early.append
         self.on_lost: Callable[[], None] = _nothing
@@ -64,7 +69,7 @@ class AsyncConnection(asyncio.Protocol):
         self.on_message, self.on_lost = on_message, on_lost
         for message in self._early:
             self.on_message(message)
-        if self._closed.done():
+        if self._is_closed:
             on_lost()
 
     @property
@@ -99,20 +104,28 @@ class AsyncConnection(asyncio.Protocol):
         self.on_lost = _nothing
         if self.is_open:
             self.send(message)
-            await asyncio.wait({self._closed}, timeout=wait_s)
+            await self._until_closed(wait_s)
 
     async def close(self) -> None:
         """Say goodbye, wait shortly for the other side's, and close the socket."""
         self.on_lost = _nothing
-        if self._transport is None:
+        if self._transport is None or self._is_closed:
             return
         self._protocol.close()
         self._flush()
+        await self._until_closed(_GOODBYE_S)
+        self._transport.abort()
+
+    async def _until_closed(self, wait_s: float) -> None:
+        """Return when both sides have said goodbye, or the socket is closed, or after that long."""
+        if self._is_closed:
+            return
+        waiting = self._until_lost = self._loop.create_future()
+        impatient = self._loop.call_later(wait_s, _done, waiting)
         try:
-            async with asyncio.timeout(1.0):
-                await asyncio.shield(self._closed)
-        except TimeoutError:
-            self._transport.abort()
+            await waiting
+        finally:
+            impatient.cancel()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop: the socket is open, the handshake begins."""
@@ -134,6 +147,7 @@ class AsyncConnection(asyncio.Protocol):
             self._opened.set_exception(error)
         if not self._protocol.is_connecting and not self._opened.done():
             self._opened.set_result(None)
+            self._watch.expect(self._loop)  # the session's name comes next
         self._flush()
 
     def eof_received(self) -> None:
@@ -147,7 +161,9 @@ class AsyncConnection(asyncio.Protocol):
             self._next_check.cancel()
         if not self._opened.done():
             self._opened.set_exception(ServerUnreachable(f"{error or 'closed'}: {self._protocol.reason()}"))
-        self._closed.set_result(None)
+        self._is_closed = True
+        if self._until_lost is not None:
+            _done(self._until_lost)
         self.on_lost()
 
     def _ping_later(self, already_waited_s: float = 0.0) -> None:
@@ -177,12 +193,20 @@ class AsyncConnection(asyncio.Protocol):
         data = self._protocol.outgoing()
         if data and self._transport is not None:
             self._transport.write(data)
+            self._watch.expect(self._loop)
         if not self._protocol.is_open and self._opened.done() and self._transport is not None:
             self._transport.close()
+            if self._until_lost is not None:
+                _done(self._until_lost)
 
 
 def _nothing() -> None:
     return
+
+
+def _done(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 def _numeric(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]] | None:

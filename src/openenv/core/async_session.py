@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from openenv.core.async_connection import AsyncConnection
 from openenv.core.connection import Address
 from openenv.core.deadlines import Deadlines
-from openenv.core.errors import OpenEnvError, SessionGone, SessionLost, Unauthorized
+from openenv.core.errors import AnswerTimeout, OpenEnvError, SessionGone, SessionLost, Unauthorized
 from openenv.core.protocol import EXTENDED
 from openenv.core.requests import Request, answer_data, read_message
 from openenv.core.session_handshake import (
@@ -65,7 +65,6 @@ class AsyncSession:
         """Published dialect: the waiters, oldest first."""
         self._farewell: dict[str, Any] | None = None
         self._welcomed: asyncio.Future[Welcome] | None = None
-        self._connect_limit = asyncio.timeout(None)
         self._coming_back: asyncio.Task[None] | None = None
         self._is_back_in_vain = False
         """Whether nothing was answered since the connection was made again."""
@@ -136,13 +135,13 @@ class AsyncSession:
             return
         welcomed = self._welcomed = asyncio.get_running_loop().create_future()
         try:
-            async with asyncio.timeout(self._address.welcome_s(self.session_id)) as self._connect_limit:
-                connection.listen(self._on_first_message, self._on_lost)
-                welcome = await welcomed
+            self._deadlines.add(welcomed, self._address.welcome_s(self.session_id))
+            connection.listen(self._on_first_message, self._on_lost)
+            welcome = await welcomed
         except asyncio.CancelledError:
             connection.abort()
             raise
-        except TimeoutError as error:
+        except AnswerTimeout as error:
             await connection.close()
             raise not_welcomed(self._address, self.session_id) from error
         except OpenEnvError as error:
@@ -150,6 +149,8 @@ class AsyncSession:
             if self.session_id is not None and not isinstance(error, OSError):
                 raise gone(error) from error
             raise
+        finally:
+            self._deadlines.discard(welcomed)
         self.session_id, self._grace_s = welcome.session_id, welcome.grace_s
         self.about = self.about or welcome.about
 
@@ -157,8 +158,7 @@ class AsyncSession:
         assert self._welcomed is not None
         wait_s = queue_wait_s(frame)
         if wait_s is not None:
-            loop = asyncio.get_running_loop()
-            self._connect_limit.reschedule(loop.time() + wait_s + self._address.welcome_s(self.session_id))
+            self._deadlines.add(self._welcomed, wait_s + self._address.welcome_s(self.session_id))
             return
         assert self._connection is not None
         self._connection.on_message = self._on_answer
@@ -245,3 +245,4 @@ class AsyncSession:
             if not was_lost:
                 await self._connection.say_last(GOODBYE, GOODBYE_S)
             await self._connection.close()
+            self._connection = None  # which refers to this session

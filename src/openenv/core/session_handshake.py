@@ -5,7 +5,6 @@ repeats the open requests under their old ids: what was done is answered from th
 """
 
 import itertools
-import secrets
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ import orjson
 
 from openenv.core.connection import Address
 from openenv.core.errors import AnswerTimeout, OpenEnvError, SessionGone, error_from_wire
+from openenv.core.unforeseen import unforeseen_bytes
 
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 1.0
@@ -24,7 +24,7 @@ GOODBYE_S = 2.0
 
 def request_ids() -> Iterator[str]:
     """Ids that no other client of the same session uses."""
-    client = secrets.token_hex(4)
+    client = unforeseen_bytes()[:4].hex()
     return (f"{client}-{number}" for number in itertools.count(1))
 
 

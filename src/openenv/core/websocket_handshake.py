@@ -2,12 +2,13 @@
 
 import base64
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 
 import httptools
 from websockets.headers import build_authorization_basic
 from websockets.uri import WebSocketURI
+
+from openenv.core.unforeseen import unforeseen_bytes
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _MOST_BYTES = 1 << 20
@@ -36,7 +37,7 @@ class ClientHandshake:
 
         Raises ValueError for a header that would not stay one line.
         """
-        key = base64.b64encode(os.urandom(16))
+        key = base64.b64encode(unforeseen_bytes())
         lines = {
             "Host": _host(uri),
             "Upgrade": "websocket",

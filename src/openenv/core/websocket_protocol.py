@@ -28,9 +28,10 @@ from openenv.core.frames import (
     close_payload,
 )
 from openenv.core.protocol import ARRAYS_SUBPROTOCOL, SUBPROTOCOL, UNIX
+from openenv.core.unforeseen import unforeseen_bytes
 from openenv.core.websocket_handshake import ClientHandshake, HandshakeRefused
 
-_FEWEST_MASK_BYTES, _MOST_MASK_BYTES = 64, 4096
+_MASK_BYTES = 4096
 _REQUEST_ID = re.compile(rb'\{"type":"\w+","id":"([^"\\]*)"')
 """Where the extended dialect has the id of the request that a frame answers."""
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
@@ -182,16 +183,14 @@ class _Masks:
     """Masks that nobody can foretell, drawn from the system many at a time; few for a connection that says little."""
 
     def __init__(self) -> None:
-        self._drawn = b""
-        self._next_size = _FEWEST_MASK_BYTES
+        self._drawn = unforeseen_bytes()
         self._at = 0
 
     def next(self) -> bytes:
         """Four bytes."""
         at = self._at
         if at >= len(self._drawn):
-            self._drawn = os.urandom(self._next_size)
-            self._next_size = _MOST_MASK_BYTES
+            self._drawn = os.urandom(_MASK_BYTES)
             at = 0
         self._at = at + 4
         return self._drawn[at : at + 4]

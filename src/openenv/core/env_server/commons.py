@@ -4,8 +4,6 @@ A server of one process has it in its own memory; the workers of one that has se
 (`processes/shared_commons.py`).
 """
 
-import secrets
-import uuid
 from typing import Protocol
 
 from starlette.requests import Request
@@ -14,6 +12,7 @@ from openenv.core.env_server.exceptions import SessionNotFoundError
 from openenv.core.env_server.places import Places, Queued
 from openenv.core.env_server.snapshots import Snapshots
 from openenv.core.env_server.telemetry import Telemetry
+from openenv.core.unforeseen import new_uuid
 
 
 class SessionElsewhere(SessionNotFoundError):
@@ -92,7 +91,7 @@ class OwnCommons:
         return self.places.num_waiting
 
     def new_session_id(self) -> str:
-        return str(uuid.UUID(bytes=secrets.token_bytes(16), version=4))
+        return new_uuid()
 
     def refuse_elsewhere(self, session_id: str) -> None:
         """There is no other process."""

@@ -118,6 +118,7 @@ class DirectConnection:
     def _say_goodbye(self, code: int, reason: str = "") -> None:
         if not self._said_goodbye and not self._transport.is_closing():
             self._transport.write(server_frame(CLOSE, close_payload(code, reason)))
+            self._watch.expect(self._loop)
         self._said_goodbye = True
         if self._heard_goodbye:
             self._transport.close()

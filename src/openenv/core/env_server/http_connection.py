@@ -33,6 +33,7 @@ class HttpConnection(HttpToolsProtocol):
         scope = self._websocket_scope()
         connection = WebSocketConnection(self.config, self.server_state, self.transport, self.loop, scope)
         self.transport.set_protocol(connection)
+        self.parser = None  # type: ignore[assignment]  # which refers to this object: for the garbage collector it would be a cycle
         connection.begin(self._short_way.to(scope["path"]) or self.config.loaded_app)
 
     def _websocket_scope(self) -> Scope:

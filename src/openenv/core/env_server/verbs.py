@@ -36,7 +36,7 @@ from openenv.core.errors import EnvironmentFault, NotSupported, TimeLimitExceede
 
 log = logging.getLogger(__name__)
 
-_IN_USE: "weakref.WeakValueDictionary[int, Environment]" = weakref.WeakValueDictionary()
+_IN_USE: "dict[int, weakref.ref[Environment]]" = {}
 """The environments that are open in this process, by identity."""
 
 LOOK_S = 1.0
@@ -131,14 +131,15 @@ class Verbs:
             self._take_into_use()
 
     def _take_into_use(self) -> None:
-        if _IN_USE.get(id(self.env)) is self.env:
+        in_use = _IN_USE.get(id(self.env))
+        if in_use is not None and in_use() is self.env:
             name = self._declaration.name
             raise EnvironmentFactoryError(
                 name,
                 f"the factory of {name} returned an environment that another session plays: return a new one each "
                 "time, or serve the instance itself",
             )
-        _IN_USE[id(self.env)] = self.env
+        _IN_USE[id(self.env)] = weakref.ref(self.env)
 
     def execution(self, told: str | None, verb: str, data: dict[str, Any]) -> str:
         """Where a verb is to be run: as the server was told, else as the environment says."""

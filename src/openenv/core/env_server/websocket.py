@@ -40,7 +40,8 @@ class WebSocketEndpoint:
         await send({"type": "websocket.accept", "subprotocol": chosen})
         connection = _connection(scope, receive, send)
         try:
-            query = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+            asked = scope.get("query_string", b"")
+            query = parse_qs(asked.decode("latin-1"), keep_blank_values=True) if asked else {}
             manner = manner_of(query, packs_arrays=chosen == ARRAYS_SUBPROTOCOL)
             session = await self._session(query, connection, send, manner, extended=extended)
         except RequestRefused as error:

@@ -153,15 +153,17 @@ class WebSocketConnection(asyncio.Protocol):
         self._transport.close()
 
     async def _run(self, app: Any) -> None:
+        path = self._scope["path"]
         try:
             await app(self._scope, self._receive, self._send)
         except ClientDisconnected:
             pass
         except Exception:
-            log.exception("the application failed with a WebSocket of %s", self._scope["path"])
+            log.exception("the application failed with a WebSocket of %s", path)
             if self._is_accepted:
                 self._end(INTERNAL_ERROR)
         finally:
+            self._scope.clear()  # this connection is in it
             if not (self._is_accepted or self._is_answered):
                 self._respond(HTTPStatus.INTERNAL_SERVER_ERROR, [], b"Internal Server Error")
             if self._said_goodbye and not self._is_lost and self._direct is None:
@@ -187,9 +189,8 @@ class WebSocketConnection(asyncio.Protocol):
             self._answer_handshake(kind, message)
         elif self._is_accepted and not self._said_goodbye and kind == "websocket.send":
             data = message.get("bytes")
-            self._transport.write(
-                server_frame(TEXT, message["text"].encode()) if data is None else server_frame(BINARY, data)
-            )
+            frame = server_frame(TEXT, message["text"].encode()) if data is None else server_frame(BINARY, data)
+            self._transport.write(frame)
         elif self._is_accepted and not self._said_goodbye and kind == "websocket.close":
             self._end(message.get("code", NORMAL), message.get("reason") or "")
         else:

@@ -1,16 +1,16 @@
 """Which worker has a session: its id says so; a caller's own default session is where the caller's address leads."""
 
 import re
-import secrets
-import uuid
 import zlib
+
+from openenv.core.unforeseen import new_uuid
 
 _ID = re.compile(r"w(\d{1,4})-")
 
 
 def new_session_id(worker: int) -> str:
     """An id that nobody can guess and that begins with its worker's number."""
-    return f"w{worker}-{uuid.UUID(bytes=secrets.token_bytes(16), version=4)}"
+    return f"w{worker}-{new_uuid()}"
 
 
 def worker_of(session_id: str, num_workers: int) -> int | None:

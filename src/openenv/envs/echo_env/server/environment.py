@@ -1,10 +1,10 @@
 """The echo environment."""
 
-import uuid
 from typing import Any
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import EnvironmentMetadata
+from openenv.core.unforeseen import new_uuid
 from openenv.envs.echo_env.models import EchoAction, EchoObservation, EchoState
 
 REWARD_PER_CHARACTER = 0.1
@@ -24,7 +24,7 @@ class EchoEnvironment(Environment[EchoAction, EchoObservation, EchoState]):
         """Greet. There is nothing random here, so that every seed gives the same episode."""
         if kwargs:
             raise ValueError(f"reset takes seed and episode_id, not {', '.join(sorted(kwargs))}")
-        self._episode_id, self._step_count, self._last_message = episode_id or str(uuid.uuid4()), 0, ""
+        self._episode_id, self._step_count, self._last_message = episode_id or new_uuid(), 0, ""
         return EchoObservation(echoed_message="Echo environment ready!", reward=0.0)
 
     def step(self, action: EchoAction, timeout_s: float | None = None, **kwargs: Any) -> EchoObservation:

@@ -1,12 +1,12 @@
 """One seat of any OpenSpiel game as an environment: the other seats and chance play in between."""
 
 import json
-import uuid
 from collections.abc import Mapping
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.interfaces import Environment, Execution
+from openenv.core.unforeseen import new_uuid
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from openenv.envs.openspiel_env.server.episode import (
     Episode,
@@ -75,7 +75,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         if choice != self._table.choice or self._table.is_changed_by_play or reveal_history:
             self._table = set_table(choice, rng, reveal_history=reveal_history)
         self._episode = self._table.begin(rng, seed, reveal_history=reveal_history)
-        self._episode_id = episode_id or str(uuid.uuid4())
+        self._episode_id = episode_id or new_uuid()
         self.execution = _execution(choice)
         play_until_agent(self._episode)
         facts = {
