@@ -3,7 +3,7 @@
 python peer_client.py ours|published URL echo|catch|tic_tac_toe|pixels MODE SESSIONS SECONDS    prints one JSON line
 
 MODE: `sync` and `async` step; `uvloop` is `async` in that event loop where it is installed (`openenv` brings it, the
-published package does not); `open` opens sessions one after another: connect, reset, close.
+published package does not); `open` and `open_async` open sessions one after another: connect, reset, close.
 """
 
 import asyncio
@@ -70,8 +70,20 @@ async def play_together(url: str, game: str, seconds: float, sessions: int) -> l
     return [latency for latencies in played for latency in latencies]
 
 
-async def open_and_close(url: str, game: str, seconds: float) -> list[float]:
+def open_and_close(url: str, game: str, seconds: float) -> list[float]:
     """Seconds of each session: connected, reset, closed."""
+    latencies = []
+    ended = time.perf_counter() + seconds
+    while (began := time.perf_counter()) < ended:
+        env, _ = client(url, game)
+        with env.sync() as env:
+            env.reset()
+        latencies.append(time.perf_counter() - began)
+    return latencies
+
+
+async def open_and_close_async(url: str, game: str, seconds: float) -> list[float]:
+    """The same, asynchronously."""
     latencies = []
     ended = time.perf_counter() + seconds
     while (began := time.perf_counter()) < ended:
@@ -90,7 +102,9 @@ def main() -> None:
     if mode == "sync":
         latencies = play_synchronously(url, game, float(seconds))
     elif mode == "open":
-        latencies = asyncio.run(open_and_close(url, game, float(seconds)))
+        latencies = open_and_close(url, game, float(seconds))
+    elif mode == "open_async":
+        latencies = asyncio.run(open_and_close_async(url, game, float(seconds)))
     else:
         has_uvloop = mode == "uvloop" and importlib.util.find_spec("uvloop") is not None
         loop_factory = importlib.import_module("uvloop").new_event_loop if has_uvloop else None

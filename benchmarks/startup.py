@@ -38,11 +38,13 @@ def rows(sides: Sides) -> list[Row]:
         Row("echo server: memory", "MiB", ours["mb"], theirs["mb"], 2),
     ]
     with serving(sides, "ours", "echo") as mine, serving(sides, "published", "echo") as peer:
-        turns = {server.side: partial(play, sides, server, "open") for server in (mine, peer)}
-        measured = sides.in_turns({**turns, "floor": partial(floor, sides, "open")})
-    ours, theirs = measured["ours"], measured["published"]
-    note = f"p50 {ours['p50_us']:.0f} / {theirs['p50_us']:.0f} us; floor {measured['floor']['rate']:,.0f} /s"
-    return [*shown, Row("session: connect, reset, close", "/s", ours["rate"], theirs["rate"], 5, note)]
+        for mode, client in (("open", "sync"), ("open_async", "async")):
+            turns = {server.side: partial(play, sides, server, mode) for server in (mine, peer)}
+            measured = sides.in_turns({**turns, "floor": partial(floor, sides, "open")})
+            ours, theirs = measured["ours"], measured["published"]
+            note = f"p50 {ours['p50_us']:.0f} / {theirs['p50_us']:.0f} us; floor {measured['floor']['rate']:,.0f} /s"
+            shown.append(Row(f"session, {client}: connect, reset, close", "/s", ours["rate"], theirs["rate"], 5, note))
+    return shown
 
 
 def _both(sides: Sides, measures: dict[str, Callable[[], Figures]]) -> list[Figures]:

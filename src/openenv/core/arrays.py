@@ -69,6 +69,7 @@ def is_array_field(field: FieldInfo) -> bool:
     return _ArrayField in field.metadata
 
 
+@functools.lru_cache(maxsize=256)
 def has_array_fields(message_cls: Any) -> bool:
     """Whether any field of a message class is; classes that are no models have none."""
     return any(map(is_array_field, getattr(message_cls, "model_fields", {}).values()))

@@ -1,7 +1,6 @@
 """Random bytes that nobody can foretell: the system's, drawn many at a time, since each system call takes its time."""
 
 import os
-import uuid
 from collections import deque
 
 _SIZE = 16
@@ -22,4 +21,8 @@ def unforeseen_bytes() -> bytes:
 
 def new_uuid() -> str:
     """A random UUID (RFC 9562, version 4)."""
-    return str(uuid.UUID(bytes=unforeseen_bytes(), version=4))
+    drawn = bytearray(unforeseen_bytes())
+    drawn[6] = drawn[6] & 0x0F | 0x40
+    drawn[8] = drawn[8] & 0x3F | 0x80
+    text = drawn.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -74,7 +74,10 @@ class LoopWatch:
     @staticmethod
     def of(loop: asyncio.AbstractEventLoop) -> "LoopWatch":
         """The one of a loop, which its connections share."""
-        return _OF_LOOPS.setdefault(loop, LoopWatch())
+        watch = _OF_LOOPS.get(loop)
+        if watch is None:
+            watch = _OF_LOOPS[loop] = LoopWatch()
+        return watch
 
     def __init__(self) -> None:
         self._looks = Looks()

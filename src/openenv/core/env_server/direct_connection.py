@@ -112,8 +112,12 @@ class DirectConnection:
         To a client that said goodbye first ours means that its session has ended.
         """
         self._say_goodbye(NORMAL)
-        await asyncio.wait({self._lost}, timeout=_LAST_WORDS_S)
-        self._transport.close()
+        patience = self._loop.call_later(_LAST_WORDS_S, self._transport.abort)
+        try:
+            await self._lost
+        finally:
+            patience.cancel()
+            self._transport.close()
 
     def _say_goodbye(self, code: int, reason: str = "") -> None:
         if not self._said_goodbye and not self._transport.is_closing():

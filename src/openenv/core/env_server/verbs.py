@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 _IN_USE: "dict[int, weakref.ref[Environment]]" = {}
 """The environments that are open in this process, by identity."""
 
+_OF_EVERY_RESET = ("seed", "episode_id")
+
 LOOK_S = 1.0
 """How long an environment may think about where a call is to run."""
 
@@ -289,17 +291,19 @@ class Verbs:
     def _reset_keywords(self, data: dict[str, Any]) -> dict[str, Any]:
         """The keywords of a reset that the environment takes. Seed and episode_id are the protocol's: an environment
         that has no use for them does not see them."""
+        takes = self._signatures.reset_keywords
+        if not data:
+            return {key: None for key in _OF_EVERY_RESET if takes is None or key in takes}
         try:
             request = ResetData.model_validate(data)
         except ValidationError as error:
             raise invalid_message(error) from None
-        takes = self._signatures.reset_keywords
         own = dict(request.model_extra or {})
         _refuse_given(own, self._signatures.reset_given, "reset")
         if takes is not None and own.keys() - takes:
             allowed = ", ".join(sorted(takes)) or "no keywords"
             raise refuse_unknown(own.keys() - takes, allowed, "reset")
-        general = {"seed": request.seed, "episode_id": request.episode_id}
+        general = {key: getattr(request, key) for key in _OF_EVERY_RESET}
         return {**{key: value for key, value in general.items() if takes is None or key in takes}, **own}
 
     def _step_keywords(self, options: dict[str, Any]) -> dict[str, Any]:
