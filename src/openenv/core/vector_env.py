@@ -128,7 +128,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         Raises RuntimeError while a session of theirs still has an answer to be received.
         """
         numbers = range(self.num_envs) if env_ids is None else np.asarray(env_ids).tolist()
-        if env_ids is not None and not (numbers and all(0 <= number < self.num_envs for number in numbers)):
+        if env_ids is not None and not (numbers and min(numbers) >= 0 and max(numbers) < self.num_envs):
             raise ValueError(f"env_ids: give numbers from 0 to {self.num_envs - 1}")
         columns = columns_of(actions, self._action_field)
         if len(numbers) == self.num_envs and len(self._sessions) == 1 and env_ids is None:
@@ -232,7 +232,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         """The last observations of episodes whose place a new one has taken, as Gymnasium has them."""
         if not any("final" in data for _, data in parts):
             return
-        ended = np.concatenate([_ended(len(numbers), data) for numbers, data in parts])
+        ended = _joined([_ended(len(numbers), data) for numbers, data in parts])
         columns, _ = concatenated([data["final"]["observation"] for _, data in parts if "final" in data])
         infos["final_obs"] = FinalObservations(self._observation(columns), ended)
         infos["_final_obs"] = ended
@@ -246,15 +246,16 @@ class FinalObservations(Sequence[Any]):
 
     def __init__(self, stacked: Any, ended: np.ndarray[Any, Any]) -> None:
         self.stacked = stacked
-        self._places = np.where(ended, np.cumsum(ended) - 1, -1)
+        self._ended = ended
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._ended)
 
     def __getitem__(self, row: Any) -> Any:
-        place = int(self._places[row])
-        if place < 0:
+        row = range(len(self))[row]
+        if not self._ended[row]:
             return None
+        place = int(np.count_nonzero(self._ended[:row]))
         if isinstance(self.stacked, dict):
             return {name: column[place] for name, column in self.stacked.items()}
         return self.stacked[place]
@@ -279,7 +280,11 @@ def _tell_errors(infos: dict[str, Any], parts: Sequence[tuple[Sequence[int], dic
 
 
 def _whole(name: str, parts: Sequence[tuple[Sequence[int], dict[str, Any]]]) -> Any:
-    return parts[0][1][name] if len(parts) == 1 else np.concatenate([data[name] for _, data in parts])
+    return _joined([data[name] for _, data in parts])
+
+
+def _joined(arrays: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _taken(column: Any, rows: Sequence[int]) -> Any:

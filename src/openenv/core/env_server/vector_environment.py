@@ -86,6 +86,16 @@ class VectorEnvironment(ABC):
     def step(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> Batch:
         """One action in each of those environments. actions: for each field of the action, a column of its values."""
 
+    def step_and_begin_next(
+        self, env_ids: Sequence[int], actions: Mapping[str, Any]
+    ) -> tuple[Batch, list[int], dict[str, Column]] | None:
+        """`step` and, where an episode has ended, `begin_next`, for those who can do both in one pass.
+
+        Returns what `step` does, but with the first observations of the episodes that follow; the rows in which they
+        do; and the last observations of the episodes before them. None, with nothing done: call one after the other.
+        """
+        return None
+
     @abstractmethod
     def action_fields(self) -> dict[str, Any]:
         """What may stand in each field of an action, after a reset: `{"n": 3}` for 0 to 2, else its JSON schema."""

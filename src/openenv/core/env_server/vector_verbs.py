@@ -227,7 +227,14 @@ class VectorVerbs(Verbs):
             if not isinstance(column, list | np.ndarray) or np.ndim(column) == 0 or len(column) != len(env_ids):
                 raise InvalidMessage(f"actions.{name}: give one value for each of {len(env_ids)} environments")
         over = self._over if data.get("env_ids") is None else self._over[list(env_ids)]
-        if over.any():
+        some_wait = bool(over.any())
+        if self._manner.autoreset == "same_step" and not some_wait:
+            with self._authors_code("step"):
+                passed = vector.step_and_begin_next(env_ids, actions)
+            if passed is not None:  # and nobody's episode is over
+                batch, rows, observation = passed
+                return batch, {"rows": rows, "observation": observation} if rows else {}
+        if some_wait:
             batch = self._step_some(vector, env_ids, actions, over)
         else:
             batch = self._stepped(vector, env_ids, actions)

@@ -7,7 +7,7 @@ from typing import Any
 import pyspiel
 
 from openenv.envs.openspiel_env.models import OpenSpielAction
-from openenv.envs.openspiel_env.server.games import is_changed_by_play, load_for_episode
+from openenv.envs.openspiel_env.server.games import is_changed_by_play, load_for_episode, pays_at_the_end
 from openenv.envs.openspiel_env.server.opponents import Opponent, check_opponent_policy, make_opponents
 from openenv.envs.openspiel_env.server.views import View, view_of
 
@@ -68,6 +68,8 @@ class Table:
 
     is_sequential: bool
     """Whether seats move one at a time, always."""
+    pays_at_the_end: bool
+    """Whether nothing is gained or lost before the end."""
 
     def begin(self, rng: Random, seed: int, *, reveal_history: bool = False) -> Episode:
         """A new game before its first move. rng: what chance and opponents draw from."""
@@ -108,6 +110,7 @@ def set_table(choice: GameChoice, rng: Random, *, reveal_history: bool = False) 
         names,
         is_changed_by_play(game),
         is_sequential=game.get_type().dynamics == pyspiel.GameType.Dynamics.SEQUENTIAL,
+        pays_at_the_end=pays_at_the_end(game),
     )
 
 
@@ -154,7 +157,7 @@ def play_until_agent(episode: Episode) -> None:
             state.apply_action(action)
             episode.opponent_last_action = action
         elif player == CHANCE:
-            state.apply_action(_chance_action(state, episode.rng))
+            state.apply_action(chance_action(state, episode.rng))
         elif player == SIMULTANEOUS:
             if state.legal_actions(agent):
                 return
@@ -164,7 +167,8 @@ def play_until_agent(episode: Episode) -> None:
             return
 
 
-def _chance_action(state: Any, rng: Random) -> int:
+def chance_action(state: Any, rng: Random) -> int:
+    """What chance does next, by the odds that the game tells."""
     outcomes = state.chance_outcomes()
     point = rng.random()
     for action, probability in outcomes:

@@ -15,6 +15,8 @@ CHANGED_BY_PLAY = ("python_", "add_noise")
 """What the descriptions of games contain that playing changes: games written in Python write observations into one
 array (python_dynamic_routing never clears it: sessions would see each other's), and add_noise draws the noise of an
 ending when it is first reached, by whichever session."""
+PAYS_ON_THE_WAY = ("python_", "repeated")
+"""What the descriptions of games contain that may pay before the end although their type says that they do not."""
 FILE_PARAMETERS = frozenset({"boards_file", "filename", "instances_file", "puzzles_root", "word_list_file"})
 """Parameters naming a file on the server: whoever starts the server may set them, a client may not."""
 
@@ -57,6 +59,12 @@ def is_changed_by_play(game: Any) -> bool:
     """Whether an episode changes something inside the game, which no other episode may then see."""
     draws_inside = game.get_type().chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC
     return draws_inside or any(name in str(game) for name in CHANGED_BY_PLAY)
+
+
+def pays_at_the_end(game: Any) -> bool:
+    """Whether nothing is gained or lost before the end, for certain."""
+    says_so = game.get_type().reward_model == pyspiel.GameType.RewardModel.TERMINAL
+    return says_so and not any(name in str(game) for name in PAYS_ON_THE_WAY)
 
 
 @functools.lru_cache(maxsize=MAX_CACHED_GAMES)

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 import pyspiel
 
-from openenv.core.env_server.vector_environment import Batch, VectorEnvironment
+from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment
 from openenv.core.errors import EnvironmentFault, RequestRefused
 from openenv.envs.openspiel_env.models import OpenSpielAction
 from openenv.envs.openspiel_env.server.episode import (
+    CHANCE,
     Episode,
     GameChoice,
     Table,
     apply,
+    chance_action,
     check_action,
     new_reward,
     play_until_agent,
@@ -62,36 +64,55 @@ class OpenSpielVector(VectorEnvironment):
         most = max(max(seat.legal, default=0) for seat in seats if seat is not None)
         is_wide = self._num_actions > WIDEST_MASK or most >= self._num_actions  # chat_game has more than it says
         self.ragged = frozenset({"legal_actions"}) if is_wide else frozenset()
-        return self._batch(env_ids, [np.nan] * len(env_ids), errors)
+        return self._batch(self._seated(env_ids), [np.nan] * len(env_ids), errors)
 
     def begin_next(self, env_ids: Sequence[int]) -> Batch:
         """Their random numbers go on: a seed is spread over the whole generator only once."""
-        for env_id in env_ids:
-            seat = self._seats[env_id]
-            if seat is not None:
-                seat.begin_next()
-        return self._batch(env_ids, [np.nan] * len(env_ids), {})
+        seats = self._seated(env_ids)
+        for seat in seats:
+            seat.begin_next()
+        return self._batch(seats, [np.nan] * len(seats), {})
 
     def step(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> Batch:
+        seats, rewards, errors = self._play(env_ids, actions)
+        return self._batch(seats, rewards, errors)
+
+    def step_and_begin_next(
+        self, env_ids: Sequence[int], actions: Mapping[str, Any]
+    ) -> tuple[Batch, list[int], dict[str, Column]] | None:
+        if self._default.is_changed_by_play:  # to begin such a game is long work, and may fail
+            return None
+        seats, rewards, errors = self._play(env_ids, actions)
+        ended = [row for row, seat in enumerate(seats) if not seat.legal]
+        last = self._observation([seats[row] for row in ended]) if ended else {}
+        for row in ended:
+            seats[row].begin_next()
+        over = np.zeros(len(seats), dtype=np.bool_)
+        over[ended] = True
+        return Batch(self._observation(seats), np.array(rewards), over, np.zeros_like(over), errors), ended, last
+
+    def _play(
+        self, env_ids: Sequence[int], actions: Mapping[str, Any]
+    ) -> "tuple[list[_Seat], list[float], dict[int, RequestRefused]]":
+        """Take the actions that are legal. Who played, rewards, and errors by row. Raises EnvironmentFault where
+        nobody could have played."""
         if actions.keys() != {"action_id"}:
             raise EnvironmentFault(f"actions: one column is wanted, action_id, not {', '.join(sorted(actions))}")
         column = actions["action_id"]
         chosen = column.tolist() if isinstance(column, np.ndarray) else column
-        seats = self._seats
-        unbegun = [env_id for env_id in env_ids if seats[env_id] is None]
-        if unbegun:
+        seats = self._seated(env_ids)
+        if len(seats) < len(env_ids):
+            unbegun = [env_id for env_id in env_ids if self._seats[env_id] is None]
             raise EnvironmentFault(f"step came before reset: environments {unbegun[:10]} have no game yet")
         rewards: list[float] = []
         errors: dict[int, RequestRefused] = {}
-        for env_id, action in zip(env_ids, chosen, strict=True):
-            seat = seats[env_id]
-            assert seat is not None, "it was looked at above"
+        for seat, action in zip(seats, chosen, strict=True):
             if type(action) is int and action in seat.legal:
                 rewards.append(seat.play(action))
             else:
                 errors[len(rewards)] = _refusal(seat, action)
                 rewards.append(np.nan)
-        return self._batch(env_ids, rewards, errors)
+        return seats, rewards, errors
 
     def _begin(self, request: dict[str, Any]) -> "_Seat":
         seed = request.pop("seed")
@@ -105,44 +126,58 @@ class OpenSpielVector(VectorEnvironment):
             seen = seen_of(table)
         return _Seat(table, table.begin(rng, seed), seen)
 
-    def _batch(self, env_ids: Sequence[int], rewards: list[float], errors: dict[int, RequestRefused]) -> Batch:
-        seats = [seat for env_id in env_ids if (seat := self._seats[env_id]) is not None]
-        num_rows = len(seats)
-        views = bytearray().join([seat.view for seat in seats])
+    def _batch(self, seats: Sequence["_Seat"], rewards: list[float], errors: dict[int, RequestRefused]) -> Batch:
         over = np.array([not seat.legal for seat in seats], dtype=np.bool_)
-        observation: dict[str, Any] = {
-            "info_state": np.frombuffer(views, np.dtype("<f4")).reshape(num_rows, -1),
+        return Batch(self._observation(seats), np.array(rewards), over, np.zeros_like(over), errors)
+
+    def _seated(self, env_ids: Sequence[int]) -> list["_Seat"]:
+        """Those of the environments that have a game."""
+        return [seat for env_id in env_ids if (seat := self._seats[env_id]) is not None]
+
+    def _observation(self, seats: Sequence["_Seat"]) -> dict[str, Column]:
+        views = bytearray().join([seat.view for seat in seats])
+        return {
+            "info_state": np.frombuffer(views, np.dtype("<f4")).reshape(len(seats), -1),
             "legal_actions": [seat.legal for seat in seats] if self.ragged else self._mask(seats),
             "opponent_last_action": np.array([seat.opponents_action for seat in seats], dtype=np.int64),
         }
-        return Batch(observation, np.array(rewards), over, np.zeros(num_rows, dtype=np.bool_), errors)
 
     def _mask(self, seats: Sequence["_Seat"]) -> np.ndarray[Any, np.dtype[np.bool_]]:
         legal = [seat.legal for seat in seats]
         mask = np.zeros((len(seats), self._num_actions), dtype=np.bool_)
         counts = list(map(len, legal))
         columns = np.fromiter(chain.from_iterable(legal), np.intp, sum(counts))
-        mask[np.repeat(np.arange(len(seats)), counts), columns] = True
+        mask[np.arange(len(seats)).repeat(counts), columns] = True
         return mask
 
 
 class _Seat:
-    """One game, and what the agent sees of it. Its verbs are the innermost loop: what they need lies at hand."""
+    """One game, and what the agent sees of it. Its verbs are the innermost loop: what they need lies at hand, and what
+    could be two methods is one."""
 
     __slots__ = (
-        "_agent", "_episode", "_seen", "_state", "_table",
+        "_agent", "_episode", "_opponents", "_set_from", "_shows_moves", "_state", "_table", "_to_bytes",
         "legal", "opponents_action", "view",
     )  # fmt: skip
 
     def __init__(self, table: Table, episode: Episode, seen: "Seen") -> None:
-        self._table, self._episode, self._seen = table, episode, seen
+        self._episode = episode
         self._agent = episode.choice.agent_player
+        self._opponents = episode.opponents
         self.legal: list[int] = []
         """Empty when the game is over."""
         self.view = b""
+        self._sit_down(table, seen)
+
+    def _sit_down(self, table: Table, seen: "Seen") -> None:
+        self._table = table
+        self._set_from, self._to_bytes, self._shows_moves = seen.set_from, seen.to_bytes, seen.shows_moves
+        self._begin()
+
+    def _begin(self) -> None:
+        self._state = self._episode.state
         self.opponents_action = NO_ACTION
-        self._state = episode.state
-        self._look()
+        self._go_on()
 
     @property
     def num_actions(self) -> int:
@@ -153,33 +188,50 @@ class _Seat:
         """Another game at the same table."""
         episode, table = self._episode, self._table
         if table.is_changed_by_play:
-            self._table = table = set_table(table.choice, episode.rng)
-            self._seen = seen_of(table)
-        episode.restart(table.game)
-        self.opponents_action = NO_ACTION
-        self._state = episode.state
-        self._look()
+            table = set_table(table.choice, episode.rng)
+            episode.restart(table.game)
+            self._sit_down(table, seen_of(table))
+        else:
+            episode.restart(table.game)
+            self._begin()
 
     def play(self, action: int) -> float:
         """Play a legal action and all that follows until the next decision; returns what the agent gained."""
-        episode, state = self._episode, self._state
+        state = self._state
         if self._table.is_sequential:
             state.apply_action(action)
         else:
-            apply(episode, action)
-        self._look()
-        return 0.0 if state.returns()[self._agent] == episode.total_reward else new_reward(episode)
+            apply(self._episode, action)
+        self._go_on()
+        if self.legal and self._table.pays_at_the_end:
+            return 0.0
+        return new_reward(self._episode)
 
-    def _look(self) -> None:
-        """Let the others move, and see what there is."""
-        agent, state, seen = self._agent, self._state, self._seen
-        episode = self._episode
-        play_until_agent(episode)
-        if seen.shows_moves and episode.opponent_last_action is not None:
-            self.opponents_action = episode.opponent_last_action
-        self.legal = state.legal_actions(agent) if episode.phase != "terminal" else []
-        seen.set_from(state, agent)
-        self.view = seen.to_bytes()
+    def _go_on(self) -> None:
+        """Let the others move, and see what there is. As `play_until_agent` where seats move one at a time."""
+        agent, state = self._agent, self._state
+        if self._table.is_sequential:
+            while (player := state.current_player()) != agent:
+                if player >= 0:
+                    action = self._opponents[player](state, player)
+                    state.apply_action(action)
+                    if self._shows_moves:
+                        self.opponents_action = action
+                elif player == CHANCE:
+                    state.apply_action(chance_action(state, self._episode.rng))
+                else:
+                    self.legal = []
+                    break
+            else:
+                self.legal = state.legal_actions()
+        else:
+            episode = self._episode
+            play_until_agent(episode)
+            if self._shows_moves and episode.opponent_last_action is not None:
+                self.opponents_action = episode.opponent_last_action
+            self.legal = state.legal_actions(agent) if episode.phase != "terminal" else []
+        self._set_from(state, agent)
+        self.view = self._to_bytes()
 
     def check(self, action: int) -> None:
         """Raises ValueError that says why an action may not be taken."""
