@@ -57,7 +57,7 @@ class Conversation:
                 return None
             if request.type not in ANSWER_TYPE:
                 return self._reply_later(request)
-            if self._extended and request.type == "reset":
+            if self._extended and request.data and request.type == "reset":
                 checked(ResetRequest, request.data)  # the published frames leave a negative seed to the environment
             options = {} if request.timeout_s is None else {"timeout_s": request.timeout_s}
             if not self._session.answers_at_once(request.type, request.data):  # type: ignore[arg-type]

@@ -89,9 +89,9 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     def execution_for(self, verb: str, keywords: Mapping[str, Any]) -> Execution:
         """Where one call runs: for an environment that is `inline` but for calls that take long, which say `thread`.
 
-        verb: reset, step, state, save or load. keywords: of a reset, as the client sent them and not validated yet;
-        empty for other verbs. It is asked in the event loop, once or twice before each call, so it only looks.
-        Environments of `execution = "process"` are not asked.
+        verb: reset or load; all others run where `execution` says, which an instance may change. keywords: of a reset,
+        as the client sent them and not validated yet; empty for a load. It is asked in the event loop, once or twice
+        before each call, so it only looks. Environments of `execution = "process"` are not asked.
         """
         return self.execution
 

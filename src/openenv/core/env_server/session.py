@@ -332,9 +332,10 @@ class _Answers:
     def keep(self, request_id: str | None, outcome: Outcome) -> None:
         """How a request ended; the oldest make way."""
         if request_id is not None:
-            if len(self._by_id) >= ANSWERS_KEPT or self._size_bytes > _BYTES_KEPT:
+            by_id = self._by_id
+            if len(by_id) >= ANSWERS_KEPT or self._size_bytes > _BYTES_KEPT:
                 self._make_room()
-            self._by_id[request_id] = outcome
+            by_id[request_id] = outcome
             self._size_bytes += _size_bytes(outcome)
 
     def begin(self, request_id: str) -> "asyncio.Future[Answer]":
@@ -346,12 +347,13 @@ class _Answers:
         return answer
 
     def _make_room(self) -> None:
-        while len(self._by_id) >= ANSWERS_KEPT or (self._size_bytes > _BYTES_KEPT and len(self._by_id) > IN_FLIGHT):
-            request_id = next(iter(self._by_id))
-            oldest = self._by_id[request_id]
+        by_id = self._by_id
+        while len(by_id) >= ANSWERS_KEPT or (self._size_bytes > _BYTES_KEPT and len(by_id) > IN_FLIGHT):
+            request_id = next(iter(by_id))
+            oldest = by_id[request_id]
             if isinstance(oldest, asyncio.Future) and not oldest.done():
                 break  # a request that is being worked on is never forgotten
-            del self._by_id[request_id]
+            del by_id[request_id]
             self._size_bytes -= _size_bytes(oldest)
 
     def _count(self, answer: "asyncio.Future[Answer]") -> None:

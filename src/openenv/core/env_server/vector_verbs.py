@@ -87,8 +87,8 @@ class VectorVerbs(Verbs):
 
     def _takes_long(self, verb: str, data: Mapping[str, Any]) -> bool:
         if verb != "reset":
-            asked = (one._execution_for(verb, {}) for one in (self, *self._others))
-            return bool(self._took_long.any()) or any(where != "inline" for where in asked)
+            where = (one.env.execution for one in (self, *self._others))
+            return bool(self._took_long.any()) or any(place != "inline" for place in where)
         try:
             env_ids = self._env_ids(data)
             requests = _list_of(data, "resets", len(env_ids))

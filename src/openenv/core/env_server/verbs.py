@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 _IN_USE: "dict[int, weakref.ref[Environment]]" = {}
 """The environments that are open in this process, by identity."""
 
+_TOLD_APART = frozenset({"reset", "load"})
+"""Verbs for each call of which an environment may say where it runs."""
 _OF_EVERY_RESET = ("seed", "episode_id")
 
 LOOK_S = 1.0
@@ -147,7 +149,7 @@ class Verbs:
         """Where a verb is to be run: as the server was told, else as the environment says."""
         if told is not None:
             return told
-        if not self._tells_calls_apart:
+        if not (self._tells_calls_apart and verb in _TOLD_APART):
             return self.env.execution
         return limited_call("execution_for", LOOK_S, self._execution_for, verb, data if verb == "reset" else {})
 

@@ -40,6 +40,7 @@ _LONGEST_TIMEOUT_S = 1e9
 _DEEPEST_REPEATED = 32
 _WANT_DATA = {"step", "mcp", "restore", "fork"}
 _BESIDE_THE_OBSERVATION = {"done", "reward"}
+_WRITTEN_APART = {"done", "reward", "metadata"}
 
 
 @dataclass(slots=True)
@@ -180,16 +181,19 @@ def observation_data(observation: Observation, buffers: Buffers | None = None) -
 
     buffers: takes the arrays of the observation's fields, which else become nested lists.
     """
-    fields = type(observation).__pydantic_serializer__.to_json(
-        observation, exclude=_BESIDE_THE_OBSERVATION, context=buffers, fallback=_serialisable
-    )
+    to_fields = type(observation).__pydantic_serializer__.to_json
     reward = observation.reward
     said = b"null" if reward is None else to_json(reward, inf_nan_mode="null", fallback=_serialisable)
     done = b"true" if observation.done else b"false"
     if not observation.metadata:
+        fields = to_fields(observation, exclude=_BESIDE_THE_OBSERVATION, context=buffers, fallback=_serialisable)
         return b'{"observation":%b,"reward":%b,"done":%b}' % (fields, said, done)
+    fields = to_fields(observation, exclude=_WRITTEN_APART, context=buffers, fallback=_serialisable)
     metadata = to_json(observation.metadata, inf_nan_mode="null", fallback=_serialisable)
-    return b'{"observation":%b,"reward":%b,"done":%b,"metadata":%b}' % (fields, said, done, metadata)
+    comma = b"," if len(fields) > 2 else b""
+    return b'{"observation":{"metadata":%b%b%b,"reward":%b,"done":%b,"metadata":%b}' % (
+        metadata, comma, fields[1:], said, done, metadata,
+    )  # fmt: skip
 
 
 def state_data(state: BaseModel) -> bytes:

@@ -24,6 +24,7 @@ from openenv.envs.openspiel_env.server.trial import refuse_unless_playable
 if TYPE_CHECKING:
     from openenv.core.env_server.vector_environment import VectorEnvironment
 
+_SEEDS = SystemRandom()
 RESET_FIELDS = ("agent_player", "game_name", "game_params", "opponent_policy", "reveal_history")
 
 
@@ -70,7 +71,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         reveal_history = bool(kwargs.pop("reveal_history", False))
         choice = self.choose(kwargs)
         if seed is None:
-            seed = SystemRandom().getrandbits(31)
+            seed = _SEEDS.getrandbits(31)
         rng = rng_of(seed)
         if choice != self._table.choice or self._table.is_changed_by_play or reveal_history:
             self._table = set_table(choice, rng, reveal_history=reveal_history)
@@ -163,6 +164,8 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
 
     def choose(self, told: dict[str, Any]) -> GameChoice:
         """What a reset with those keywords plays. Raises ValueError for what cannot be played, or not from afar."""
+        if not told:
+            return self._default
         for name in told:
             if name not in RESET_FIELDS:
                 raise unknown("reset argument", name, (*RESET_FIELDS, "seed", "episode_id"))
@@ -205,7 +208,7 @@ def _execution(choice: GameChoice) -> Execution:
 def _observe(episode: Episode, reward: float | None, facts: dict[str, Any]) -> OpenSpielObservation:
     state, view, choice = episode.state, episode.view, episode.choice
     seat, done = choice.agent_player, state.is_terminal()
-    legal = [] if done else [int(action) for action in state.legal_actions(seat)]
+    legal: list[int] = [] if done else state.legal_actions(seat)
     metadata: dict[str, Any] = {
         "game_name": choice.game_name,
         "agent_player": seat,
