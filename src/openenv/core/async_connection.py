@@ -12,6 +12,7 @@ from websockets.uri import WebSocketURI
 
 from openenv.core.connection import Address, unreachable
 from openenv.core.errors import ServerUnreachable, Unauthorized
+from openenv.core.local_socket import connected_beside
 from openenv.core.watching import LoopWatch
 from openenv.core.websocket_protocol import WebSocketProtocol
 
@@ -49,6 +50,8 @@ class AsyncConnection(asyncio.Protocol):
             async with asyncio.timeout(address.connect_timeout_s):
                 if address.unix_path is not None:
                     await connection._loop.create_unix_connection(lambda: connection, address.unix_path)
+                elif context is None and (beside := connected_beside(uri.host, uri.port)):
+                    await connection._loop.create_unix_connection(lambda: connection, sock=beside)
                 elif context is None and (numeric := _numeric(uri.host, uri.port)):
                     connected = await _connected(connection._loop, *numeric)
                     await connection._loop.create_connection(lambda: connection, sock=connected)

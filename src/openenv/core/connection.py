@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from websockets.uri import WebSocketURI
 
 from openenv.core.errors import AnswerTimeout, ServerUnreachable, SessionLost, Unauthorized
+from openenv.core.local_socket import connected_beside
 from openenv.core.protocol import UNIX
 from openenv.core.watching import WATCH_S, SocketWatch
 from openenv.core.websocket_protocol import WebSocketProtocol, websocket_uri
@@ -248,6 +249,9 @@ def _timeval(seconds: float) -> bytes:
 def _open_socket(address: Address, uri: WebSocketURI) -> socket.socket:
     if address.unix_path is not None:
         return _open_unix_socket(address, address.unix_path)
+    beside = None if uri.secure else connected_beside(uri.host, uri.port)
+    if beside is not None:
+        return beside
     try:
         connection = socket.create_connection((uri.host, uri.port), address.connect_timeout_s)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

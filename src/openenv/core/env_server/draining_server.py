@@ -1,5 +1,6 @@
 """uvicorn as this package runs it."""
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http_connection import HttpConnection
 from openenv.core.env_server.short_way import ShortWay
 from openenv.core.env_server.websocket_connection import WebSocketConnection
+from openenv.core.local_socket import LocalListener
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -30,9 +32,28 @@ class DrainingServer(uvicorn.Server):
             ws_max_size=2 * config.max_message_bytes + (1 << 20), timeout_graceful_shutdown=3, **where,
         )  # fmt: skip
         super().__init__(settings)
+        self._beside: list[LocalListener] = []
+
+    def protocol(self) -> asyncio.Protocol:
+        """What uvicorn makes for each connection."""
+        make: Any = self.config.http_protocol_class
+        made: asyncio.Protocol = make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+        return made
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Called by uvicorn: listen, also beside the port."""
+        await super().startup(sockets)
+        for listener in [listener for server in self.servers for listener in server.sockets]:
+            beside = LocalListener.beside(listener)
+            if beside is not None:
+                self._beside.append(beside)
+                unix_server = await asyncio.get_running_loop().create_unix_server(self.protocol, sock=beside.socket)
+                self.servers.append(unix_server)
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Called by uvicorn when it was asked to stop."""
         if self._sessions is not None:
             await self._sessions.drain()
         await super().shutdown(sockets)
+        for beside in self._beside:
+            beside.remove()

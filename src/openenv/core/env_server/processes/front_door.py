@@ -9,6 +9,7 @@ import socket
 from collections.abc import Sequence
 from typing import Protocol
 
+from openenv.core.env_server.commons import LOCAL_CALLER
 from openenv.core.env_server.processes.request_head import RequestHead, peeked_head
 from openenv.core.env_server.processes.session_names import home_of, worker_of
 
@@ -64,12 +65,14 @@ class FrontDoor:
                 log.warning("no connection can be accepted for a moment: %s", error)
                 await asyncio.sleep(_PAUSE_S)
                 continue
-            group.create_task(self._admit(connection, str(address[0])))
+            caller = LOCAL_CALLER if connection.family is socket.AF_UNIX else str(address[0])
+            group.create_task(self._admit(connection, caller))
 
     async def _admit(self, connection: socket.socket, caller: str) -> None:
         """One client that says nothing, or little, keeps nobody else waiting."""
         try:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if connection.family is not socket.AF_UNIX:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             async with asyncio.timeout(_HEAD_TIMEOUT_S):
                 head = await peeked_head(connection)
         except OSError:  # TimeoutError among them

@@ -12,6 +12,7 @@ from openenv.core.env_server.exposure import warn_if_exposed
 from openenv.core.env_server.processes.front_door import listeners
 from openenv.core.env_server.processes.supervisor import Supervisor
 from openenv.core.env_server.sessions import Sessions
+from openenv.core.local_socket import LocalListener
 from openenv.core.protocol import UNIX
 
 log = logging.getLogger(__name__)
@@ -48,8 +49,11 @@ def serve_with_workers(source: AppSource, host: str, port: int, *, workers: int,
     warn_if_exposed(host, config)
     supervisor = Supervisor(partial(made_from, source), workers, sessions.max_sessions, config, log_level)
     opened = listeners(host, port)
+    local = [one for listener in opened if (one := LocalListener.beside(listener)) is not None]
     try:
-        asyncio.run(supervisor.run(opened))
+        asyncio.run(supervisor.run([*opened, *(one.socket for one in local)]))
     finally:
+        for one in local:
+            one.remove()
         for listener in opened:
             listener.close()

@@ -87,16 +87,9 @@ class _WorkerServer(DrainingServer):
         """Serve a connection whose first request is still to be read."""
         connection.setblocking(False)
         loop = asyncio.get_running_loop()
-        task = loop.create_task(loop.connect_accepted_socket(self._protocol, connection))
+        task = loop.create_task(loop.connect_accepted_socket(self.protocol, connection))
         self._taking_over.add(task)
         task.add_done_callback(self._taking_over.discard)
-
-    def _protocol(self) -> asyncio.Protocol:
-        make: Any = self.config.http_protocol_class
-        protocol: asyncio.Protocol = make(
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )
-        return protocol
 
     async def answer(self, question: Question) -> Said:
         """The front door asks for this worker's figures, and for nothing else."""

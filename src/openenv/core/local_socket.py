@@ -1,0 +1,117 @@
+"""A Unix socket beside a server's port: the way to it for clients of the same user on the same machine.
+
+A message through it costs a good part less than through TCP. Both ends know its path: a folder that nobody else can
+enter, and a name made of the network namespace, the address and the port. Who finds nobody there uses the port.
+"""
+
+import errno
+import functools
+import logging
+import os
+import socket
+import stat
+import tempfile
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+_BACKLOG = 2048
+_LONGEST_PATH = 100
+_CLIENTS_ADDRESSES = {"localhost": ("::1", "127.0.0.1"), "127.0.0.1": ("127.0.0.1",), "::1": ("::1",)}
+"""Addresses of the server that a client may mean by a host."""
+_SERVERS_ADDRESSES = {"127.0.0.1": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::1": "::1", "::": "::1"}
+"""The address by which clients of this machine know a server that listens on another."""
+
+
+def connected_beside(host: str, port: int) -> socket.socket | None:
+    """A connection, not blocking, to the server of that port; None where it has no such socket, or none for us."""
+    addresses = _CLIENTS_ADDRESSES.get(host)
+    if addresses is None:
+        return None
+    folder = _folder()
+    if folder is None or not _is_private(folder):
+        return None
+    for address in addresses:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        if connection.connect_ex(_path(folder, address, port)) == 0:
+            return connection
+        connection.close()
+    return None
+
+
+class LocalListener:
+    """The Unix socket beside one listening socket, for as long as the server runs."""
+
+    def __init__(self, listening: socket.socket, path: str) -> None:
+        self.socket = listening
+        self._path = path
+
+    @classmethod
+    def beside(cls, listener: socket.socket) -> "LocalListener | None":
+        """Listen beside a socket that does. None where no client would look, or where that cannot be: it is only a
+        shorter way."""
+        if listener.family not in (socket.AF_INET, socket.AF_INET6):
+            return None
+        host, port = listener.getsockname()[:2]
+        address, folder = _SERVERS_ADDRESSES.get(host), _folder()
+        if address is None or folder is None:
+            return None
+        path = _path(folder, address, port)
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            if not _is_private(folder):
+                raise PermissionError(errno.EPERM, "others may enter it", folder)
+            return cls(_listening(path), path)
+        except OSError as error:
+            log.info("clients of this machine use the port: no socket at %s (%s)", path, error)
+            return None
+
+    def remove(self) -> None:
+        """Stop listening, and leave nothing behind."""
+        self.socket.close()
+        Path(self._path).unlink(missing_ok=True)
+
+
+def _listening(path: str) -> socket.socket:
+    """Raises OSError where somebody listens already."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        if listening.connect_ex(path) == 0:
+            raise FileExistsError(errno.EADDRINUSE, "another server listens there", path)
+        Path(path).unlink(missing_ok=True)  # left behind by a server that was killed
+        listening.bind(path)
+        listening.listen(_BACKLOG)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+def _folder() -> str | None:
+    """The user's own; None on systems without users or Unix sockets."""
+    if not (hasattr(os, "getuid") and hasattr(socket, "SOCK_NONBLOCK")):
+        return None
+    folder = f"{tempfile.gettempdir()}/openenv-{os.getuid()}"
+    return folder if len(folder) < _LONGEST_PATH - len("/4026531840-127.0.0.1-65535.sock") else None
+
+
+def _is_private(folder: str) -> bool:
+    """Whether it is a folder of this user that no other may enter."""
+    try:
+        status = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+
+
+def _path(folder: str, address: str, port: int) -> str:
+    return f"{folder}/{_namespace()}-{address}-{port}.sock"
+
+
+@functools.cache
+def _namespace() -> int:
+    """This process's network namespace: in another the same address and port are another server's."""
+    try:
+        return os.stat("/proc/self/ns/net").st_ino
+    except OSError:  # a system that has none
+        return 0

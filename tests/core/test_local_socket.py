@@ -1,0 +1,118 @@
+"""A client of the same user on the same machine reaches a server through a Unix socket beside its port."""
+
+import os
+import socket
+import stat
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from openenv.core.containers.local_process import LocalServer
+from openenv.core.env_server import create_app
+from openenv.core.local_socket import LocalListener, connected_beside
+from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch):
+    """Where the sockets of this test are: a path of theirs has to be short."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as base:
+        monkeypatch.setattr(tempfile, "tempdir", base)
+        yield Path(base) / f"openenv-{os.getuid()}"
+
+
+@pytest.fixture
+def listener():
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+
+
+def port_of(url):
+    return int(url.rsplit(":", 1)[1])
+
+
+def family_of(env):
+    with socket.socket(fileno=os.dup(env._blocking._connection.fileno())) as connection:
+        return connection.family
+
+
+def test_a_client_takes_the_short_way_and_sees_no_difference(serving, folder):
+    url = serving(create_app(CountingEnvironment))
+    for base_url in (url, url.replace("127.0.0.1", "localhost")):
+        with CountEnv(base_url) as env:
+            env.reset()
+            assert env.step(CountAction(amount=2)).observation.total == 2
+            assert family_of(env) is socket.AF_UNIX
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+async def test_so_does_an_asynchronous_one(serving):
+    async with CountEnv(serving(create_app(CountingEnvironment))) as env:
+        await env.reset()
+        family = env._async._connection._transport.get_extra_info("socket").family
+    assert family is socket.AF_UNIX
+
+
+def test_without_a_socket_the_port_is_used(serving, folder):
+    url = serving(create_app(CountingEnvironment))
+    for path in folder.iterdir():
+        path.unlink()
+    with CountEnv(url) as env:
+        env.reset()
+        assert family_of(env) is socket.AF_INET
+
+
+def test_another_address_of_this_machine_means_the_port(serving):
+    port = port_of(serving(create_app(CountingEnvironment)))
+    connected_beside("127.0.0.1", port).close()
+    assert connected_beside("127.0.0.2", port) is None
+    with socket.create_server(("127.0.0.2", 0)) as listening:
+        assert LocalListener.beside(listening) is None
+
+
+def test_a_server_that_stops_leaves_nothing_behind(folder, listener):
+    beside = LocalListener.beside(listener)
+    assert beside is not None
+    assert [path.name.endswith(f"-127.0.0.1-{listener.getsockname()[1]}.sock") for path in folder.iterdir()] == [True]
+    beside.remove()
+    assert list(folder.iterdir()) == []
+
+
+def test_the_place_of_a_server_that_was_killed_is_taken_and_that_of_one_that_lives_is_not(listener):
+    port = listener.getsockname()[1]
+    first = LocalListener.beside(listener)
+    assert LocalListener.beside(listener) is None
+    first.socket.close()  # as if its process had been killed
+    assert connected_beside("127.0.0.1", port) is None
+    second = LocalListener.beside(listener)
+    connected_beside("127.0.0.1", port).close()
+    second.remove()
+
+
+@pytest.mark.parametrize("mode", [0o750, 0o701])
+def test_a_folder_that_others_may_enter_is_used_by_neither_side(folder, listener, mode):
+    folder.mkdir()
+    folder.chmod(mode)
+    assert LocalListener.beside(listener) is None
+    folder.chmod(0o700)
+    beside = LocalListener.beside(listener)
+    folder.chmod(mode)
+    assert connected_beside("127.0.0.1", listener.getsockname()[1]) is None
+    beside.remove()
+
+
+def test_a_link_in_its_place_is_used_by_neither_side(folder, listener):
+    elsewhere = folder.parent / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    folder.symlink_to(elsewhere)
+    assert LocalListener.beside(listener) is None
+
+
+def test_workers_share_the_socket(folder):
+    with LocalServer("tests.core.counting_env", ["--workers", "2"], env_vars={"TMPDIR": str(folder.parent)}) as server:
+        url = server.base_url
+        with CountEnv(url) as one, CountEnv(url) as other:
+            assert {one.session_id[:2], other.session_id[:2]} == {"w0", "w1"}
+            assert family_of(one) is family_of(other) is socket.AF_UNIX
+    assert list(folder.iterdir()) == []
