@@ -77,17 +77,17 @@ def resident_mb(pid: int) -> float:
 
 
 @contextmanager
-def serving(sides: Sides, side: str, name: str, *options: str) -> Iterator[Served]:
-    """A running server of one side. options: further ones of ours."""
+def serving(sides: Sides, side: str, name: str, *options: str, host: str = "127.0.0.1") -> Iterator[Served]:
+    """A running server of one side. options: further ones of ours. host: where ours listens."""
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((host, 0))
         port = str(probe.getsockname()[1])
-    ours = [sys.executable, "-m", *OURS[name], "--port", port, *options]
+    ours = [sys.executable, "-m", *OURS[name], "--host", host, "--port", port, *options]
     theirs = [sides.published_python, str(PEER_SERVER), "serve", port, name]
     began = time.perf_counter()
     process = subprocess.Popen(ours if side == "ours" else theirs, stderr=subprocess.DEVNULL, cwd=HERE.parent)
     try:
-        url = f"http://127.0.0.1:{port}"
+        url = f"http://{host}:{port}"
         wait_until_healthy(url, process, timeout_s=60)
         yield Served(side, name, url, process.pid, time.perf_counter() - began)
     finally:

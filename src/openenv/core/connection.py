@@ -187,9 +187,11 @@ class BlockingConnection:
             self._inbox.append(text)
             return
         self._inbox.extend(self._protocol.receive(data))
-        if data:
+        try:
             self._flush()
-        else:
+        except OSError:  # the other side is gone, but what it said before has been read
+            data = b""
+        if not data:
             self._protocol.connection_lost()
 
     def _heard_nothing(self, waited_s: float, deadline: float) -> None:
