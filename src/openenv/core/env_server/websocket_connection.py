@@ -7,8 +7,9 @@ import asyncio
 import base64
 import binascii
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from http import HTTPStatus
+from http.client import responses
 from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.utils import ClientDisconnected
@@ -50,7 +51,7 @@ _MOST_AHEAD = 16
 _GOODBYE_S = 10.0
 _KEY_BYTES = 16
 
-Headers = Iterable[tuple[bytes, bytes]]
+Headers = Sequence[tuple[bytes, bytes]]
 
 
 class WebSocketConnection(asyncio.Protocol):
@@ -87,7 +88,9 @@ class WebSocketConnection(asyncio.Protocol):
     def begin(self, app: Any) -> None:
         """Answer the handshake, by way of the application where it is one."""
         headers = dict(self._scope["headers"])
-        if headers.get(b"sec-websocket-version") != b"13":
+        if self._scope.pop("method") != "GET":
+            self._respond(HTTPStatus.METHOD_NOT_ALLOWED, [(b"allow", b"GET")], b"A WebSocket is asked for with GET")
+        elif headers.get(b"sec-websocket-version") != b"13":
             self._respond(HTTPStatus.UPGRADE_REQUIRED, [(b"sec-websocket-version", b"13")], b"This server speaks 13")
         elif not _is_key(headers.get(b"sec-websocket-key", b"")):
             self._respond(HTTPStatus.BAD_REQUEST, [], b"Sec-WebSocket-Key: 16 bytes in base64 are wanted")
@@ -223,9 +226,10 @@ class WebSocketConnection(asyncio.Protocol):
     def _respond(self, status: int, headers: Headers, body: bytes) -> None:
         """Answer with plain HTTP, and close."""
         self._is_answered = True
+        given = {name.lower() for name, _ in headers}
         length = (b"content-length", b"%d" % len(body))
         ours = [*self._server_state.default_headers, length, (b"connection", b"close")]
-        self._transport.write(_head(status, [*headers, *ours]) + body)
+        self._transport.write(_head(status, [*headers, *(one for one in ours if one[0] not in given)]) + body)
         self._transport.close()
         self._inbox.put_nowait(_disconnect(BROKEN_OFF))
 
@@ -270,7 +274,7 @@ def _disconnect(code: int, reason: str = "") -> Message:
 
 
 def _head(status: int, headers: Headers) -> bytes:
-    first = b"HTTP/1.1 %d %b\r\n" % (status, HTTPStatus(status).phrase.encode())
+    first = b"HTTP/1.1 %d %b\r\n" % (status, responses.get(status, "").encode())
     return first + b"".join(b"%b: %b\r\n" % header for header in headers) + b"\r\n"
 
 
