@@ -1,12 +1,16 @@
 """Requests to bytes, and answers to their data or to the exception that they stand for."""
 
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 from openenv.core.arrays import unpacked
 from openenv.core.errors import EnvironmentFault, InvalidMessage, error_from_wire
 from openenv.core.json_text import read_json, write_json
 from openenv.core.protocol import ANSWER_TYPE
+
+_OBJECT, _TEXT = (dict, NoneType), (str, NoneType)
+"""What `data` and `id` of an answer may be."""
 
 
 @dataclass(slots=True)
@@ -31,10 +35,10 @@ class Request:
                 head += f',"timeout_s":{encode_body(self.timeout_s).decode()}'
             if self.traceparent is not None:
                 head += f',"traceparent":{encode_body(self.traceparent).decode()}'
-        if self.data is None:
-            return b"%b}" % head.encode()
-        data = self.data if isinstance(self.data, bytes) else encode_body(self.data)
-        return b'%b,"data":%b}' % (head.encode(), data)
+        data = self.data
+        if data is None:
+            return f"{head}}}".encode()
+        return b'%b,"data":%b}' % (head.encode(), data if type(data) is bytes else encode_body(data))
 
 
 def read_message(frame: bytes) -> dict[str, Any]:
@@ -45,7 +49,7 @@ def read_message(frame: bytes) -> dict[str, Any]:
         return _unreadable(frame, str(error))
     if not isinstance(message, dict):
         return _unreadable(frame, f"it is {type(message).__name__}")
-    if not isinstance(message.get("data"), dict | None) or not isinstance(message.get("id"), str | None):
+    if not isinstance(message.get("data"), _OBJECT) or not isinstance(message.get("id"), _TEXT):
         return _unreadable(frame, "its data is an object, its id text")
     return message
 

@@ -87,7 +87,7 @@ class LoopWatch:
 
     def expect(self, loop: asyncio.AbstractEventLoop) -> None:
         """Something was said, and what comes next may come at once."""
-        if not self._looks.next_is_due():
+        if not self._until and not self._looks.next_is_due():
             return
         self._until = time.perf_counter() + WATCH_S
         if not self._is_awake:

@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from openenv.core.arrays import BinaryFrame, Buffers, unpacked
 from openenv.core.env_server.types import Observation
 from openenv.core.errors import InvalidJSON, InvalidMessage, MessageTooBig, RequestRefused, UnknownMessageType
-from openenv.core.json_text import read_json
+from openenv.core.json_text import read_json, write_json
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -37,6 +37,7 @@ _EXTENDED = {
     "fork": {"type", "data", "id"},
 }
 _LONGEST_TIMEOUT_S = 1e9
+_LONGEST_ID = 255
 _DEEPEST_REPEATED = 32
 _WANT_DATA = {"step", "mcp", "restore", "fork"}
 _BESIDE_THE_OBSERVATION = {"done", "reward"}
@@ -73,7 +74,9 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> Request:
         raise InvalidMessage("Invalid message", errors=[_row("dict_type", "data", data)])
     if not extended:
         return Request(kind, data)
-    request_id = _short_text(message, "id")
+    request_id = message.get("id")
+    if type(request_id) is not str or len(request_id) > _LONGEST_ID:
+        request_id = _short_text(message, "id")
     if "timeout_s" in message or "traceparent" in message:
         return Request(kind, data, request_id, _timeout(message), _short_text(message, "traceparent"))
     return Request(kind, data, request_id)
@@ -88,7 +91,7 @@ def refuse_too_big(frame: str | bytes, max_bytes: int) -> None:
 
 def _short_text(message: dict[str, Any], key: str) -> str | None:
     text = message.get(key)
-    if text is None or (isinstance(text, str) and len(text) <= 255):
+    if text is None or (isinstance(text, str) and len(text) <= _LONGEST_ID):
         return text
     raise InvalidMessage("Invalid message", errors=[_row("string_type", key, text)])
 
@@ -183,7 +186,7 @@ def observation_data(observation: Observation, buffers: Buffers | None = None) -
     """
     to_fields = type(observation).__pydantic_serializer__.to_json
     reward = observation.reward
-    said = b"null" if reward is None else to_json(reward, inf_nan_mode="null", fallback=_serialisable)
+    said = b"null" if reward is None else write_json(reward, default=_serialisable)
     done = b"true" if observation.done else b"false"
     if not observation.metadata:
         fields = to_fields(observation, exclude=_BESIDE_THE_OBSERVATION, context=buffers, fallback=_serialisable)
