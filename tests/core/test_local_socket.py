@@ -4,6 +4,7 @@ import os
 import socket
 import stat
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -32,13 +33,22 @@ def port_of(url):
     return int(url.rsplit(":", 1)[1])
 
 
+@pytest.fixture
+def url(serving):
+    """A server that listens at both: beside its port a moment later than there."""
+    url = serving(create_app(CountingEnvironment))
+    while (connection := connected_beside("127.0.0.1", port_of(url))) is None:
+        time.sleep(0.01)
+    connection.close()
+    return url
+
+
 def family_of(env):
     with socket.socket(fileno=os.dup(env._blocking._connection.fileno())) as connection:
         return connection.family
 
 
-def test_a_client_takes_the_short_way_and_sees_no_difference(serving, folder):
-    url = serving(create_app(CountingEnvironment))
+def test_a_client_takes_the_short_way_and_sees_no_difference(url, folder):
     for base_url in (url, url.replace("127.0.0.1", "localhost")):
         with CountEnv(base_url) as env:
             env.reset()
@@ -47,15 +57,14 @@ def test_a_client_takes_the_short_way_and_sees_no_difference(serving, folder):
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-async def test_so_does_an_asynchronous_one(serving):
-    async with CountEnv(serving(create_app(CountingEnvironment))) as env:
+async def test_so_does_an_asynchronous_one(url):
+    async with CountEnv(url) as env:
         await env.reset()
         family = env._async._connection._transport.get_extra_info("socket").family
     assert family is socket.AF_UNIX
 
 
-def test_without_a_socket_the_port_is_used(serving, folder):
-    url = serving(create_app(CountingEnvironment))
+def test_without_a_socket_the_port_is_used(url, folder):
     for path in folder.iterdir():
         path.unlink()
     with CountEnv(url) as env:
@@ -63,10 +72,8 @@ def test_without_a_socket_the_port_is_used(serving, folder):
         assert family_of(env) is socket.AF_INET
 
 
-def test_another_address_of_this_machine_means_the_port(serving):
-    port = port_of(serving(create_app(CountingEnvironment)))
-    connected_beside("127.0.0.1", port).close()
-    assert connected_beside("127.0.0.2", port) is None
+def test_another_address_of_this_machine_means_the_port(url):
+    assert connected_beside("127.0.0.2", port_of(url)) is None
     with socket.create_server(("127.0.0.2", 0)) as listening:
         assert LocalListener.beside(listening) is None
 
