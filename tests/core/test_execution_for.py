@@ -55,6 +55,28 @@ def test_the_server_may_be_told_otherwise(serving, ran_in):
     assert len(set(ran_in)) == 1
 
 
+class SlowToLoad(QuickButForSomeResets):
+    """To continue from a snapshot takes long."""
+
+    def execution_for(self, verb, keywords):
+        assert verb in ("reset", "load"), "steps run where `execution` says"
+        return "thread" if verb == "load" else self.execution
+
+    def save_state(self):
+        return b"anything"
+
+    def load_state(self, snapshot):
+        self.ran_in.append(threading.current_thread())
+
+
+def test_a_restore_leaves_the_event_loop_where_it_takes_long(serving, ran_in):
+    with CountEnv(serving(create_app(SlowToLoad))) as env:
+        env.reset()
+        env.restore(env.save())
+        env.step(CountAction(amount=1))
+    assert [thread is ran_in[0] for thread in ran_in] == [True, False, True, True]
+
+
 async def test_environments_that_share_a_session_leave_it_together_until_all_are_quick_again(serving, ran_in):
     async with SessionPool(CountEnv, serving(create_app(QuickButForSomeResets)), 2) as pool:
         await pool.reset({0: {}, 1: {}})
