@@ -35,8 +35,11 @@ def port_of(url):
 
 @pytest.fixture
 def url(serving):
-    """A server that listens at both: beside its port a moment later than there."""
-    url = serving(create_app(CountingEnvironment))
+    return until_beside(serving(create_app(CountingEnvironment)))
+
+
+def until_beside(url):
+    """A server listens beside its port a moment later than there."""
     while (connection := connected_beside("127.0.0.1", port_of(url))) is None:
         time.sleep(0.01)
     connection.close()
@@ -55,6 +58,27 @@ def test_a_client_takes_the_short_way_and_sees_no_difference(url, folder):
             assert env.step(CountAction(amount=2)).observation.total == 2
             assert family_of(env) is socket.AF_UNIX
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_an_application_sees_the_addresses_that_it_would_see_at_the_port(serving):
+    seen = []
+
+    class Noting:
+        def __init__(self, app):
+            self.app = app
+
+        async def __call__(self, scope, receive, send):
+            if scope["type"] == "websocket":
+                seen.append((scope["client"][0], scope["server"][0], scope["server"][1]))
+            await self.app(scope, receive, send)
+
+    app = create_app(CountingEnvironment)
+    app.add_middleware(Noting)
+    port = port_of(until_beside(serving(app)))
+    for host in ("127.0.0.1", "localhost"):
+        with CountEnv(f"http://{host}:{port}") as env:
+            assert family_of(env) is socket.AF_UNIX
+    assert seen == [("127.0.0.1", "127.0.0.1", port)] * 2
 
 
 async def test_so_does_an_asynchronous_one(url):

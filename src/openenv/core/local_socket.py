@@ -15,6 +15,8 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
+LOCAL = ("127.0.0.1", 0)
+"""The address of whoever comes this way, as far as anybody asks."""
 _BACKLOG = 2048
 _LONGEST_PATH = 100
 _CLIENTS_ADDRESSES = {"localhost": ("::1", "127.0.0.1"), "127.0.0.1": ("127.0.0.1",), "::1": ("::1",)}
@@ -42,8 +44,10 @@ def connected_beside(host: str, port: int) -> socket.socket | None:
 class LocalListener:
     """The Unix socket beside one listening socket, for as long as the server runs."""
 
-    def __init__(self, listening: socket.socket, path: str) -> None:
+    def __init__(self, listening: socket.socket, path: str, address: tuple[str, int]) -> None:
+        """address: the one beside which it is."""
         self.socket = listening
+        self.address = address
         self._path = path
 
     @classmethod
@@ -61,7 +65,7 @@ class LocalListener:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             if not _is_private(folder):
                 raise PermissionError(errno.EPERM, "others may enter it", folder)
-            return cls(_listening(path), path)
+            return cls(_listening(path), path, (address, port))
         except OSError as error:
             log.info("clients of this machine use the port: no socket at %s (%s)", path, error)
             return None

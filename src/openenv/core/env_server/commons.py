@@ -14,9 +14,6 @@ from openenv.core.env_server.snapshots import Snapshots
 from openenv.core.env_server.telemetry import Telemetry
 from openenv.core.unforeseen import new_uuid
 
-LOCAL_CALLER = "local"
-"""Whoever comes over a Unix socket."""
-
 
 class SessionElsewhere(SessionNotFoundError):
     """Another worker of this server has the session, if any has. Over plain HTTP the request is handed on to it."""
@@ -100,7 +97,7 @@ class OwnCommons:
         """There is no other process."""
 
     def caller(self, request: Request) -> str:
-        return request.client.host if request.client else LOCAL_CALLER
+        return request.client.host if request.client else "local"
 
     def takes_place_now(self) -> bool:
         return self.places.takes_now()

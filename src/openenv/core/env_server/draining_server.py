@@ -34,11 +34,11 @@ class DrainingServer(uvicorn.Server):
         super().__init__(settings)
         self._beside: list[LocalListener] = []
 
-    def protocol(self) -> asyncio.Protocol:
-        """What uvicorn makes for each connection."""
+    def connection(self, beside: tuple[str, int] | None = None) -> HttpConnection:
+        """What uvicorn makes for each connection. beside: the address beside which it comes in."""
         make: Any = self.config.http_protocol_class
-        made: asyncio.Protocol = make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
-        return made
+        made: HttpConnection = make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+        return made if beside is None else made.stand_beside(beside)
 
     async def startup(self, sockets: Any = None) -> None:
         """Called by uvicorn: listen, also beside the port."""
@@ -47,7 +47,8 @@ class DrainingServer(uvicorn.Server):
             beside = LocalListener.beside(listener)
             if beside is not None:
                 self._beside.append(beside)
-                unix_server = await asyncio.get_running_loop().create_unix_server(self.protocol, sock=beside.socket)
+                make = partial(self.connection, beside.address)
+                unix_server = await asyncio.get_running_loop().create_unix_server(make, sock=beside.socket)
                 self.servers.append(unix_server)
 
     async def shutdown(self, sockets: Any = None) -> None:

@@ -19,10 +19,18 @@ class HttpConnection(HttpToolsProtocol):
         """told: by uvicorn."""
         super().__init__(**told)
         self._short_way = short_way
+        self._beside: tuple[str, int] | None = None
+
+    def stand_beside(self, address: tuple[str, int]) -> "HttpConnection":
+        """This connection comes through the Unix socket beside that address; applications see one to the address."""
+        self._beside = address
+        return self
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Called by the event loop: the first request comes at once, as a rule."""
         super().connection_made(transport)
+        if self._beside is not None:
+            self.server, self.client = self._beside, (self._beside[0], 0)
         watch = LoopWatch.of(self.loop)
         watch.heard()
         watch.expect(self.loop)

@@ -9,9 +9,9 @@ import socket
 from collections.abc import Sequence
 from typing import Protocol
 
-from openenv.core.env_server.commons import LOCAL_CALLER
 from openenv.core.env_server.processes.request_head import RequestHead, peeked_head
 from openenv.core.env_server.processes.session_names import home_of, worker_of
+from openenv.core.local_socket import LOCAL
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class FrontDoor:
                 log.warning("no connection can be accepted for a moment: %s", error)
                 await asyncio.sleep(_PAUSE_S)
                 continue
-            caller = LOCAL_CALLER if connection.family is socket.AF_UNIX else str(address[0])
+            caller = LOCAL[0] if connection.family is socket.AF_UNIX else str(address[0])
             group.create_task(self._admit(connection, caller))
 
     async def _admit(self, connection: socket.socket, caller: str) -> None:

@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from openenv.core.env_server.processes.channel import Channel, Question, Said
 from openenv.core.env_server.processes.forwarding import Forwarding, private_socket
 from openenv.core.env_server.processes.shared_commons import SharedCommons
 from openenv.core.env_server.sessions import Sessions
+from openenv.core.local_socket import LOCAL
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -87,7 +89,8 @@ class _WorkerServer(DrainingServer):
         """Serve a connection whose first request is still to be read."""
         connection.setblocking(False)
         loop = asyncio.get_running_loop()
-        task = loop.create_task(loop.connect_accepted_socket(self.protocol, connection))
+        beside = LOCAL if connection.family is socket.AF_UNIX else None
+        task = loop.create_task(loop.connect_accepted_socket(partial(self.connection, beside), connection))
         self._taking_over.add(task)
         task.add_done_callback(self._taking_over.discard)
 

@@ -4,7 +4,7 @@ import hmac
 
 from starlette.requests import Request
 
-from openenv.core.env_server.commons import LOCAL_CALLER, SessionElsewhere
+from openenv.core.env_server.commons import SessionElsewhere
 from openenv.core.env_server.places import Queued
 from openenv.core.env_server.processes.channel import Channel
 from openenv.core.env_server.processes.session_names import home_of, new_session_id, worker_of
@@ -40,7 +40,7 @@ class SharedCommons:
         secret, _, vouched_for = request.headers.get(CALLER_HEADER, "").partition(" ")
         if hmac.compare_digest(secret.encode(), self._secret.encode()):
             return vouched_for
-        caller = request.client.host if request.client else LOCAL_CALLER
+        caller = request.client.host if request.client else "local"
         home = home_of(caller, self.num_workers)
         if home != self._number:
             lost = f"the default session of {caller} has ended with its worker, which starts again: try again shortly"
