@@ -121,6 +121,16 @@ def test_the_place_of_a_server_that_was_killed_is_taken_and_that_of_one_that_liv
     second.remove()
 
 
+def test_what_killed_servers_left_behind_is_swept_away(folder, listener):
+    with socket.create_server(("127.0.0.1", 0)) as other, socket.create_server(("127.0.0.1", 0)) as third:
+        dead, living = LocalListener.beside(other), LocalListener.beside(third)
+        dead.socket.close()
+        new = LocalListener.beside(listener)
+        assert len(list(folder.iterdir())) == 2
+        connected_beside("127.0.0.1", third.getsockname()[1]).close()
+    living.remove(), new.remove()
+
+
 @pytest.mark.parametrize("mode", [0o750, 0o701])
 def test_a_folder_that_others_may_enter_is_used_by_neither_side(folder, listener, mode):
     folder.mkdir()

@@ -2,8 +2,10 @@
 
 import asyncio
 import base64
+import contextlib
 import socket
 import threading
+import time
 from contextlib import closing, contextmanager
 from urllib.parse import urlsplit
 
@@ -144,6 +146,24 @@ def url(serving, app):
         await websocket.accept()
         raise RuntimeError("as if it were broken")
 
+    @app.websocket("/polite")
+    async def polite(websocket: WebSocket):
+        await websocket.accept()
+        try:
+            await websocket.receive_text()
+        except WebSocketDisconnect:
+            await websocket.close()  # as many write it, though it is closed already
+        websocket.app.state.ended = "politely"
+
+    @app.websocket("/split")
+    async def split(websocket: WebSocket):
+        await websocket.accept(headers=[(b"x-name", b"one\r\nset-cookie: two")])
+
+    @app.websocket("/slow")
+    async def slow(websocket: WebSocket):
+        await asyncio.sleep(0.3)
+        await websocket.accept()
+
     @app.websocket("/flood")
     async def flood(websocket: WebSocket):
         await websocket.accept()
@@ -186,6 +206,38 @@ def test_who_is_not_accepted_hears_so_in_http(url, path, status):
     assert refused.value.response.status_code == status
     if path == "/refused":
         assert b"teapot" in refused.value.response.body
+
+
+def test_to_close_what_the_client_has_closed_is_no_failure(url, app, caplog):
+    with opened(url, "/polite") as connection:
+        connection.close()
+    for _ in range(100):
+        if getattr(app.state, "ended", None):
+            break
+        asyncio.run(asyncio.sleep(0.01))
+    assert app.state.ended == "politely"
+    assert "failed" not in caplog.text
+
+
+def test_a_header_that_an_endpoint_splits_is_not_sent(url):
+    with pytest.raises(InvalidStatus) as refused, opened(url, "/split"):
+        pass
+    assert refused.value.response.status_code == 500
+
+
+@pytest.mark.parametrize("early", [b"\x89\x80abcd", b"\x81\x81abcd\x00", b"\x88\x80abcd", b"\xff\xff\xff\xff"])
+def test_who_speaks_before_the_handshake_is_answered_is_cut_off(url, early, caplog):
+    where = urlsplit(url)
+    with closing(socket.create_connection((where.hostname, where.port), 5)) as connection:
+        lines = ["GET /slow HTTP/1.1", *(f"{name}: {value}" for name, value in ASKED.items())]
+        connection.sendall("\r\n".join([*lines, "", ""]).encode())
+        time.sleep(0.1)
+        connection.sendall(early)
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(100) == b""
+    with opened(url, "/twice"):
+        time.sleep(0.4)
+    assert caplog.text == ""
 
 
 def test_an_endpoint_that_fails_says_so(url):

@@ -230,6 +230,7 @@ async def _connected(
     connection = socket.socket(family, socket.SOCK_STREAM)
     try:
         connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio only does where it made the socket
         begun = connection.connect_ex(address)
         if begun == errno.EINPROGRESS:
             begun = connection.connect_ex(address)  # it may have succeeded already

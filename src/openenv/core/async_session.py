@@ -113,7 +113,8 @@ class AsyncSession:
             answer.set_result(self._farewell)
             return
         if request_id is None:
-            assert connection is not None
+            if connection is None:
+                raise SessionLost("the session was closed: reset() starts a new episode in a new one")
             connection.send(frame)
             self._in_order.append(answer)
             return
@@ -230,7 +231,7 @@ class AsyncSession:
 
     def _give_up(self, error: OpenEnvError) -> None:
         self.is_lost = True
-        for _, waiter in self._open.values():
+        for waiter in (*(waiter for _, waiter in self._open.values()), *self._in_order):
             if not waiter.done():
                 waiter.set_exception(error)
 

@@ -187,7 +187,8 @@ def _long_head(opcode: int, length: int, masked: int) -> bytes:
 
 def close_payload(code: int, reason: str = "") -> bytes:
     """What a close frame carries."""
-    return struct.pack("!H", code) + reason.encode()[: _LONGEST_CONTROL - 2]
+    whole = reason.encode()[: _LONGEST_CONTROL - 2].decode(errors="ignore").encode()  # characters are not cut
+    return struct.pack("!H", code) + whole
 
 
 def close_code(payload: bytes) -> int:

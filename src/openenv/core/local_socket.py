@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 LOCAL = ("127.0.0.1", 0)
 """The address of whoever comes this way, as far as anybody asks."""
-_BACKLOG = 2048
+BACKLOG = 2048
 _LONGEST_PATH = 100
 _CLIENTS_ADDRESSES = {"localhost": ("::1", "127.0.0.1"), "127.0.0.1": ("127.0.0.1",), "::1": ("::1",)}
 """Addresses of the server that a client may mean by a host."""
@@ -71,24 +71,34 @@ class LocalListener:
             return None
 
     def remove(self) -> None:
-        """Stop listening, and leave nothing behind."""
-        self.socket.close()
+        """Stop listening, and leave nothing behind. Before the port is free: it may have a successor then."""
         Path(self._path).unlink(missing_ok=True)
+        self.socket.close()
 
 
 def _listening(path: str) -> socket.socket:
     """Raises OSError where somebody listens already."""
+    for left in Path(path).parent.glob(f"{_namespace()}-*.sock"):
+        if _is_deserted(str(left)):
+            left.unlink(missing_ok=True)  # by a server that was killed
+    if Path(path).exists():
+        raise FileExistsError(errno.EADDRINUSE, "another server listens there", path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    begun = f"{path}.{os.getpid()}"
     try:
-        if listening.connect_ex(path) == 0:
-            raise FileExistsError(errno.EADDRINUSE, "another server listens there", path)
-        Path(path).unlink(missing_ok=True)  # left behind by a server that was killed
-        listening.bind(path)
-        listening.listen(_BACKLOG)
+        listening.bind(begun)
+        listening.listen(BACKLOG)
+        os.rename(begun, path)  # whatever has such a name is listening
     except BaseException:
         listening.close()
+        Path(begun).unlink(missing_ok=True)
         raise
     return listening
+
+
+def _is_deserted(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as connection:
+        return connection.connect_ex(path) == errno.ECONNREFUSED
 
 
 def _folder() -> str | None:
@@ -96,7 +106,7 @@ def _folder() -> str | None:
     if not (hasattr(os, "getuid") and hasattr(socket, "SOCK_NONBLOCK")):
         return None
     folder = f"{tempfile.gettempdir()}/openenv-{os.getuid()}"
-    return folder if len(folder) < _LONGEST_PATH - len("/4026531840-127.0.0.1-65535.sock") else None
+    return folder if len(folder) < _LONGEST_PATH - len("/4026531840-127.0.0.1-65535.sock.4194304") else None
 
 
 def _is_private(folder: str) -> bool:

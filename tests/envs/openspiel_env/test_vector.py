@@ -69,6 +69,26 @@ def test_episodes_that_follow_by_themselves_are_fixed_by_the_seed_and_differ(gam
     assert played(5) != played(6)
 
 
+def test_an_episode_that_is_over_before_the_agent_moves_is_followed_by_another(openspiel_url: str) -> None:
+    envs = OpenSpielEnv(openspiel_url).vector(16, autoreset="same_step", options={"game_name": "euchre"})
+    observations, infos = envs.reset(seed=0)
+    begun_over = 0
+    for _ in range(24):
+        legal = observations["legal_actions"]
+        begun_over += int((~legal.any(axis=1)).sum())
+        observations, *_, infos = envs.step(legal.argmax(axis=1))
+        assert "errors" not in infos, infos["errors"]
+    assert begun_over > 0
+    envs.close()
+
+
+def test_the_way_in_one_pass_is_of_games_that_begin_quickly() -> None:
+    vector = OpenSpielVector(OpenSpielEnvironment("tic_tac_toe").choose, 1)
+    for game, is_quick in (("tic_tac_toe", True), ("python_tic_tac_toe", False)):
+        vector.reset([0], [{"seed": 1, "game_name": game}])
+        assert (vector.step_and_begin_next([0], {"action_id": [4]}) is not None) is is_quick
+
+
 def test_an_action_that_is_not_legal_is_named_and_the_others_go_on(openspiel_url: str) -> None:
     envs = OpenSpielEnv(openspiel_url).vector(3, options={"game_name": "tic_tac_toe"})
     before, _ = envs.reset(seed=1)

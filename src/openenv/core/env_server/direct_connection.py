@@ -56,6 +56,8 @@ class DirectConnection:
         self._ended: asyncio.Future[bool] = loop.create_future()
         self._lost: asyncio.Future[None] = loop.create_future()
         self._heard_goodbye = self._said_goodbye = self._is_deaf = False
+        self._is_full = False
+        """Whether the client has too much to read already."""
 
     async def until_ended(self) -> bool:
         """Return when the connection has ended: whether the client said goodbye."""
@@ -127,16 +129,26 @@ class DirectConnection:
         if self._heard_goodbye:
             self._transport.close()
 
-    def read_on(self) -> None:
+    def pause_writing(self) -> None:
+        """The client reads too slowly: it is neither answered nor read from."""
+        self._is_full = True
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self._is_full = False
+        self._answer_waiting()
+
+    def _read_on(self) -> None:
         """Read again, unless enough is waiting already."""
-        if len(self._waiting) < _MOST_WAITING and not self._transport.is_closing():
+        if len(self._waiting) < _MOST_WAITING and not self._is_full and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def hear(self, frame: bytes) -> None:
         """Answer a frame, or keep it until its turn comes."""
         if self._ended.done():
             return  # after its goodbye a client says nothing more
-        if self._answering is None and self._answers is not None:
+        if self._answering is None and self._answers is not None and not self._waiting and not self._is_full:
             self._answer(self._answers, frame)
             return
         self._waiting.append(frame)
@@ -166,12 +178,15 @@ class DirectConnection:
         self._answer_waiting()
 
     def _answer_waiting(self) -> None:
-        while self._waiting and self._answering is None and self._answers is not None and not self._ended.done():
-            self._answer(self._answers, self._waiting.popleft())
-        self.read_on()
+        answers = self._answers
+        while (
+            self._waiting and self._answering is None and not (answers is None or self._is_full or self._ended.done())
+        ):
+            self._answer(answers, self._waiting.popleft())
+        self._read_on()
 
     def _control(self, message: Message) -> None:
-        if message.opcode == PING:
+        if message.opcode == PING and not self._is_full:
             self._transport.write(server_frame(PONG, message.data))
         elif message.opcode == CLOSE:
             self._heard_goodbye = True

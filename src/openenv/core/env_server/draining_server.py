@@ -10,7 +10,7 @@ from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http_connection import HttpConnection
 from openenv.core.env_server.short_way import ShortWay
 from openenv.core.env_server.websocket_connection import WebSocketConnection
-from openenv.core.local_socket import LocalListener
+from openenv.core.local_socket import BACKLOG, LocalListener
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -48,13 +48,15 @@ class DrainingServer(uvicorn.Server):
             if beside is not None:
                 self._beside.append(beside)
                 make = partial(self.connection, beside.address)
-                unix_server = await asyncio.get_running_loop().create_unix_server(make, sock=beside.socket)
+                unix_server = await asyncio.get_running_loop().create_unix_server(
+                    make, sock=beside.socket, backlog=BACKLOG
+                )
                 self.servers.append(unix_server)
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Called by uvicorn when it was asked to stop."""
         if self._sessions is not None:
             await self._sessions.drain()
-        await super().shutdown(sockets)
         for beside in self._beside:
             beside.remove()
+        await super().shutdown(sockets)

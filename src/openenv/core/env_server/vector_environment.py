@@ -67,6 +67,20 @@ def _overlaid(name: str, column: Column, new: Column, rows: Sequence[int]) -> Co
     return wide
 
 
+@dataclass(slots=True)
+class GoneOn:
+    """What follows a step where ended episodes are followed by the next at once."""
+
+    batch: Batch
+    """As of the step, but with the first observations of the episodes that follow."""
+    rows: list[int]
+    """In which an episode has ended."""
+    last: dict[str, Column]
+    """Their last observations."""
+    over_again: list[int]
+    """Rows in which the episode that follows is over before anything can be done in it."""
+
+
 class VectorEnvironment(ABC):
     """`num_envs` environments, numbered from 0. Equal seeds and actions give what one environment alone would give."""
 
@@ -86,13 +100,10 @@ class VectorEnvironment(ABC):
     def step(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> Batch:
         """One action in each of those environments. actions: for each field of the action, a column of its values."""
 
-    def step_and_begin_next(
-        self, env_ids: Sequence[int], actions: Mapping[str, Any]
-    ) -> tuple[Batch, list[int], dict[str, Column]] | None:
+    def step_and_begin_next(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> GoneOn | None:
         """`step` and, where an episode has ended, `begin_next`, for those who can do both in one pass.
 
-        Returns what `step` does, but with the first observations of the episodes that follow; the rows in which they
-        do; and the last observations of the episodes before them. None, with nothing done: call one after the other.
+        None, with nothing done: call one after the other.
         """
         return None
 

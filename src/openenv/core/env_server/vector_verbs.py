@@ -231,9 +231,9 @@ class VectorVerbs(Verbs):
         if self._manner.autoreset == "same_step" and not some_wait:
             with self._authors_code("step"):
                 passed = vector.step_and_begin_next(env_ids, actions)
-            if passed is not None:  # and nobody's episode is over
-                batch, rows, observation = passed
-                return batch, {"rows": rows, "observation": observation} if rows else {}
+            if passed is not None:
+                self._over[[env_ids[row] for row in passed.over_again]] = True
+                return passed.batch, {"rows": passed.rows, "observation": passed.last} if passed.rows else {}
         if some_wait:
             batch = self._step_some(vector, env_ids, actions, over)
         else:

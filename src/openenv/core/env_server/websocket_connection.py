@@ -80,9 +80,13 @@ class WebSocketConnection(asyncio.Protocol):
         self._refusal: tuple[int, list[tuple[bytes, bytes]]] | None = None
         """Status and headers of an answer that is no WebSocket, whose body is still to come."""
         self._refusal_body = b""
+        self._patience: asyncio.TimerHandle | None = None
+        """Runs out when the client does not answer our goodbye."""
         self._key = b""
         """The client's, which the answer to its handshake proves to have read."""
         self._is_accepted = self._is_answered = self._said_goodbye = self._is_lost = self._is_deaf = False
+        self._is_over = False
+        """Whether it was ended, and not by the application."""
         server_state.connections.add(self)  # type: ignore[arg-type]  # which knows uvicorn's own by name
 
     def begin(self, app: Any) -> None:
@@ -113,11 +117,14 @@ class WebSocketConnection(asyncio.Protocol):
             return
         if self._is_deaf:
             return
+        if not self._is_accepted:
+            self._transport.abort()  # no client speaks before its handshake is answered
+            return
         try:
             for frame in self._reader.feed(data):
                 self._hear(frame)
         except FrameError as error:
-            self._is_deaf = True  # nothing after it can be understood, not even a goodbye
+            self._is_deaf = self._is_over = True  # nothing after it can be understood, not even a goodbye
             self._end(error.code, error.reason)
             self._transport.write_eof()
 
@@ -129,13 +136,15 @@ class WebSocketConnection(asyncio.Protocol):
             self._direct.lost()
         self._inbox.put_nowait(_disconnect(NO_STATUS if self._is_accepted else BROKEN_OFF))
         self.resume_writing()
+        if self._patience is not None:
+            self._patience.cancel()
         LoopWatch.of(self._loop).expect(self._loop)  # who opens one session after another is back at once
 
     def pause_writing(self) -> None:
         """Called by the transport when the client reads too slowly: it is read from no more, either."""
         self._writable = self._loop.create_future()
         if self._direct is not None:
-            self._transport.pause_reading()
+            self._direct.pause_writing()
 
     def resume_writing(self) -> None:
         """Called by the transport when the client has caught up."""
@@ -143,13 +152,14 @@ class WebSocketConnection(asyncio.Protocol):
         if writable is not None:
             writable.set_result(None)
             if self._direct is not None:
-                self._direct.read_on()
+                self._direct.resume_writing()
 
     def shutdown(self) -> None:
         """Called by uvicorn when the server stops."""
         if self._direct is not None:
             self._direct.shut_down()
         elif self._is_accepted:
+            self._is_over = True
             self._end(SERVICE_RESTART)
         elif not self._is_answered:
             self._respond(HTTPStatus.INTERNAL_SERVER_ERROR, [], b"The server is stopping")
@@ -167,10 +177,10 @@ class WebSocketConnection(asyncio.Protocol):
                 self._end(INTERNAL_ERROR)
         finally:
             self._scope.clear()  # this connection is in it
-            if not (self._is_accepted or self._is_answered):
+            if not (self._is_accepted or self._is_answered or self._is_lost):
                 self._respond(HTTPStatus.INTERNAL_SERVER_ERROR, [], b"Internal Server Error")
             if self._said_goodbye and not self._is_lost and self._direct is None:
-                self._loop.call_later(_GOODBYE_S, self._transport.close)  # the client's goodbye closes it before
+                self._patience = self._loop.call_later(_GOODBYE_S, self._transport.abort)
             else:
                 self._transport.close()
 
@@ -185,9 +195,11 @@ class WebSocketConnection(asyncio.Protocol):
     async def _send(self, message: Message) -> None:
         if self._writable is not None:
             await asyncio.shield(self._writable)  # who is cancelled here leaves it to the others
-        if self._is_lost:
-            raise ClientDisconnected
         kind = message["type"]
+        if self._is_lost or self._is_over:
+            if kind == "websocket.close":
+                return  # which it is
+            raise ClientDisconnected
         if not (self._is_accepted or self._is_answered):
             self._answer_handshake(kind, message)
         elif self._is_accepted and not self._said_goodbye and kind == "websocket.send":
@@ -209,8 +221,9 @@ class WebSocketConnection(asyncio.Protocol):
                 *([] if chosen is None else [(b"sec-websocket-protocol", chosen.encode("latin-1"))]),
                 *message.get("headers", ()),
             ]
+            head = _head(HTTPStatus.SWITCHING_PROTOCOLS, headers)
             self._is_accepted = True
-            self._transport.write(_head(HTTPStatus.SWITCHING_PROTOCOLS, headers))
+            self._transport.write(head)
             log.debug("%s: WebSocket of %s accepted", self._scope["path"], self._scope["client"])
         elif kind == "websocket.close":
             self._respond(HTTPStatus.FORBIDDEN, [], b"")
@@ -236,19 +249,21 @@ class WebSocketConnection(asyncio.Protocol):
     # What the client says.
 
     def _hear(self, frame: Frame) -> None:
-        if frame.opcode == PING:
+        if frame.opcode == PING and self._writable is None:
             self._transport.write(server_frame(PONG, frame.data))
         elif frame.opcode == CLOSE:
+            self._is_over = True
             self._say_goodbye(NORMAL)
             self._inbox.put_nowait(_disconnect(close_code(frame.data), frame.data[2:].decode(errors="replace")))
             self._transport.close()
-        elif frame.opcode != PONG and not self._said_goodbye:
+        elif frame.opcode < CLOSE and not self._said_goodbye:
             self._keep(frame)
 
     def _keep(self, frame: Frame) -> None:
         try:
             said = {"bytes": frame.data} if frame.opcode == BINARY else {"text": frame.data.decode()}
         except UnicodeDecodeError:
+            self._is_over = True
             self._end(NO_TEXT, "a text message that is no UTF-8")
             return
         self._inbox.put_nowait({"type": "websocket.receive", **said})
@@ -275,7 +290,10 @@ def _disconnect(code: int, reason: str = "") -> Message:
 
 def _head(status: int, headers: Headers) -> bytes:
     first = b"HTTP/1.1 %d %b\r\n" % (status, responses.get(status, "").encode())
-    return first + b"".join(b"%b: %b\r\n" % header for header in headers) + b"\r\n"
+    head = first + b"".join([b"%b: %b\r\n" % header for header in headers]) + b"\r\n"
+    if head.count(b"\n") != len(headers) + 2 or head.count(b"\r") != len(headers) + 2:
+        raise ValueError("headers: a name or a value holds a line break")
+    return head
 
 
 def _is_key(key: bytes) -> bool:

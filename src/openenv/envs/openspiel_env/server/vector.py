@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyspiel
 
-from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment
+from openenv.core.env_server.vector_environment import Batch, Column, GoneOn, VectorEnvironment
 from openenv.core.errors import EnvironmentFault, RequestRefused
 from openenv.envs.openspiel_env.models import OpenSpielAction
 from openenv.envs.openspiel_env.server.episode import (
@@ -44,6 +44,8 @@ class OpenSpielVector(VectorEnvironment):
         self._default = set_table(choose({}), rng_of(0))
         self._seen = seen_of(self._default)
         self._num_actions = 0
+        self._has_quick_starts = True
+        """Whether to begin the next game is nothing that takes long, or may fail."""
 
     def action_fields(self) -> dict[str, Any]:
         return {"action_id": {"n": self._num_actions}}
@@ -61,6 +63,7 @@ class OpenSpielVector(VectorEnvironment):
         if len(sizes) > 1:
             raise EnvironmentFault("game_name: games of different sizes do not stack: play one game in a session")
         self._seats, self._num_actions = seats, next(iter(sizes))[0]
+        self._has_quick_starts = not any(seat is not None and seat.is_changed_by_play for seat in seats)
         most = max(max(seat.legal, default=0) for seat in seats if seat is not None)
         is_wide = self._num_actions > WIDEST_MASK or most >= self._num_actions  # chat_game has more than it says
         self.ragged = frozenset({"legal_actions"}) if is_wide else frozenset()
@@ -77,10 +80,8 @@ class OpenSpielVector(VectorEnvironment):
         seats, rewards, errors = self._play(env_ids, actions)
         return self._batch(seats, rewards, errors)
 
-    def step_and_begin_next(
-        self, env_ids: Sequence[int], actions: Mapping[str, Any]
-    ) -> tuple[Batch, list[int], dict[str, Column]] | None:
-        if self._default.is_changed_by_play:  # to begin such a game is long work, and may fail
+    def step_and_begin_next(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> GoneOn | None:
+        if not self._has_quick_starts:
             return None
         seats, rewards, errors = self._play(env_ids, actions)
         ended = [row for row, seat in enumerate(seats) if not seat.legal]
@@ -89,7 +90,8 @@ class OpenSpielVector(VectorEnvironment):
             seats[row].begin_next()
         over = np.zeros(len(seats), dtype=np.bool_)
         over[ended] = True
-        return Batch(self._observation(seats), np.array(rewards), over, np.zeros_like(over), errors), ended, last
+        batch = Batch(self._observation(seats), np.array(rewards), over, np.zeros_like(over), errors)
+        return GoneOn(batch, ended, last, [row for row in ended if not seats[row].legal])
 
     def _play(
         self, env_ids: Sequence[int], actions: Mapping[str, Any]
@@ -178,6 +180,11 @@ class _Seat:
         self._state = self._episode.state
         self.opponents_action = NO_ACTION
         self._go_on()
+
+    @property
+    def is_changed_by_play(self) -> bool:
+        """Whether every game at this table needs a table of its own."""
+        return self._table.is_changed_by_play
 
     @property
     def num_actions(self) -> int:

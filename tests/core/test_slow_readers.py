@@ -1,0 +1,61 @@
+"""A client that asks and does not read is neither answered nor read from any more, wherever the environment runs."""
+
+import asyncio
+
+import pytest
+from websockets.asyncio.client import connect
+
+from openenv.core.env_server import create_app
+from openenv.core.env_server.direct_connection import DirectConnection
+from openenv.core.errors import SessionLost
+from openenv.core.generic_client import GenericEnvClient
+from tests.core.counting_env import CountingEnvironment, InlineEnvironment, ProcessEnvironment
+
+STEP = '{"type":"step","data":{"amount":0,"mischief":"numpy"}}'
+ASKED = 30_000
+
+
+@pytest.mark.parametrize("environment", [InlineEnvironment, CountingEnvironment, ProcessEnvironment])
+async def test_what_waits_for_it_is_bounded_and_it_gets_everything_when_it_reads(serving, environment, monkeypatch):
+    connections = []
+    begin = DirectConnection.answer_with
+
+    def noting(self, answers):
+        connections.append(self)
+        return begin(self, answers)
+
+    monkeypatch.setattr(DirectConnection, "answer_with", noting)
+    url = serving(create_app(environment)).replace("http", "ws") + "/ws"
+    async with connect(url, compression=None, max_queue=1, write_limit=1 << 30) as connection:
+        asking = asyncio.create_task(_ask(connection))
+        await asyncio.sleep(1.5)
+        assert connections[0]._transport.get_write_buffer_size() < 1 << 20
+        assert len(connections[0]._waiting) < ASKED / 3, "no more than what was read at once"
+        for _ in range(ASKED):
+            answer = await asyncio.wait_for(connection.recv(), 30)
+        await asking
+    assert answer.startswith('{"type":"observation"')
+
+
+async def _ask(connection):
+    await connection.send('{"type":"reset"}')
+    for _ in range(ASKED - 1):
+        await connection.send(STEP)
+
+
+async def test_a_request_under_way_hears_that_its_client_was_closed(serving):
+    """In the published dialect, which knows no ids."""
+
+    class Published(GenericEnvClient):
+        pass
+
+    async with Published(serving(create_app(CountingEnvironment))) as env:
+        await env.reset()
+        env._async._extended = False
+        waiting = asyncio.ensure_future(env.step({"amount": 1, "mischief": "sleep"}))
+        await asyncio.sleep(0.05)
+        session = env._async
+    with pytest.raises(SessionLost):
+        await asyncio.wait_for(waiting, 5)
+    with pytest.raises(SessionLost):
+        session._send(None, b"{}", asyncio.get_running_loop().create_future())
