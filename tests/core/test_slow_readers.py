@@ -47,6 +47,8 @@ async def test_what_waits_for_it_is_bounded_and_it_gets_everything_when_it_reads
     monkeypatch.setattr(DirectConnection, "answer_with", noting)
     url = serving(create_app(environment)).replace("http", "ws") + "/ws"
     async with connect(url, compression=None, max_queue=1, write_limit=1 << 30) as connection:
+        await connection.send('{"type":"reset"}')
+        await asyncio.wait_for(connection.recv(), 60)
         asking = asyncio.create_task(_ask(connection))
         await asyncio.sleep(1.5)
         assert connections[0]._transport.get_write_buffer_size() < 1 << 20
@@ -57,8 +59,7 @@ async def test_what_waits_for_it_is_bounded_and_it_gets_everything_when_it_reads
 
 
 async def _ask(connection):
-    await connection.send('{"type":"reset"}')
-    for _ in range(ASKED - 1):
+    for _ in range(ASKED):
         await connection.send(STEP)
 
 
