@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from openenv.core.env_server.observation_json import observation_data
 from openenv.core.env_server.types import WSErrorCode
-from openenv.core.env_server.wire import error_frame, observation_data, read_request
+from openenv.core.env_server.wire import error_frame, read_request
 from openenv.core.errors import InvalidJSON, InvalidMessage, RequestRefused, UnknownMessageType, error_from_wire
 from tests.core.counting_env import CountObservation
 

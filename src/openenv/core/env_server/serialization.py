@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
+from openenv.core.env_server.observation_json import observation_data
 from openenv.core.env_server.types import Action, Observation, OpenAction
-from openenv.core.env_server.wire import observation_data
 
 _TOOL_ACTIONS: dict[str, type[Action]] = {"list_tools": ListToolsAction, "call_tool": CallToolAction}
 TAKES_TOOL_ACTIONS = frozenset({Action, OpenAction, ListToolsAction, CallToolAction})

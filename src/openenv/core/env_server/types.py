@@ -87,6 +87,20 @@ class Observation(DataclassIdiom):
     )
     metadata: dict[str, Any] = Field(default_factory=dict, description="Anything the environment wants to add")
 
+    @classmethod
+    def trusted(cls, fields: dict[str, Any]) -> Self:
+        """An observation that nobody checks, at a fifth of the price: for environments that step in microseconds.
+
+        fields: a value of the right type for each and every field; the dictionary becomes the observation's own.
+        """
+        observation = cls.__new__(cls)
+        put = object.__setattr__  # as BaseModel.model_construct does
+        put(observation, "__dict__", fields)
+        put(observation, "__pydantic_fields_set__", set(fields))
+        put(observation, "__pydantic_extra__", None)
+        put(observation, "__pydantic_private__", None)
+        return observation
+
 
 class State(DataclassIdiom):
     """What an episode is: who it is and how far it has come. More fields may be added freely."""

@@ -22,13 +22,12 @@ from openenv.core.env_server.inline_limit import limited_call
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.mcp_types import McpMethod
+from openenv.core.env_server.observation_json import observation_data, packed_observation_data
 from openenv.core.env_server.serialization import TAKES_TOOL_ACTIONS, action_class
 from openenv.core.env_server.tools import result_json, tools_of
 from openenv.core.env_server.types import Action, Observation, ResetData
 from openenv.core.env_server.wire import (
     invalid_message,
-    observation_data,
-    packed_observation_data,
     refuse_unknown,
     state_data,
 )

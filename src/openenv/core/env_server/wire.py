@@ -1,7 +1,4 @@
-"""The frames of the wire: bytes to requests, and observations, states and errors to bytes.
-
-An observation goes to bytes in one pass of pydantic's serializer; nothing is dumped to dictionaries on the way.
-"""
+"""The frames of the wire: bytes to requests, and states and errors to bytes."""
 
 import json
 from dataclasses import dataclass
@@ -10,12 +7,11 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic.version import version_short
-from pydantic_core import to_json
 
-from openenv.core.arrays import BinaryFrame, Buffers, unpacked
-from openenv.core.env_server.types import Observation
+from openenv.core.arrays import BinaryFrame, unpacked
+from openenv.core.env_server.observation_json import serialisable
 from openenv.core.errors import InvalidJSON, InvalidMessage, MessageTooBig, RequestRefused, UnknownMessageType
-from openenv.core.json_text import read_json, write_json
+from openenv.core.json_text import read_json
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -40,8 +36,6 @@ _LONGEST_TIMEOUT_S = 1e9
 _LONGEST_ID = 255
 _DEEPEST_REPEATED = 32
 _WANT_DATA = {"step", "mcp", "restore", "fork"}
-_BESIDE_THE_OBSERVATION = {"done", "reward"}
-_WRITTEN_APART = {"done", "reward", "metadata"}
 
 
 @dataclass(slots=True)
@@ -166,42 +160,9 @@ def checked(model: type[ModelT], data: dict[str, Any]) -> ModelT:
         raise invalid_message(error) from None
 
 
-def _serialisable(value: Any) -> Any:
-    """Arrays, tensors and their scalars as lists and numbers: what pydantic does not know itself."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} cannot be sent as JSON: give the field a type that pydantic can serialise")
-
-
-def packed_observation_data(observation: Observation) -> tuple[bytes, list[bytes]]:
-    """`observation_data` with the arrays of its fields left out of the JSON, and those arrays."""
-    buffers = Buffers()
-    return observation_data(observation, buffers), buffers.parts
-
-
-def observation_data(observation: Observation, buffers: Buffers | None = None) -> bytes:
-    """`{"observation": ..., "reward": ..., "done": ..., "metadata": ...}`; metadata is left out when there is none.
-
-    buffers: takes the arrays of the observation's fields, which else become nested lists.
-    """
-    to_fields = type(observation).__pydantic_serializer__.to_json
-    reward = observation.reward
-    said = b"null" if reward is None else write_json(reward, default=_serialisable)
-    done = b"true" if observation.done else b"false"
-    if not observation.metadata:
-        fields = to_fields(observation, exclude=_BESIDE_THE_OBSERVATION, context=buffers, fallback=_serialisable)
-        return b'{"observation":%b,"reward":%b,"done":%b}' % (fields, said, done)
-    fields = to_fields(observation, exclude=_WRITTEN_APART, context=buffers, fallback=_serialisable)
-    metadata = to_json(observation.metadata, inf_nan_mode="null", fallback=_serialisable)
-    comma = b"," if len(fields) > 2 else b""
-    return b'{"observation":{"metadata":%b%b%b,"reward":%b,"done":%b,"metadata":%b}' % (
-        metadata, comma, fields[1:], said, done, metadata,
-    )  # fmt: skip
-
-
 def state_data(state: BaseModel) -> bytes:
     """A state as a JSON object."""
-    data: bytes = type(state).__pydantic_serializer__.to_json(state, fallback=_serialisable)
+    data: bytes = type(state).__pydantic_serializer__.to_json(state, fallback=serialisable)
     return data
 
 

@@ -231,7 +231,7 @@ def _observe(episode: Episode, reward: float | None, facts: dict[str, Any]) -> O
         "current_player_id": int(state.current_player()),
         "opponent_last_action": episode.opponent_last_action if view.shows_moves else None,
     }
-    return OpenSpielObservation.model_validate(seen)  # in half the time that model_construct takes
+    return OpenSpielObservation.trusted(seen)
 
 
 def _plain(numbers: Any) -> list[float]:

@@ -1,0 +1,155 @@
+"""Observations whose fields are plain are written faster than others, and the same."""
+
+import dataclasses
+import datetime
+import enum
+import json
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, computed_field, field_serializer, model_serializer
+from pydantic_core import PydanticSerializationError
+
+from openenv.core.env_server.observation_json import observation_data
+from openenv.core.env_server.types import Observation
+
+
+class PlainObservation(Observation):
+    """Nothing that orjson could not write."""
+
+    payload: Any = None
+    counts: dict[str, list[int]] | None = None
+    odds: list[float] | None = None
+    mood: Literal["calm", "wild"] | None = None
+
+
+class PydanticsObservation(PlainObservation):
+    """The same, but for a serializer that leaves to pydantic what it would do anyway."""
+
+    @field_serializer("mood")
+    def _same(self, mood: str | None) -> str | None:
+        return mood
+
+
+class Suit(enum.Enum):
+    """A value in a field that takes anything."""
+
+    HEARTS = "hearts"
+
+
+class Card(BaseModel):
+    """Another."""
+
+    rank: int = 1
+
+
+@dataclasses.dataclass
+class Chip:
+    """And another."""
+
+    worth: float = 2.5
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text('ab\n"é', max_size=3), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def both(**fields: Any) -> tuple[Any, Any]:
+    """What is written of equal observations of either class."""
+    return tuple(json.loads(observation_data(cls(**fields))) for cls in (PlainObservation, PydanticsObservation))
+
+
+@given(payload=anything, metadata=st.dictionaries(st.text("xyz", max_size=2), anything, max_size=3))
+def test_whatever_json_can_say_is_written_as_pydantic_writes_it(payload, metadata):
+    plain, pydantics = both(payload=payload, metadata=metadata, odds=[0.1, 1e16], counts={"a": [1]}, mood="wild")
+    assert plain == pydantics
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC),
+        datetime.timedelta(seconds=90),
+        Suit.HEARTS,
+        Card(),
+        Chip(),
+        b"bytes",
+        1 << 80,
+        (1, 2),
+        {1: "a number as a key"},
+        np.arange(3),
+        np.float32(0.5),
+        {"deep": [Card(), {"deeper": np.ones((1, 2))}]},
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("place", ["payload", "metadata"])
+def test_values_that_json_has_no_word_for_are_written_as_pydantic_writes_them(place, value):
+    plain, pydantics = both(**{place: {"value": value}})
+    assert plain == pydantics
+
+
+class Secretive(Observation):
+    """Fields that pydantic writes otherwise than they are."""
+
+    hidden: int = Field(1, exclude=True)
+    renamed: int = Field(2, serialization_alias="other")
+    doubled: Annotated[int, PlainSerializer(lambda value: 2 * value)] = 3
+    card: Card = Card()
+
+    @computed_field
+    def total(self) -> int:
+        return 6
+
+
+class Forgetful(Observation):
+    """One that keeps what it has worked out."""
+
+    number: int = 2
+
+    @cached_property
+    def square(self) -> int:
+        return self.number**2
+
+
+class Handwritten(Observation):
+    """One that says itself what it is."""
+
+    @model_serializer
+    def _written(self) -> dict[str, Any]:
+        return {"by": "hand"}
+
+
+class Open(Observation):
+    """One that takes any field."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def written(observation: Observation) -> Any:
+    """The observation's own part of what is sent."""
+    return json.loads(observation_data(observation))["observation"]
+
+
+def test_fields_that_are_not_written_as_they_are_stay_pydantics():
+    assert written(Secretive()) == {"metadata": {}, "renamed": 2, "doubled": 6, "card": {"rank": 1}, "total": 6}
+    assert written(Handwritten()) == {"by": "hand"}
+    assert written(Open(extra="x"))["extra"] == "x"
+
+
+def test_what_an_author_caches_in_an_observation_is_not_sent():
+    observation = Forgetful()
+    assert observation.square == 4
+    assert written(observation) == {"metadata": {}, "number": 2}
+
+
+def test_what_nobody_can_write_is_named():
+    with pytest.raises((TypeError, PydanticSerializationError), match="object"):
+        observation_data(PlainObservation(payload=object()))
