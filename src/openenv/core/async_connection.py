@@ -13,7 +13,7 @@ from websockets.uri import WebSocketURI
 from openenv.core.connection import Address, unreachable
 from openenv.core.errors import ServerUnreachable, Unauthorized
 from openenv.core.local_socket import connected_beside
-from openenv.core.watching import LoopWatch
+from openenv.core.watching import Line, LoopWatch
 from openenv.core.websocket_protocol import WebSocketProtocol
 
 _GOODBYE_S = 1.0
@@ -32,6 +32,7 @@ class AsyncConnection(asyncio.Protocol):
         self._is_silent = False  # since the last ping
         self._next_check: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
+        self._line: Line | None = None
         self._opened: asyncio.Future[None] = loop.create_future()
         self._is_closed = False
         self._until_lost: asyncio.Future[None] | None = None
@@ -94,7 +95,7 @@ class AsyncConnection(asyncio.Protocol):
         frame = self._protocol.frame(message)
         assert self._transport is not None
         self._transport.write(frame)
-        self._watch.expect(self._loop)
+        self._watch.expect(self._loop, self._line)
 
     def abort(self) -> None:
         """Close the socket at once."""
@@ -132,13 +133,14 @@ class AsyncConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop: the socket is open, the handshake begins."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not inherit from asyncio's
+        self._line = Line.of(transport, self.data_received)
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by name
         self._flush()
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop: hand on each whole message."""
         self._is_silent = False
-        self._watch.heard()
+        self._watch.heard(self._line)
         text = self._protocol.whole_text(data)
         if text is not None:
             self.on_message(text)

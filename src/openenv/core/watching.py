@@ -7,13 +7,22 @@ environment, a model that thinks about its next move, or a machine with other th
 """
 
 import asyncio
+import logging
+import os
+import select
 import socket
 import ssl
 import time
 import weakref
+from collections.abc import Callable
+
+log = logging.getLogger(__name__)
 
 WATCH_S = 2e-4
 MOST_LEFT_OUT = 255
+_LISTEN_S = 2e-5
+"""How long everything else in an event loop waits at most while a line is listened to."""
+_MOST_BYTES = 1 << 16
 
 
 class Looks:
@@ -67,9 +76,47 @@ class SocketWatch:
         return b""
 
 
+class Line:
+    """A connection's socket, read past its event loop: asyncio's takes longer to say what came than to read it."""
+
+    def __init__(self, transport: asyncio.Transport, hear: Callable[[bytes], None]) -> None:
+        """hear: the protocol's `data_received`."""
+        self._transport = transport
+        self._hear = hear
+        self._fd: int = transport.get_extra_info("socket").fileno()
+        self._poll = select.poll()
+        self._poll.register(self._fd, select.POLLIN)
+
+    @classmethod
+    def of(cls, transport: asyncio.BaseTransport, hear: Callable[[bytes], None]) -> "Line | None":
+        """The line of a connection; None where its bytes are enciphered, or its loop reads as fast itself."""
+        if not isinstance(transport, asyncio.Transport) or transport.get_extra_info("sslcontext") is not None:
+            return None  # uvloop's transports do not inherit from asyncio's
+        return cls(transport, hear)
+
+    def listen(self, until: float) -> bool:
+        """Hand on the first that comes until then. Returns whether something has come: the end is left to the loop."""
+        if not self._transport.is_reading():
+            return False
+        while not self._poll.poll(0):
+            if time.perf_counter() > until:
+                return False
+        try:
+            data = os.read(self._fd, _MOST_BYTES)
+        except OSError:
+            return True
+        if data:
+            try:
+                self._hear(data)
+            except Exception:  # border: as the transport does with what its protocol raises
+                log.exception("what came from the server could not be read")
+                self._transport.abort()
+        return True
+
+
 class LoopWatch:
     """Keeps an event loop awake: with something to do in each of its turns it asks its sockets without waiting.
-    Everything else in the loop has its turns as ever."""
+    Everything else in the loop has its turns as ever, at most a moment later where one connection is alone."""
 
     @staticmethod
     def of(loop: asyncio.AbstractEventLoop) -> "LoopWatch":
@@ -84,23 +131,33 @@ class LoopWatch:
         self._is_awake = False
         self._until = 0.0
         """When the look that is under way ends; 0: none is."""
+        self._last_heard: Line | None = None
+        self._is_alone = False
+        """Whether the last two that were heard were the same."""
+        self._line: Line | None = None
+        """What is expected next comes here."""
 
-    def expect(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Something was said, and what comes next may come at once."""
+    def expect(self, loop: asyncio.AbstractEventLoop, line: Line | None = None) -> None:
+        """Something was said, and what comes next may come at once. line: on which, where it is read past the loop."""
         if not self._until and not self._looks.next_is_due():
             return
+        self._line = line if self._is_alone else None
         self._until = time.perf_counter() + WATCH_S
         if not self._is_awake:
             self._is_awake = True
             loop.call_soon(self._stay_awake, loop)
 
-    def heard(self) -> None:
+    def heard(self, line: Line | None = None) -> None:
         """Something has come."""
+        self._is_alone = line is self._last_heard
+        self._last_heard = line
         if self._until:
             self._until = 0.0
             self._looks.seen()
 
     def _stay_awake(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._until and self._line is not None and self._line.listen(time.perf_counter() + _LISTEN_S):
+            self._line = None
         if self._until and time.perf_counter() < self._until:
             loop.call_soon(self._stay_awake, loop)
             return

@@ -1,0 +1,137 @@
+"""A connection that is alone in its event loop is read past the loop, and nothing about it changes."""
+
+import asyncio
+import socket
+import time
+
+import pytest
+import uvloop
+
+from openenv.core.containers.local_process import LocalServer
+from openenv.core.generic_client import GenericEnvClient
+from openenv.core.watching import Line, LoopWatch
+
+SOON_S = 0.01
+
+
+class Hearing(asyncio.Protocol):
+    """What the event loop itself tells a protocol."""
+
+    def __init__(self):
+        self.heard, self.lost = [], asyncio.get_running_loop().create_future()
+
+    def data_received(self, data):
+        self.heard.append(data)
+
+    def connection_lost(self, exc):
+        self.lost.set_result(exc)
+
+
+async def connected():
+    """A transport, its protocol, a line that hears into a list, the list, and the other end's socket."""
+    ours, theirs = socket.socketpair()
+    transport, protocol = await asyncio.get_running_loop().create_connection(Hearing, sock=ours)
+    heard = []
+    return transport, protocol, Line.of(transport, heard.append), heard, theirs
+
+
+def in_a_moment():
+    return time.perf_counter() + SOON_S
+
+
+async def test_what_has_come_is_heard_without_a_turn_of_the_loop():
+    transport, protocol, line, heard, theirs = await connected()
+    assert not line.listen(in_a_moment()), "nothing has come"
+    theirs.sendall(b"answer")
+    assert line.listen(in_a_moment())
+    await asyncio.sleep(SOON_S)
+    assert (heard, protocol.heard) == ([b"answer"], [])
+    theirs.sendall(b"late")
+    await asyncio.sleep(SOON_S)
+    assert protocol.heard == [b"late"], "the loop reads on"
+    transport.close()
+    theirs.close()
+
+
+async def test_the_end_is_told_by_the_loop():
+    _, protocol, line, heard, theirs = await connected()
+    theirs.close()
+    assert line.listen(in_a_moment())
+    assert await asyncio.wait_for(protocol.lost, 5) is None
+    assert heard == []
+
+
+@pytest.mark.parametrize("stop", ["pause_reading", "close", "abort"])
+async def test_a_transport_that_does_not_read_is_not_read_for(stop):
+    transport, _, line, heard, theirs = await connected()
+    theirs.sendall(b"unwanted")
+    getattr(transport, stop)()
+    assert not line.listen(in_a_moment())
+    assert heard == []
+    transport.abort()
+    theirs.close()
+
+
+async def test_a_connection_whose_words_cannot_be_read_is_closed(caplog):
+    transport, protocol, _, _, theirs = await connected()
+    line = Line.of(transport, lambda data: 1 / 0)
+    theirs.sendall(b"nonsense")
+    assert line.listen(in_a_moment())
+    await asyncio.wait_for(protocol.lost, 5)
+    assert "could not be read" in caplog.text
+    theirs.close()
+
+
+def test_loops_that_read_as_fast_themselves_are_left_alone():
+    async def line():
+        transport, _, line, _, theirs = await connected()
+        transport.close()
+        theirs.close()
+        return line
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(line()) is None
+
+
+async def test_enciphered_bytes_are_not_read_past_what_deciphers_them():
+    class Enciphered(asyncio.Transport):
+        def __init__(self):
+            super().__init__({"sslcontext": object(), "socket": None})
+
+    assert Line.of(Enciphered(), print) is None
+
+
+class Listening:
+    """A line, as far as a watch knows it, on which nothing comes."""
+
+    def __init__(self):
+        self.times = 0
+
+    def listen(self, until):
+        self.times += 1
+        return False
+
+
+@pytest.mark.parametrize(("spoken", "listens"), [("AA", "A"), ("AB", ""), ("ABB", "B"), ("ABA", ""), ("", "")])
+async def test_only_a_line_that_is_alone_is_listened_to(spoken, listens):
+    """spoken: on which lines something came last; then something is expected on the last of them."""
+    loop, watch, lines = asyncio.get_running_loop(), LoopWatch(), {"A": Listening(), "B": Listening()}
+    for name in spoken:
+        watch.heard(lines[name])
+    watch.expect(loop, lines[spoken[-1:] or "A"])
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert "".join(name for name, line in lines.items() if line.times) == listens
+
+
+async def test_a_client_that_is_alone_and_many_at_once_play_alike():
+    with LocalServer("openenv.envs.echo_env.server.app") as server:
+
+        async def play():
+            async with GenericEnvClient(base_url=server.base_url) as env:
+                await env.reset()
+                return [(await env.step({"message": str(n)})).observation["echoed_message"] for n in range(50)]
+
+        everything = [str(n) for n in range(50)]
+        assert await play() == everything
+        assert await asyncio.gather(*(play() for _ in range(5))) == [everything] * 5
