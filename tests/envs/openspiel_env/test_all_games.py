@@ -12,6 +12,8 @@ from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import EnvironmentFault
 from openenv.core.vector import SessionPool
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv, OpenSpielText
+from openenv.envs.openspiel_env.models import OpenSpielObservation
+from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.envs.openspiel_env.server.games import game_types, load
 from tests.envs.openspiel_env.conftest import SERVER_MODULE
 
@@ -114,6 +116,17 @@ async def test_all_loadable_games_play_three_episodes_that_equal_seeds_repeat(op
     assert len(GAMES) == 129
     assert len(alone) == 3 * len(GAMES)
     assert {episode for episode in episodes if alone[episode] != beside_others[episode]} == set()
+
+
+def test_observations_that_nobody_checks_are_of_the_declared_types() -> None:
+    env, rng = OpenSpielEnvironment(), Random(0)
+    for game in GAMES:
+        observation = env.reset(**_reset_kwargs(game, 0))
+        for _ in range(3):
+            assert OpenSpielObservation.model_validate(vars(observation), strict=True) == observation, game
+            if observation.done:
+                break
+            observation = env.step(OpenSpielAction(action_id=rng.choice(observation.legal_actions)))
 
 
 @pytest.mark.parametrize("game", NEED_A_FILE)

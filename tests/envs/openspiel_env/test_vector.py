@@ -10,7 +10,8 @@ import pytest
 from openenv.core.errors import EnvironmentFault
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
-from openenv.envs.openspiel_env.server.vector import OpenSpielVector
+from openenv.envs.openspiel_env.server.episode import GameChoice, set_table
+from openenv.envs.openspiel_env.server.vector import OpenSpielVector, seen_of
 from tests.envs.openspiel_env.test_all_games import GAMES, _reset_kwargs
 
 MAX_STEPS = 60
@@ -48,6 +49,24 @@ def test_every_game_is_the_one_that_a_single_environment_plays() -> None:
             action_id = rng.choice(observation.legal_actions)
             observation = env.step(OpenSpielAction(action_id=action_id))
             batch = vector.step([0], {"action_id": [action_id]})
+
+
+def test_openings_that_are_kept_are_those_of_every_game() -> None:
+    kept = []
+    for game in GAMES:
+        kwargs = _reset_kwargs(game, 0)
+        del kwargs["seed"]
+        table = set_table(GameChoice(**kwargs), Random(0))
+        seen = seen_of(table)
+        if seen.opening is None:
+            continue
+        kept.append(game)
+        for _ in range(3):
+            state = table.game.new_initial_state()
+            seen.set_from(state, 0)
+            assert (state.current_player(), state.legal_actions(), seen.to_bytes()) == (0, *seen.opening), game
+    assert {"connect_four", "go", "tic_tac_toe"} < set(kept)
+    assert not {"catch", "blackjack", "bridge_uncontested_bidding"} & set(kept)
 
 
 @pytest.mark.parametrize("game", ["catch", "tic_tac_toe", "blackjack", "goofspiel", "2048", "python_liars_poker"])

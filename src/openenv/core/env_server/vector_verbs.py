@@ -52,7 +52,7 @@ class VectorVerbs(Verbs):
         self._num_envs = manner.num_envs
         self._others: list[Verbs] = []
         self._vector: VectorEnvironment | None = None
-        self._took_long = np.zeros(manner.num_envs, dtype=np.bool_)
+        self._took_long: set[int] = set()
         """Whose last reset did not run in the event loop."""
         self._seeds: list[int] = []
         """Of the last reset."""
@@ -88,18 +88,21 @@ class VectorVerbs(Verbs):
     def _takes_long(self, verb: str, data: Mapping[str, Any]) -> bool:
         if verb != "reset":
             where = (one.env.execution for one in (self, *self._others))
-            return bool(self._took_long.any()) or any(place != "inline" for place in where)
+            return bool(self._took_long) or any(place != "inline" for place in where)
         try:
             env_ids = self._env_ids(data)
             requests = _list_of(data, "resets", len(env_ids))
         except InvalidMessage:
             return False  # the reset itself will say so
-        others_took_long = bool(np.delete(self._took_long, env_ids).any())
+        others_took_long = not self._took_long.issubset(env_ids)
         return others_took_long or any(self._execution_for("reset", request) != "inline" for request in requests)
 
     def _has_begun(self, env_id: int, request: Mapping[str, Any]) -> None:
         if self._tells_calls_apart:
-            self._took_long[env_id] = self._execution_for("reset", request) != "inline"
+            if self._execution_for("reset", request) == "inline":
+                self._took_long.discard(env_id)
+            else:
+                self._took_long.add(env_id)
 
     def is_async(self, verb: str) -> bool:
         return verb in ("mcp", "describe")
@@ -232,7 +235,8 @@ class VectorVerbs(Verbs):
             with self._authors_code("step"):
                 passed = vector.step_and_begin_next(env_ids, actions)
             if passed is not None:
-                self._over[[env_ids[row] for row in passed.over_again]] = True
+                for row in passed.over_again:
+                    self._over[env_ids[row]] = True
                 return passed.batch, {"rows": passed.rows, "observation": passed.last} if passed.rows else {}
         if some_wait:
             batch = self._step_some(vector, env_ids, actions, over)

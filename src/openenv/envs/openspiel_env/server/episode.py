@@ -183,7 +183,7 @@ def new_reward(episode: Episode) -> float:
 
     Differences of returns, since `rewards()` of some games repeats the last reward after a chance move.
     """
-    total = float(episode.state.returns()[episode.choice.agent_player])
+    total: float = episode.state.player_return(episode.choice.agent_player)
     if total == episode.total_reward:
         return 0.0
     gained, episode.total_reward = total - episode.total_reward, total

@@ -1,7 +1,7 @@
 """Many games stepped in one loop: numbers only, observed straight into the bytes that are sent."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -147,9 +147,10 @@ class OpenSpielVector(VectorEnvironment):
     def _mask(self, seats: Sequence["_Seat"]) -> np.ndarray[Any, np.dtype[np.bool_]]:
         legal = [seat.legal for seat in seats]
         mask = np.zeros((len(seats), self._num_actions), dtype=np.bool_)
-        counts = list(map(len, legal))
-        columns = np.fromiter(chain.from_iterable(legal), np.intp, sum(counts))
-        mask[np.arange(len(seats)).repeat(counts), columns] = True
+        if any(legal):
+            counts = list(map(len, legal))
+            columns = np.fromiter(chain.from_iterable(legal), np.intp, sum(counts))
+            mask[np.arange(len(seats)).repeat(counts), columns] = True
         return mask
 
 
@@ -158,7 +159,8 @@ class _Seat:
     could be two methods is one."""
 
     __slots__ = (
-        "_agent", "_episode", "_opponents", "_set_from", "_shows_moves", "_state", "_table", "_to_bytes",
+        "_agent", "_episode", "_is_sequential", "_opening", "_opponents", "_pays_at_the_end", "_set_from",
+        "_shows_moves", "_state", "_table", "_to_bytes",
         "legal", "opponents_action", "view",
     )  # fmt: skip
 
@@ -173,13 +175,18 @@ class _Seat:
 
     def _sit_down(self, table: Table, seen: "Seen") -> None:
         self._table = table
+        self._is_sequential, self._pays_at_the_end = table.is_sequential, table.pays_at_the_end
         self._set_from, self._to_bytes, self._shows_moves = seen.set_from, seen.to_bytes, seen.shows_moves
+        self._opening = seen.opening
         self._begin()
 
     def _begin(self) -> None:
         self._state = self._episode.state
         self.opponents_action = NO_ACTION
-        self._go_on()
+        if self._opening is None:
+            self._go_on()
+        else:
+            self.legal, self.view = self._opening
 
     @property
     def is_changed_by_play(self) -> bool:
@@ -204,20 +211,19 @@ class _Seat:
 
     def play(self, action: int) -> float:
         """Play a legal action and all that follows until the next decision; returns what the agent gained."""
-        state = self._state
-        if self._table.is_sequential:
-            state.apply_action(action)
+        if self._is_sequential:
+            self._state.apply_action(action)
         else:
             apply(self._episode, action)
         self._go_on()
-        if self.legal and self._table.pays_at_the_end:
+        if self.legal and self._pays_at_the_end:
             return 0.0
         return new_reward(self._episode)
 
     def _go_on(self) -> None:
         """Let the others move, and see what there is. As `play_until_agent` where seats move one at a time."""
         agent, state = self._agent, self._state
-        if self._table.is_sequential:
+        if self._is_sequential:
             while (player := state.current_player()) != agent:
                 if player >= 0:
                     action = self._opponents[player](state, player)
@@ -264,9 +270,23 @@ class Seen:
     to_bytes: Callable[[], bytes]
     """What was seen last, as 32-bit floats."""
     shows_moves: bool
+    opening: tuple[list[int], bytes] | None = None
+    """Legal actions and view in which every game begins; None: others move first."""
 
 
 def seen_of(table: Table) -> Seen:
+    """How the games of a table are seen, and what is seen first where that is always the same."""
+    seen = _seen_of(table)
+    if table.is_changed_by_play or not table.is_sequential:
+        return seen
+    state, agent = table.game.new_initial_state(), table.choice.agent_player
+    if state.current_player() != agent:
+        return seen
+    seen.set_from(state, agent)
+    return replace(seen, opening=(state.legal_actions(), seen.to_bytes()))
+
+
+def _seen_of(table: Table) -> Seen:
     """Through OpenSpiel's own buffer where it gives what the view does, else by way of lists."""
     game, view = table.game, table.view
     numbers = np.zeros(_size(game, view.kind), dtype="<f4")
