@@ -78,6 +78,13 @@ def test_an_integer_is_exact_whatever_its_size_beside_floats_of_many_digits():
     assert [type(field) for field in request.data["fields"]] == [type(field) for field in fields]
 
 
+@pytest.mark.parametrize("before", range(7))
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**19 - 1 + 2**64])
+def test_an_integer_is_exact_wherever_it_stands(before, number):
+    text = json.dumps({"type": "step", "data": {"a" * before: number}}, separators=(",", ":"))
+    assert read_request(text).data["a" * before] == number
+
+
 def test_a_binary_frame_of_json_is_read_like_text():
     assert read_request(b'{"type": "reset"}').type == "reset"
 

@@ -12,6 +12,9 @@ import orjson
 
 _DIGITS_AS_ZERO = bytes(ord("0") if byte in b"0123456789" else byte for byte in range(256))
 _LONG = b"0" * 19  # the shortest integer beyond 64 bits is -9223372036854775809
+_SIXTH = 6
+_LONG_BY_SIXTHS = b"0" * (len(_LONG) // _SIXTH)
+"""What at least is seen of it at every sixth byte."""
 _POINT = ord(".")
 
 
@@ -21,8 +24,11 @@ def read_json(text: str | bytes) -> Any:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
         return _read_tolerantly(text)
-    # looking for 19 digits in a row takes a fifth of the time of reading
-    zeros = (text.encode() if isinstance(text, str) else text).translate(_DIGITS_AS_ZERO)
+    # to look for 19 digits in a row takes a fifth of the time of reading, at every sixth byte half of that
+    data = text.encode() if isinstance(text, str) else text
+    if data[::_SIXTH].translate(_DIGITS_AS_ZERO).find(_LONG_BY_SIXTHS) < 0:
+        return value
+    zeros = data.translate(_DIGITS_AS_ZERO)
     if _LONG not in zeros or not _may_have_long_integers(zeros):
         return value
     try:
