@@ -28,6 +28,7 @@ from openenv.envs.openspiel_env.server.episode import (
 WIDEST_MASK = 10_000
 """Actions of a game above which its legal ones are lists instead of a mask."""
 NO_ACTION = -1
+_BYTE_VALUES = 256
 
 
 class OpenSpielVector(VectorEnvironment):
@@ -145,13 +146,14 @@ class OpenSpielVector(VectorEnvironment):
         }
 
     def _mask(self, seats: Sequence["_Seat"]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        legal = [seat.legal for seat in seats]
-        mask = np.zeros((len(seats), self._num_actions), dtype=np.bool_)
+        legal, width = [seat.legal for seat in seats], self._num_actions
+        mask = np.zeros(len(seats) * width, dtype=np.bool_)
         if any(legal):
-            counts = list(map(len, legal))
-            columns = np.fromiter(chain.from_iterable(legal), np.intp, sum(counts))
-            mask[np.arange(len(seats)).repeat(counts), columns] = True
-        return mask
+            actions = chain.from_iterable(legal)
+            is_narrow = width <= _BYTE_VALUES  # their numbers are collected as bytes, in two thirds of the time
+            columns = np.frombuffer(bytes(actions), np.uint8) if is_narrow else np.fromiter(actions, np.intp)
+            mask[np.arange(0, len(mask), width).repeat(list(map(len, legal))) + columns] = True
+        return mask.reshape(len(seats), width)
 
 
 class _Seat:
