@@ -1,8 +1,11 @@
 """A connection that is alone in its event loop is read past the loop, and nothing about it changes."""
 
 import asyncio
+import gc
 import socket
+import struct
 import time
+import weakref
 
 import pytest
 import uvloop
@@ -59,6 +62,18 @@ async def test_the_end_is_told_by_the_loop():
     assert line.listen(in_a_moment())
     assert await asyncio.wait_for(protocol.lost, 5) is None
     assert heard == []
+
+
+async def test_a_connection_that_breaks_is_told_by_the_loop():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        ours = socket.create_connection(server.getsockname())
+        theirs, _ = server.accept()
+    transport, protocol = await asyncio.get_running_loop().create_connection(Hearing, sock=ours)
+    line = Line.of(transport, protocol.data_received)
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    theirs.close()
+    assert line.listen(in_a_moment())
+    assert isinstance(await asyncio.wait_for(protocol.lost, 5), ConnectionResetError)
 
 
 @pytest.mark.parametrize("stop", ["pause_reading", "close", "abort"])
@@ -122,6 +137,48 @@ async def test_only_a_line_that_is_alone_is_listened_to(spoken, listens):
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert "".join(name for name, line in lines.items() if line.times) == listens
+
+
+class Interrupting(Listening):
+    """A line that somebody interrupts the program at."""
+
+    def listen(self, until):
+        super().listen(until)
+        raise KeyboardInterrupt
+
+
+def test_a_loop_that_was_interrupted_listens_again():
+    loop, watch, line = asyncio.new_event_loop(), LoopWatch(), Interrupting()
+
+    async def play():
+        watch.heard(line)
+        watch.heard(line)
+        watch.expect(loop, line)
+        await asyncio.sleep(SOON_S)
+
+    for times in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(play())
+        assert line.times == times
+    loop.run_until_complete(asyncio.gather(*asyncio.all_tasks(loop)))
+    loop.close()
+
+
+def test_loops_whose_clients_are_gone_are_gone_too():
+    loops = []
+
+    async def play(url):
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        async with GenericEnvClient(base_url=url) as env:
+            await env.reset()
+            for _ in range(5):
+                await env.step({"message": "hello"})
+
+    with LocalServer("openenv.envs.echo_env.server.app") as server:
+        for _ in range(3):
+            asyncio.run(play(server.base_url))
+    gc.collect()
+    assert [loop() for loop in loops] == [None] * 3
 
 
 async def test_a_client_that_is_alone_and_many_at_once_play_alike():

@@ -21,9 +21,10 @@ from openenv.core.env_server.types import Observation
 class PlainObservation(Observation):
     """Nothing that orjson could not write."""
 
-    payload: Any = None
+    mixed: list[bool | int | float | str | None] | None = None
     counts: dict[str, list[int]] | None = None
     odds: list[float] | None = None
+    pair: tuple[int, str] | None = None
     mood: Literal["calm", "wild"] | None = None
 
 
@@ -54,8 +55,10 @@ class Chip:
     worth: float = 2.5
 
 
+text = st.text(st.characters(exclude_categories=["Cs"]))
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | text
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=["Cs"])),
+    scalars,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text('ab\n"é', max_size=3), inner, max_size=4),
     max_leaves=12,
 )
@@ -66,9 +69,16 @@ def both(**fields: Any) -> tuple[Any, Any]:
     return tuple(json.loads(observation_data(cls(**fields))) for cls in (PlainObservation, PydanticsObservation))
 
 
-@given(payload=anything, metadata=st.dictionaries(st.text("xyz", max_size=2), anything, max_size=3))
-def test_whatever_json_can_say_is_written_as_pydantic_writes_it(payload, metadata):
-    plain, pydantics = both(payload=payload, metadata=metadata, odds=[0.1, 1e16], counts={"a": [1]}, mood="wild")
+@given(
+    mixed=st.lists(scalars, max_size=5),
+    counts=st.dictionaries(text, st.lists(st.integers()), max_size=3),
+    odds=st.lists(st.floats(), max_size=5),
+    pair=st.tuples(st.integers(), text),
+    reward=st.none() | st.floats() | st.integers() | st.booleans(),
+    metadata=st.dictionaries(text, anything, max_size=3),
+)
+def test_whatever_json_can_say_is_written_as_pydantic_writes_it(**fields):
+    plain, pydantics = both(mood="wild", done=True, **fields)
     assert plain == pydantics
 
 
@@ -90,10 +100,19 @@ def test_whatever_json_can_say_is_written_as_pydantic_writes_it(payload, metadat
     ],
     ids=repr,
 )
-@pytest.mark.parametrize("place", ["payload", "metadata"])
-def test_values_that_json_has_no_word_for_are_written_as_pydantic_writes_them(place, value):
-    plain, pydantics = both(**{place: {"value": value}})
+def test_metadata_that_json_has_no_word_for_are_written_as_pydantic_writes_them(value):
+    plain, pydantics = both(metadata={"value": value})
     assert plain == pydantics
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")
+@pytest.mark.parametrize("value", [datetime.date(2026, 1, 2), Card(), {1: 2}, 1 << 80, np.float32(0.5)], ids=repr)
+def test_values_that_nobody_has_checked_are_written_as_pydantic_writes_them(value):
+    written = [
+        observation_data(cls(odds=[1.0]).model_copy(update={"mixed": [value]}))
+        for cls in (PlainObservation, PydanticsObservation)
+    ]
+    assert json.loads(written[0]) == json.loads(written[1])
 
 
 class Secretive(Observation):
@@ -148,8 +167,10 @@ def test_what_an_author_caches_in_an_observation_is_not_sent():
     observation = Forgetful()
     assert observation.square == 4
     assert written(observation) == {"metadata": {}, "number": 2}
+    del observation.__dict__["number"]
+    assert "square" not in written(observation)
 
 
 def test_what_nobody_can_write_is_named():
     with pytest.raises((TypeError, PydanticSerializationError), match="object"):
-        observation_data(PlainObservation(payload=object()))
+        observation_data(PlainObservation(metadata={"value": object()}))

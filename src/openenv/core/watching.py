@@ -86,6 +86,8 @@ class Line:
         self._fd: int = transport.get_extra_info("socket").fileno()
         self._poll = select.poll()
         self._poll.register(self._fd, select.POLLIN)
+        self._bytes_alone = [(self._fd, select.POLLIN)]
+        """What `poll` says where bytes have come and no end of the connection with them."""
 
     @classmethod
     def of(cls, transport: asyncio.BaseTransport, hear: Callable[[bytes], None]) -> "Line | None":
@@ -98,13 +100,10 @@ class Line:
         """Hand on the first that comes until then. Returns whether something has come: the end is left to the loop."""
         if not self._transport.is_reading():
             return False
-        while not self._poll.poll(0):
+        while not (come := self._poll.poll(0)):
             if time.perf_counter() > until:
                 return False
-        try:
-            data = os.read(self._fd, _MOST_BYTES)
-        except OSError:
-            return True
+        data = os.read(self._fd, _MOST_BYTES) if come == self._bytes_alone else b""
         if data:
             try:
                 self._hear(data)
@@ -131,17 +130,17 @@ class LoopWatch:
         self._is_awake = False
         self._until = 0.0
         """When the look that is under way ends; 0: none is."""
-        self._last_heard: Line | None = None
+        self._last_heard: weakref.ref[Line] | None = None  # which knows the loop, by which this watch is found
         self._is_alone = False
         """Whether the last two that were heard were the same."""
-        self._line: Line | None = None
+        self._line: weakref.ref[Line] | None = None
         """What is expected next comes here."""
 
     def expect(self, loop: asyncio.AbstractEventLoop, line: Line | None = None) -> None:
         """Something was said, and what comes next may come at once. line: on which, where it is read past the loop."""
         if not self._until and not self._looks.next_is_due():
             return
-        self._line = line if self._is_alone else None
+        self._line = weakref.ref(line) if line is not None and self._is_alone else None
         self._until = time.perf_counter() + WATCH_S
         if not self._is_awake:
             self._is_awake = True
@@ -149,20 +148,25 @@ class LoopWatch:
 
     def heard(self, line: Line | None = None) -> None:
         """Something has come."""
-        self._is_alone = line is self._last_heard
-        self._last_heard = line
+        heard = None if line is None else weakref.ref(line)  # there is but one of each
+        self._is_alone = heard is self._last_heard
+        self._last_heard = heard
         if self._until:
             self._until = 0.0
             self._looks.seen()
 
     def _stay_awake(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._until and self._line is not None and self._line.listen(time.perf_counter() + _LISTEN_S):
-            self._line = None
-        if self._until and time.perf_counter() < self._until:
-            loop.call_soon(self._stay_awake, loop)
-            return
         self._is_awake = False
-        if self._until:
+        expected, self._line = self._line, None
+        line = expected() if expected is not None and self._until else None
+        if line is not None and not line.listen(time.perf_counter() + _LISTEN_S):
+            self._line = expected
+        if self._is_awake or not self._until:
+            return
+        if time.perf_counter() < self._until:
+            self._is_awake = True
+            loop.call_soon(self._stay_awake, loop)
+        else:
             self._until = 0.0
             self._looks.in_vain()
 

@@ -10,7 +10,7 @@ import numpy as np
 from openenv.core.arrays import is_array_field
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment
-from openenv.core.env_server.verbs import Verbs
+from openenv.core.env_server.verbs import Verbs, is_truncated
 from openenv.core.errors import EnvironmentFault, RequestRefused, TimeLimitExceeded
 
 _COMMON = frozenset({"done", "reward", "metadata"})
@@ -79,7 +79,7 @@ class EachInTurn(VectorEnvironment):
         observations = [stands_in if observation is None else observation for observation in seen]
         reward = np.array([_number(observation.reward) for observation in observations], dtype=np.float64)
         done = np.array([observation.done for observation in observations], dtype=np.bool_)
-        cut = np.array([bool(getattr(observation, "truncated", False)) for observation in observations], dtype=np.bool_)
+        cut = np.array([is_truncated(observation) for observation in observations], dtype=np.bool_)
         for row in errors:
             reward[row], done[row] = np.nan, False
         return Batch(self._columns(observations), reward, done & ~cut, done & cut, errors)

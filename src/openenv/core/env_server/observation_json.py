@@ -18,9 +18,9 @@ from openenv.core.json_text import write_json
 _BESIDE_THE_OBSERVATION = {"done", "reward"}
 _WRITTEN_APART = {"done", "reward", "metadata"}
 _WRITTEN_ALIKE = frozenset(
-    {"any", "bool", "default", "dict", "float", "int", "list", "literal", "none", "nullable", "str", "tuple", "union"}
+    {"bool", "default", "dict", "float", "int", "list", "literal", "none", "nullable", "str", "tuple", "union"}
 )
-"""Kinds of pydantic's core schema that orjson writes as pydantic does."""
+"""Kinds of pydantic's core schema whose values, once they are valid, orjson writes as pydantic does."""
 _ONLY_JSON = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
@@ -43,12 +43,10 @@ def observation_data(observation: Observation, buffers: Buffers | None = None) -
     buffers: takes the arrays of the observation's fields, which else become nested lists.
     """
     fields = observation.__dict__
-    if len(fields) == _num_plain_fields(
-        type(observation)
-    ):  # else it has other fields, or what an author has cached in it
+    if fields.keys() == _plain_fields(type(observation)):  # it lacks none, and nothing is cached in it
         try:
             return _plain_data(fields.copy())
-        except TypeError:  # a value that only pydantic knows, in a field that takes anything
+        except TypeError:  # a value that nobody has checked, or an integer of more than 64 bits
             pass
     return _data(observation, buffers)
 
@@ -57,10 +55,13 @@ def _plain_data(fields: dict[str, Any]) -> bytes:
     """Raises TypeError where a value is more than JSON."""
     said = {"observation": fields, "reward": fields.pop("reward"), "done": bool(fields.pop("done"))}
     if fields["metadata"]:
-        said["metadata"] = fields["metadata"] = orjson.Fragment(
-            orjson.dumps(fields["metadata"], serialisable, _ONLY_JSON)
-        )
-    return orjson.dumps(said, serialisable, _ONLY_JSON)
+        said["metadata"] = fields["metadata"] = orjson.Fragment(_metadata(fields["metadata"]))
+    return orjson.dumps(said, None, _ONLY_JSON)
+
+
+def _metadata(metadata: dict[str, Any]) -> bytes:
+    """Anything may stand in it, which pydantic knows best; orjson would ask whatever Enum there is for its value."""
+    return to_json(metadata, inf_nan_mode="null", fallback=serialisable)
 
 
 def _data(observation: Observation, buffers: Buffers | None) -> bytes:
@@ -72,7 +73,7 @@ def _data(observation: Observation, buffers: Buffers | None) -> bytes:
         fields = to_fields(observation, exclude=_BESIDE_THE_OBSERVATION, context=buffers, fallback=serialisable)
         return b'{"observation":%b,"reward":%b,"done":%b}' % (fields, said, done)
     fields = to_fields(observation, exclude=_WRITTEN_APART, context=buffers, fallback=serialisable)
-    metadata = to_json(observation.metadata, inf_nan_mode="null", fallback=serialisable)
+    metadata = _metadata(observation.metadata)
     comma = b"," if len(fields) > 2 else b""
     return b'{"observation":{"metadata":%b%b%b,"reward":%b,"done":%b,"metadata":%b}' % (
         metadata, comma, fields[1:], said, done, metadata,
@@ -80,8 +81,8 @@ def _data(observation: Observation, buffers: Buffers | None) -> bytes:
 
 
 @functools.lru_cache(maxsize=256)
-def _num_plain_fields(cls: type[Observation]) -> int:
-    """How many fields a class has that are written as they are, under their own names; 0: not all of them are."""
+def _plain_fields(cls: type[Observation]) -> frozenset[str]:
+    """The fields of a class where all of them are written as they are, under their own names; else none."""
     schema: Any = cls.__pydantic_core_schema__
     is_plain = (
         schema["type"] == "model"
@@ -90,9 +91,9 @@ def _num_plain_fields(cls: type[Observation]) -> int:
         and "serialization" not in schema
         and schema["config"].get("extra_fields_behavior") != "allow"
         and not any(key.startswith("ser_") or key == "serialize_by_alias" for key in schema["config"])
-        and all(map(_is_plain_field, schema["schema"]["fields"].values()))
+        and all(_is_plain_field(field) for name, field in schema["schema"]["fields"].items() if name != "metadata")
     )
-    return len(cls.model_fields) if is_plain else 0
+    return frozenset(cls.model_fields if is_plain else ())
 
 
 def _is_plain_field(field: dict[str, Any]) -> bool:

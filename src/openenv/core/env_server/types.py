@@ -91,10 +91,11 @@ class Observation(DataclassIdiom):
     def trusted(cls, fields: dict[str, Any]) -> Self:
         """An observation that nobody checks, at a fifth of the price: for environments that step in microseconds.
 
-        fields: a value of the right type for each and every field; the dictionary becomes the observation's own.
+        fields: a value of the right type for each and every field; the dictionary becomes the observation's own. The
+        class has no private attributes, and takes no fields that it does not declare.
         """
         observation = cls.__new__(cls)
-        put = object.__setattr__  # as BaseModel.model_construct does
+        put = object.__setattr__
         put(observation, "__dict__", fields)
         put(observation, "__pydantic_fields_set__", set(fields))
         put(observation, "__pydantic_extra__", None)
