@@ -2,7 +2,7 @@
 
 from collections.abc import Generator
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -77,6 +77,9 @@ class Observation(DataclassIdiom):
     """What the agent sees after a reset or a step. Subclass it with the fields of your environment."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, arbitrary_types_allowed=True)
+
+    METADATA_IS_JSON: ClassVar[bool] = False
+    """Whether `metadata` holds dictionaries, lists, text, numbers, booleans, None alone: it is written faster then."""
 
     done: bool = Field(default=False, description="Whether the episode has ended")
     # tried in this order, and nearly all rewards are floats; told in that of the published schema

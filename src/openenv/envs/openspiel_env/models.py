@@ -26,6 +26,8 @@ class OpenSpielObservation(Observation):
     first observation of an episode also `seed`, `num_players` and `opponent_policy`.
     """
 
+    METADATA_IS_JSON = True
+
     info_state: list[float] = Field(default_factory=list, description="The seat's view as numbers, row by row")
     legal_actions: list[int] = Field(default_factory=list, description="Actions that may be taken now; empty when done")
     game_phase: str = Field(
