@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -129,6 +130,22 @@ def test_what_killed_servers_left_behind_is_swept_away(folder, listener):
         assert len(list(folder.iterdir())) == 2
         connected_beside("127.0.0.1", third.getsockname()[1]).close()
     living.remove(), new.remove()
+
+
+def test_what_servers_left_behind_that_were_killed_as_they_began_is_swept_away_too(folder, listener):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    place = LocalListener.beside(listener)
+    names = [f"{sorted(folder.iterdir())[0].name}.{suffix}" for suffix in (ended.pid, os.getpid(), "kept")]
+    for name in names:
+        with socket.socket(socket.AF_UNIX) as begun:
+            begun.bind(str(folder / name))  # and did not come to listen
+    with socket.create_server(("127.0.0.1", 0)) as another:
+        second = LocalListener.beside(another)
+        left = {path.name for path in folder.iterdir()} & set(names)
+        second.remove()
+    place.remove()
+    assert left == set(names[1:])
 
 
 @pytest.mark.parametrize("mode", [0o750, 0o701])

@@ -19,6 +19,7 @@ LOCAL = ("127.0.0.1", 0)
 """The address of whoever comes this way, as far as anybody asks."""
 BACKLOG = 2048
 _LONGEST_PATH = 100
+_SUFFIX = ".sock"
 _CLIENTS_ADDRESSES = {"localhost": ("::1", "127.0.0.1"), "127.0.0.1": ("127.0.0.1",), "::1": ("::1",)}
 """Addresses of the server that a client may mean by a host."""
 _SERVERS_ADDRESSES = {"127.0.0.1": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::1": "::1", "::": "::1"}
@@ -78,8 +79,8 @@ class LocalListener:
 
 def _listening(path: str) -> socket.socket:
     """Raises OSError where somebody listens already."""
-    for left in Path(path).parent.glob(f"{_namespace()}-*.sock"):
-        if _is_deserted(str(left)):
+    for left in Path(path).parent.glob(f"{_namespace()}-*{_SUFFIX}*"):
+        if _is_deserted(left):
             left.unlink(missing_ok=True)  # by a server that was killed
     if Path(path).exists():
         raise FileExistsError(errno.EADDRINUSE, "another server listens there", path)
@@ -96,9 +97,23 @@ def _listening(path: str) -> socket.socket:
     return listening
 
 
-def _is_deserted(path: str) -> bool:
+def _is_deserted(path: Path) -> bool:
+    """Whether nobody listens there, nor is about to: until then a socket's name ends with its process's number."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as connection:
-        return connection.connect_ex(path) == errno.ECONNREFUSED
+        if connection.connect_ex(str(path)) != errno.ECONNREFUSED:
+            return False
+    number = path.suffix.removeprefix(".")
+    return path.suffix == _SUFFIX or (number.isdecimal() and not _is_running(int(number)))
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        pass
+    return True
 
 
 def _folder() -> str | None:
@@ -119,7 +134,7 @@ def _is_private(folder: str) -> bool:
 
 
 def _path(folder: str, address: str, port: int) -> str:
-    return f"{folder}/{_namespace()}-{address}-{port}.sock"
+    return f"{folder}/{_namespace()}-{address}-{port}{_SUFFIX}"
 
 
 @functools.cache
