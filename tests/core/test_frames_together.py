@@ -62,3 +62,16 @@ async def test_a_connection_that_fails_unforeseen_ends_alone():
 
     assert heard == [("a", b"1"), ("b", b"2")]
     assert (a.is_open, b.is_open) == (False, True)
+
+
+async def test_who_speaks_while_many_are_answered_waits_for_those_before_it_alone():
+    together, heard = FramesTogether(), []
+    crowd = [Listener(name, heard) for name in range(20)]
+    for listener in crowd:
+        together.add(listener, b"before")
+    await asyncio.sleep(0)
+    assert 0 < len(heard) < len(crowd), "some are answered, then the loop looks who has spoken"
+    together.add(crowd[0], b"after")
+    for _ in range(len(crowd)):
+        await asyncio.sleep(0)
+    assert heard == [(name, b"before") for name in range(20)] + [(0, b"after")]
