@@ -7,7 +7,7 @@ import time
 import pytest
 
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.env_server.verbs import without_paths
+from openenv.core.env_server.authors_code import without_paths
 from openenv.core.errors import (
     AnswerTimeout,
     CapacityReached,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError as ToolFailed
 
+from openenv.core.env_server.authors_code import without_paths
 from openenv.core.env_server.interfaces import Environment, Transform
 from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.mcp_types import (
@@ -25,7 +26,6 @@ from openenv.core.env_server.mcp_types import (
     ToolErrorType,
 )
 from openenv.core.env_server.types import Action, Observation, ServerMode
-from openenv.core.env_server.verbs import without_paths
 
 ResultT = TypeVar("ResultT")
 

@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 
 from openenv.core.arrays import Buffers
+from openenv.core.env_server.authors_code import AuthorsCode
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.each_in_turn import EachInTurn
 from openenv.core.env_server.inline_limit import limited_call
@@ -18,7 +19,7 @@ from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.manner import VectorManner
 from openenv.core.env_server.types import Observation
 from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment
-from openenv.core.env_server.verbs import LOOK_S, Answer, AuthorsCode, Verbs, VerbSignatures
+from openenv.core.env_server.verbs import LOOK_S, Answer, Verbs, VerbSignatures
 from openenv.core.env_server.wire import error_data, error_json
 from openenv.core.errors import (
     EnvironmentFault,

@@ -3,20 +3,19 @@
 The same code runs in the event loop, in a session's thread, and in a worker process.
 """
 
-import asyncio
 import functools
 import inspect
 import logging
-import re
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
+from openenv.core.env_server.authors_code import AuthorsCode, raise_authors, without_paths
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.exceptions import EnvironmentFactoryError
 from openenv.core.env_server.inline_limit import limited_call
@@ -32,7 +31,7 @@ from openenv.core.env_server.wire import (
     refuse_unknown,
     state_data,
 )
-from openenv.core.errors import EnvironmentFault, NotSupported, TimeLimitExceeded, UnknownTask
+from openenv.core.errors import EnvironmentFault, NotSupported, UnknownTask
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +44,6 @@ _OF_EVERY_RESET = ("seed", "episode_id")
 
 LOOK_S = 1.0
 """How long an environment may think about where a call is to run."""
-
-_PATH = re.compile(r"(?<![\w:/.<])/[\w.-]+(?:/[\w.-]*)+")
-"""An absolute path of two parts or more; not a fraction, an alternative or a URL."""
 
 
 @dataclass(slots=True)
@@ -362,47 +358,3 @@ def is_truncated(observation: Observation) -> bool:
 def _tells_truncation(cls: type[Observation]) -> bool:
     """Whether all of a class may say so. To be asked for what an observation does not have takes pydantic 2 us."""
     return hasattr(cls, "truncated") or cls.model_config.get("extra") == "allow"
-
-
-class AuthorsCode:
-    """What an author's code raises inside is to a client its message; the traceback goes to the log alone.
-
-    It may raise anything. What stays itself is our own errors, and a cancellation that was asked of the task.
-    """
-
-    __slots__ = ("_verb",)
-
-    def __init__(self, verb: str) -> None:
-        self._verb = verb
-
-    def __enter__(self) -> None:
-        return
-
-    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        if error is not None:
-            raise_authors(self._verb, error)
-
-
-def raise_authors(verb: str, error: BaseException) -> NoReturn:
-    """Raise what an author's code raised, as what it is to a client."""
-    if isinstance(error, TimeLimitExceeded | NotSupported | UnknownTask):
-        raise error
-    if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
-        raise error
-    log.info("%s raised", verb, exc_info=error)
-    if isinstance(error, SystemExit):
-        raise EnvironmentFault(f"{verb}() called sys.exit({error.code!r})") from error
-    raise EnvironmentFault(without_paths(str(error)) or type(error).__name__) from error
-
-
-def _is_being_cancelled() -> bool:
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:  # no event loop runs here
-        return False
-    return task is not None and task.cancelling() > 0
-
-
-def without_paths(text: str) -> str:
-    """`text` with the server's file paths left out: they are in the log, and no business of a remote caller."""
-    return _PATH.sub("<path>", text)

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from openenv.core.env_server.verbs import without_paths
+from openenv.core.env_server.authors_code import without_paths
 from openenv.core.errors import ServerUnreachable
 from openenv.evaluation.quality.dialogue import Answer, Dialogue, HungUp
 from openenv.evaluation.quality.episodes import begin
