@@ -13,6 +13,7 @@ from websockets.uri import WebSocketURI
 from openenv.core.connection import Address, unreachable
 from openenv.core.errors import ServerUnreachable, Unauthorized
 from openenv.core.local_socket import connected_beside
+from openenv.core.shared_trunks import trunk_to
 from openenv.core.watching import Line, LoopWatch
 from openenv.core.websocket_protocol import WebSocketProtocol
 
@@ -51,6 +52,8 @@ class AsyncConnection(asyncio.Protocol):
             async with asyncio.timeout(address.connect_timeout_s):
                 if address.unix_path is not None:
                     await connection._loop.create_unix_connection(lambda: connection, address.unix_path)
+                elif context is None and (trunk := trunk_to(uri.host, uri.port, connection)):
+                    trunk.connect(connection)
                 elif context is None and (beside := connected_beside(uri.host, uri.port)):
                     await connection._loop.create_unix_connection(lambda: connection, sock=beside)
                 elif context is None and (numeric := _numeric(uri.host, uri.port)):
@@ -75,6 +78,11 @@ class AsyncConnection(asyncio.Protocol):
             self.on_message(message)
         if self._is_closed:
             on_lost()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its socket is."""
+        return self._is_closed
 
     @property
     def is_open(self) -> bool:

@@ -26,8 +26,11 @@ _SERVERS_ADDRESSES = {"127.0.0.1": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::1": "
 """The address by which clients of this machine know a server that listens on another."""
 
 
-def connected_beside(host: str, port: int) -> socket.socket | None:
-    """A connection, not blocking, to the server of that port; None where it has no such socket, or none for us."""
+def connected_beside(host: str, port: int, *, for_trunk: bool = False) -> socket.socket | None:
+    """A connection, not blocking, to the server of that port; None where it has no such socket, or none for us.
+
+    for_trunk: to the socket for many connections in one.
+    """
     addresses = _CLIENTS_ADDRESSES.get(host)
     if addresses is None:
         return None
@@ -36,7 +39,7 @@ def connected_beside(host: str, port: int) -> socket.socket | None:
         return None
     for address in addresses:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        if connection.connect_ex(_path(folder, address, port)) == 0:
+        if connection.connect_ex(_path(folder, address, port, for_trunk=for_trunk)) == 0:
             return connection
         connection.close()
     return None
@@ -52,16 +55,16 @@ class LocalListener:
         self._path = path
 
     @classmethod
-    def beside(cls, listener: socket.socket) -> "LocalListener | None":
+    def beside(cls, listener: socket.socket, *, for_trunks: bool = False) -> "LocalListener | None":
         """Listen beside a socket that does. None where no client would look, or where that cannot be: it is only a
-        shorter way."""
+        shorter way. for_trunks: for many connections in one."""
         if listener.family not in (socket.AF_INET, socket.AF_INET6):
             return None
         host, port = listener.getsockname()[:2]
         address, folder = _SERVERS_ADDRESSES.get(host), _folder()
         if address is None or folder is None:
             return None
-        path = _path(folder, address, port)
+        path = _path(folder, address, port, for_trunk=for_trunks)
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             if not _is_private(folder):
@@ -121,7 +124,7 @@ def _folder() -> str | None:
     if not (hasattr(os, "getuid") and hasattr(socket, "SOCK_NONBLOCK")):
         return None
     folder = f"{tempfile.gettempdir()}/openenv-{os.getuid()}"
-    return folder if len(folder) < _LONGEST_PATH - len("/4026531840-127.0.0.1-65535.sock.4194304") else None
+    return folder if len(folder) < _LONGEST_PATH - len("/4026531840-127.0.0.1-65535-trunk.sock.4194304") else None
 
 
 def _is_private(folder: str) -> bool:
@@ -133,8 +136,8 @@ def _is_private(folder: str) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
-def _path(folder: str, address: str, port: int) -> str:
-    return f"{folder}/{_namespace()}-{address}-{port}{_SUFFIX}"
+def _path(folder: str, address: str, port: int, *, for_trunk: bool) -> str:
+    return f"{folder}/{_namespace()}-{address}-{port}{'-trunk' if for_trunk else ''}{_SUFFIX}"
 
 
 @functools.cache

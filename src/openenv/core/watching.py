@@ -94,6 +94,8 @@ class Line:
         """The line of a connection; None where its bytes are enciphered, or its loop reads as fast itself."""
         if not isinstance(transport, asyncio.Transport) or transport.get_extra_info("sslcontext") is not None:
             return None  # uvloop's transports do not inherit from asyncio's
+        if transport.get_extra_info("socket") is None:
+            return None  # one of a trunk
         return cls(transport, hear)
 
     def listen(self, until: float) -> bool:

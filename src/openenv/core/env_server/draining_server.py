@@ -11,6 +11,7 @@ from openenv.core.env_server.http_connection import HttpConnection
 from openenv.core.env_server.short_way import ShortWay
 from openenv.core.env_server.websocket_connection import WebSocketConnection
 from openenv.core.local_socket import BACKLOG, LocalListener
+from openenv.core.trunk import Trunk
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -44,14 +45,18 @@ class DrainingServer(uvicorn.Server):
         """Called by uvicorn: listen, also beside the port."""
         await super().startup(sockets)
         for listener in [listener for server in self.servers for listener in server.sockets]:
-            beside = LocalListener.beside(listener)
-            if beside is not None:
-                self._beside.append(beside)
-                make = partial(self.connection, beside.address)
-                unix_server = await asyncio.get_running_loop().create_unix_server(
-                    make, sock=beside.socket, backlog=BACKLOG
-                )
-                self.servers.append(unix_server)
+            for makes in (self.connection, self._trunk):
+                beside = LocalListener.beside(listener, for_trunks=makes == self._trunk)
+                if beside is not None:
+                    self._beside.append(beside)
+                    make = partial(makes, beside.address)
+                    unix_server = await asyncio.get_running_loop().create_unix_server(
+                        make, sock=beside.socket, backlog=BACKLOG
+                    )
+                    self.servers.append(unix_server)
+
+    def _trunk(self, beside: tuple[str, int]) -> Trunk:
+        return Trunk(partial(self.connection, beside), self.server_state.connections)
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Called by uvicorn when it was asked to stop."""

@@ -1,0 +1,195 @@
+"""Many connections between two processes through one Unix socket.
+
+A system call costs a third of a small step. What the connections of one event loop say in one of its turns leaves in
+one write here, and what has come for them is one read. Nothing above knows: each is a transport to its own protocol.
+
+A packet is a head of nine bytes, big-endian: its kind (1), the connection's number (4) and a length (4). After `DATA`
+come that many bytes; of `GRANT` it is how many more of them may be sent. Whoever connects counts the numbers.
+"""
+
+import asyncio
+import logging
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any, cast
+
+from openenv.core.trunk_transport import MOST_BYTES, TrunkTransport
+
+log = logging.getLogger(__name__)
+
+_HEAD = struct.Struct("!BII")
+_HEAD_BYTES = _HEAD.size
+_OPEN, _DATA, _GRANT, _END, _CLOSE = range(5)
+_WRITE_AHEAD_BYTES = 1 << 20
+"""What may wait for the other process, before the connections are told to wait."""
+
+
+class Trunk(asyncio.Protocol):
+    """One end. The client's closes when its last connection has; the server's with it."""
+
+    def __init__(self, accept: Callable[[], asyncio.BaseProtocol] | None = None, among: set[Any] | None = None) -> None:
+        """accept: the server's end makes a protocol for each connection with it. among: what is open at a server."""
+        self._among = set() if among is None else among
+        self._loop = asyncio.get_running_loop()
+        self._accept = accept
+        self._opening: asyncio.Task[Any] | None = None
+        self._transport: asyncio.Transport | None = None
+        self._connections: dict[int, TrunkTransport] = {}
+        self._next_number = 0
+        self._rest = b""
+        """The beginning of a packet whose end is still to come."""
+        self._packets: list[bytes] = []
+        """What leaves at the end of this turn of the event loop."""
+        self._is_leaving = False
+        self._is_ending = False
+        """Whether it closes with its last connection, or has."""
+        self.is_full = False
+        """Whether the other process has too much to read already."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether connections can be made."""
+        return not self._is_ending
+
+    def open_on(self, connected: socket.socket) -> None:
+        """Begin at this end of a socket; connections may be made at once."""
+        opening = self._opening = self._loop.create_task(
+            self._loop.create_unix_connection(lambda: self, sock=connected)
+        )
+        opening.add_done_callback(self._opened)
+
+    def _opened(self, opening: "asyncio.Task[Any]") -> None:
+        self._opening = None
+        if opening.cancelled() or opening.exception() is not None:
+            self.connection_lost(None)
+
+    def connect(self, protocol: asyncio.BaseProtocol) -> None:
+        """Make a connection from this end."""
+        number = self._next_number
+        self._next_number += 1
+        self._send(_HEAD.pack(_OPEN, number, 0))
+        self._begin(number, protocol)
+
+    def shutdown(self) -> None:
+        """Close with the last connection. Called by uvicorn when the server stops, as of each connection."""
+        self._is_ending = True
+        if not self._connections:
+            self._close()
+
+    def _begin(self, number: int, protocol: asyncio.BaseProtocol) -> None:
+        transport = self._connections[number] = TrunkTransport(self, self._loop, number, protocol)
+        protocol.connection_made(transport)
+
+    # What the connections say.
+
+    def send_data(self, number: int, data: bytes) -> None:
+        """Send bytes of a connection, at most MOST_BYTES of them."""
+        self._send(_HEAD.pack(_DATA, number, len(data)) + data)
+
+    def grant(self, number: int, num_bytes: int) -> None:
+        """Let the other end of a connection send so many more."""
+        self._send(_HEAD.pack(_GRANT, number, num_bytes))
+
+    def send_end(self, number: int) -> None:
+        """Tell the other end of a connection that nothing more will be sent."""
+        self._send(_HEAD.pack(_END, number, 0))
+
+    def leave(self, number: int) -> None:
+        """A connection is closed here."""
+        if self._connections.pop(number, None) is None:
+            return
+        self._send(_HEAD.pack(_CLOSE, number, 0))
+        if not self._connections and (self._is_ending or self._accept is None):
+            self._is_ending = True
+            self._close()
+
+    def _close(self) -> None:
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _send(self, packet: bytes) -> None:
+        self._packets.append(packet)
+        if not self._is_leaving:
+            self._is_leaving = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_leaving = False
+        if self._packets and self._transport is not None:
+            packets, self._packets = self._packets, []
+            self._transport.write(b"".join(packets))
+
+    # What the event loop says.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is open: what was said before leaves now."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by name
+        self._transport.set_write_buffer_limits(_WRITE_AHEAD_BYTES)
+        self._among.add(self)
+        self._flush()
+        if self._is_ending:
+            self._close()
+
+    def data_received(self, data: bytes) -> None:
+        """Hand on what has come for each connection."""
+        if self._rest:
+            data = self._rest + data
+        connections, at, size = self._connections, 0, len(data)
+        while size - at >= _HEAD_BYTES:
+            kind, number, length = _HEAD.unpack_from(data, at)
+            start = at + _HEAD_BYTES
+            if kind == _DATA:
+                if start + length > size:
+                    if length <= MOST_BYTES:
+                        break
+                    self._abort(f"{length} bytes at once")
+                    return
+                at = start + length
+                connection = connections.get(number)
+                if connection is not None:  # else it was closed here meanwhile
+                    connection.hear(data[start:at])
+            else:
+                at = start
+                self._hear(kind, number, length)
+        self._rest = data[at:]
+
+    def _hear(self, kind: int, number: int, length: int) -> None:
+        connection = self._connections.get(number)
+        if kind == _OPEN and connection is None and self._accept is not None:
+            self._begin(number, self._accept())
+        elif kind not in (_GRANT, _END, _CLOSE):
+            self._abort(f"a packet of kind {kind}")
+        elif connection is None:
+            return  # it was closed here meanwhile
+        elif kind == _GRANT:
+            connection.granted(length)
+        else:
+            connection.hear_end(is_closed=kind == _CLOSE)
+
+    def _abort(self, what: str) -> None:
+        log.error("the other end of a trunk sent %s: all its connections are closed", what)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause_writing(self) -> None:
+        """The other process reads too slowly."""
+        self._set_full(is_full=True)
+
+    def resume_writing(self) -> None:
+        """The other process has caught up."""
+        self._set_full(is_full=False)
+
+    def _set_full(self, *, is_full: bool) -> None:
+        self.is_full = is_full
+        for connection in list(self._connections.values()):
+            connection.tell_whether_full()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is closed, and all connections with it."""
+        self._is_ending = True
+        self._among.discard(self)
+        connections, self._connections = self._connections, {}
+        for connection in connections.values():
+            connection.lose(exc)

@@ -1,0 +1,201 @@
+"""One connection of a trunk, as asyncio's protocols see it: a transport, with backpressure of its own.
+
+An end may send as much as the other has granted, so that a connection whose protocol does not read holds up no other.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from openenv.core.trunk import Trunk
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES = 1 << 18
+"""Of one packet."""
+_WINDOW_BYTES = 1 << 20
+"""What either end may send before the other has read it."""
+
+
+class TrunkTransport(asyncio.Transport):
+    """What a protocol at either end of a trunk writes to."""
+
+    def __init__(
+        self, trunk: "Trunk", loop: asyncio.AbstractEventLoop, number: int, protocol: asyncio.BaseProtocol
+    ) -> None:
+        super().__init__()
+        self._trunk = trunk
+        self._loop = loop
+        self._number = number
+        self._protocol: Any = protocol
+        self._granted = _WINDOW_BYTES
+        """Bytes that may still be sent."""
+        self._unsent = bytearray()
+        self._num_read = 0
+        """Bytes that were read and not granted again."""
+        self._unread: deque[bytes] = deque()
+        """What came while reading was paused."""
+        self._is_reading = True
+        self._is_full = False
+        self._is_closing = self._is_gone = self._has_said_end = False
+        self._has_heard_end = self._has_heard_close = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send bytes with all else that is said in this turn of the event loop."""
+        size = len(data)
+        if size > self._granted or size > MOST_BYTES or self._unsent or self._is_closing or self._has_said_end:
+            self._write_piecewise(data)
+        else:
+            self._granted -= size
+            self._trunk.send_data(self._number, bytes(data))
+
+    def _write_piecewise(self, data: bytes | bytearray | memoryview) -> None:
+        if self._is_closing or self._has_said_end:
+            return
+        self._unsent += data
+        self._push()
+
+    def _push(self) -> None:
+        """Send of what waits as much as may be sent."""
+        while (size := min(len(self._unsent), self._granted, MOST_BYTES)) > 0:
+            self._granted -= size
+            self._trunk.send_data(self._number, bytes(self._unsent[:size]))
+            del self._unsent[:size]
+        self.tell_whether_full()
+        if not self._unsent:
+            self._all_is_sent()
+
+    def _all_is_sent(self) -> None:
+        if self._is_closing:
+            self._go(None)
+        elif self._has_said_end:
+            self._trunk.send_end(self._number)
+
+    def granted(self, num_bytes: int) -> None:
+        """The other end has read so many."""
+        self._granted += num_bytes
+        if self._unsent:
+            self._push()
+
+    def tell_whether_full(self) -> None:
+        """Have the protocol wait while what it says waits."""
+        is_full = bool(self._unsent) or self._trunk.is_full
+        if is_full is not self._is_full and not self._is_gone:
+            self._is_full = is_full
+            if is_full:
+                self._protocol.pause_writing()
+            else:
+                self._protocol.resume_writing()
+
+    def hear(self, data: bytes) -> None:
+        """Bytes have come."""
+        if self._is_closing:
+            return
+        if self._is_reading and not self._unread:
+            self._hand_on(data)
+        else:
+            self._unread.append(data)
+
+    def _hand_on(self, data: bytes) -> None:
+        self._num_read += len(data)
+        if self._num_read >= _WINDOW_BYTES // 2:
+            self._trunk.grant(self._number, self._num_read)
+            self._num_read = 0
+        try:
+            self._protocol.data_received(data)
+        except Exception:  # border: as every transport does with what its protocol raises
+            log.exception("what came through a trunk could not be read")
+            self.abort()
+
+    def hear_end(self, *, is_closed: bool) -> None:
+        """The other end says nothing more; when it is closed, it reads nothing more either."""
+        self._has_heard_end = True
+        self._has_heard_close = is_closed
+        if self._is_closing and is_closed:
+            self.abort()
+        elif self._is_reading and not self._unread:
+            self._hand_on_end()
+
+    def _hand_on_end(self) -> None:
+        if not self._is_closing:
+            self._protocol.eof_received()
+        if self._has_heard_close:
+            self.abort()
+        else:
+            self.close()
+
+    def _read_on(self) -> None:
+        while self._unread and self._is_reading and not self._is_closing:
+            self._hand_on(self._unread.popleft())
+        if self._has_heard_end and self._is_reading and not self._is_closing:
+            self._hand_on_end()
+
+    def lose(self, error: Exception | None) -> None:
+        """The trunk is gone, or this connection is to be."""
+        if not self._is_gone:
+            self._is_closing = self._is_gone = True
+            self._unsent.clear()
+            self._unread.clear()
+            self._loop.call_soon(self._protocol.connection_lost, error)
+
+    def _go(self, error: Exception | None) -> None:
+        self.lose(error)
+        self._trunk.leave(self._number)
+
+    # asyncio's interface.
+
+    def close(self) -> None:
+        """Read no more, and close when everything is sent."""
+        if not self._is_closing:
+            self._is_closing = True
+            self._unread.clear()
+            if not self._unsent:
+                self._all_is_sent()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._go(None)
+
+    def is_closing(self) -> bool:
+        """Whether nothing more can be sent."""
+        return self._is_closing
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that wait for the other end to read."""
+        return len(self._unsent)
+
+    def can_write_eof(self) -> bool:
+        """Whether one direction can be closed alone."""
+        return True
+
+    def write_eof(self) -> None:
+        """Send nothing more, and read on."""
+        if not (self._is_closing or self._has_said_end):
+            self._has_said_end = True
+            if not self._unsent:
+                self._all_is_sent()
+
+    def pause_reading(self) -> None:
+        """Hand on nothing more."""
+        self._is_reading = False
+
+    def resume_reading(self) -> None:
+        """Hand on what has come, in the next turn of the event loop."""
+        if not self._is_reading and not self._is_closing:
+            self._is_reading = True
+            self._loop.call_soon(self._read_on)
+
+    def is_reading(self) -> bool:
+        """Whether what comes is handed on."""
+        return self._is_reading and not self._is_closing
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Hand on to another protocol from now on."""
+        self._protocol = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        """The one that is handed on to."""
+        protocol: asyncio.BaseProtocol = self._protocol
+        return protocol
