@@ -332,7 +332,7 @@ async def test_a_protocol_that_fails_loses_its_own_connection(caplog):
 async def test_who_breaks_the_protocol_loses_the_trunk_and_the_log_says_so(packet, caplog):
     ends = await Ends().connect()
     near, far = await ends.pair()
-    ends.client._send(packet)
+    ends.client._transport.write(packet)
     await near.lost
     await far.lost
     assert "the other end of a trunk sent" in caplog.text

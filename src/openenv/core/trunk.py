@@ -14,13 +14,12 @@ import struct
 from collections.abc import Callable
 from typing import Any, cast
 
-from openenv.core.trunk_transport import MOST_BYTES, TrunkTransport
+from openenv.core.trunk_transport import CLOSE, DATA, END, GRANT, MOST_BYTES, OPEN, TrunkTransport
 
 log = logging.getLogger(__name__)
 
 _HEAD = struct.Struct("!BII")
 _HEAD_BYTES = _HEAD.size
-_OPEN, _DATA, _GRANT, _END, _CLOSE = range(5)
 _WRITE_AHEAD_BYTES = 1 << 20
 """What may wait for the other process, before the connections are told to wait."""
 
@@ -68,7 +67,7 @@ class Trunk(asyncio.Protocol):
         """Make a connection from this end."""
         number = self._next_number
         self._next_number += 1
-        self._send(_HEAD.pack(_OPEN, number, 0))
+        self.send(OPEN, number)
         self._begin(number, protocol)
 
     def shutdown(self) -> None:
@@ -83,23 +82,18 @@ class Trunk(asyncio.Protocol):
 
     # What the connections say.
 
-    def send_data(self, number: int, data: bytes) -> None:
-        """Send bytes of a connection, at most MOST_BYTES of them."""
-        self._send(_HEAD.pack(_DATA, number, len(data)) + data)
-
-    def grant(self, number: int, num_bytes: int) -> None:
-        """Let the other end of a connection send so many more."""
-        self._send(_HEAD.pack(_GRANT, number, num_bytes))
-
-    def send_end(self, number: int) -> None:
-        """Tell the other end of a connection that nothing more will be sent."""
-        self._send(_HEAD.pack(_END, number, 0))
+    def send(self, kind: int, number: int, length: int = 0, data: bytes | bytearray | memoryview = b"") -> None:
+        """Send a packet at the end of this turn of the event loop."""
+        self._packets.append(_HEAD.pack(kind, number, length) + data)
+        if not self._is_leaving:
+            self._is_leaving = True
+            self._loop.call_soon(self._flush)
 
     def leave(self, number: int) -> None:
         """A connection is closed here."""
         if self._connections.pop(number, None) is None:
             return
-        self._send(_HEAD.pack(_CLOSE, number, 0))
+        self.send(CLOSE, number)
         if not self._connections and (self._is_ending or self._accept is None):
             self._is_ending = True
             self._close()
@@ -108,12 +102,6 @@ class Trunk(asyncio.Protocol):
         self._flush()
         if self._transport is not None:
             self._transport.close()
-
-    def _send(self, packet: bytes) -> None:
-        self._packets.append(packet)
-        if not self._is_leaving:
-            self._is_leaving = True
-            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._is_leaving = False
@@ -140,7 +128,7 @@ class Trunk(asyncio.Protocol):
         while size - at >= _HEAD_BYTES:
             kind, number, length = _HEAD.unpack_from(data, at)
             start = at + _HEAD_BYTES
-            if kind == _DATA:
+            if kind == DATA:
                 if start + length > size:
                     if length <= MOST_BYTES:
                         break
@@ -157,16 +145,16 @@ class Trunk(asyncio.Protocol):
 
     def _hear(self, kind: int, number: int, length: int) -> None:
         connection = self._connections.get(number)
-        if kind == _OPEN and connection is None and self._accept is not None:
+        if kind == OPEN and connection is None and self._accept is not None:
             self._begin(number, self._accept())
-        elif kind not in (_GRANT, _END, _CLOSE):
+        elif kind not in (GRANT, END, CLOSE):
             self._abort(f"a packet of kind {kind}")
         elif connection is None:
             return  # it was closed here meanwhile
-        elif kind == _GRANT:
+        elif kind == GRANT:
             connection.granted(length)
         else:
-            connection.hear_end(is_closed=kind == _CLOSE)
+            connection.hear_end(is_closed=kind == CLOSE)
 
     def _abort(self, what: str) -> None:
         log.error("the other end of a trunk sent %s: all its connections are closed", what)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+OPEN, DATA, GRANT, END, CLOSE = range(5)
+"""Kinds of packets."""
 MOST_BYTES = 1 << 18
 """Of one packet."""
 _WINDOW_BYTES = 1 << 20
@@ -49,7 +51,7 @@ class TrunkTransport(asyncio.Transport):
             self._write_piecewise(data)
         else:
             self._granted -= size
-            self._trunk.send_data(self._number, bytes(data))
+            self._trunk.send(DATA, self._number, size, data)
 
     def _write_piecewise(self, data: bytes | bytearray | memoryview) -> None:
         if self._is_closing or self._has_said_end:
@@ -61,7 +63,7 @@ class TrunkTransport(asyncio.Transport):
         """Send of what waits as much as may be sent."""
         while (size := min(len(self._unsent), self._granted, MOST_BYTES)) > 0:
             self._granted -= size
-            self._trunk.send_data(self._number, bytes(self._unsent[:size]))
+            self._trunk.send(DATA, self._number, size, self._unsent[:size])
             del self._unsent[:size]
         self.tell_whether_full()
         if not self._unsent:
@@ -71,7 +73,7 @@ class TrunkTransport(asyncio.Transport):
         if self._is_closing:
             self._go(None)
         elif self._has_said_end:
-            self._trunk.send_end(self._number)
+            self._trunk.send(END, self._number)
 
     def granted(self, num_bytes: int) -> None:
         """The other end has read so many."""
@@ -93,15 +95,15 @@ class TrunkTransport(asyncio.Transport):
         """Bytes have come."""
         if self._is_closing:
             return
-        if self._is_reading and not self._unread:
-            self._hand_on(data)
-        else:
+        if not self._is_reading or self._unread:
             self._unread.append(data)
+        else:
+            self._hand_on(data)
 
     def _hand_on(self, data: bytes) -> None:
         self._num_read += len(data)
         if self._num_read >= _WINDOW_BYTES // 2:
-            self._trunk.grant(self._number, self._num_read)
+            self._trunk.send(GRANT, self._number, self._num_read)
             self._num_read = 0
         try:
             self._protocol.data_received(data)

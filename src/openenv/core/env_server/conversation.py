@@ -60,9 +60,8 @@ class Conversation:
             if self._extended and request.data and request.type == "reset":
                 checked(ResetRequest, request.data)  # the published frames leave a negative seed to the environment
             options = {} if request.timeout_s is None else {"timeout_s": request.timeout_s}
-            if not self._session.answers_at_once(request.type, request.data):  # type: ignore[arg-type]
-                return self._reply_later(request)
-            return self._answer(request, self._session.ask_at_once(request.type, request.data, options, request.id))  # type: ignore[arg-type]
+            answer = self._session.ask_at_once(request.type, request.data, options, request.id)  # type: ignore[arg-type]
+            return self._reply_later(request) if answer is None else self._answer(request, answer)
         except RequestRefused as error:
             return self._refusal(error, request)
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import weakref
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from openenv.core.arrays import BinaryFrame
@@ -41,10 +41,18 @@ _MOST_WAITING = 16
 _TOGETHER: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, FramesTogether] = weakref.WeakKeyDictionary()
 
 
-class DirectConnection:
-    """A connection that was taken over. Until `answer_with` its frames are kept, for `receive` to look at."""
+class DirectConnection(asyncio.Protocol):
+    """A connection that was taken over. Until `answer_with` its frames are kept."""
 
-    def __init__(self, transport: asyncio.Transport, max_size: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        max_size: int,
+        loop: asyncio.AbstractEventLoop,
+        on_lost: Callable[[Exception | None], None],
+    ) -> None:
+        """on_lost: is told by the transport's last call, before which it is to call `lost`."""
+        self._on_lost = on_lost
         self._transport = transport
         self._reader = FrameReader(max_size, from_client=True)
         self._loop = loop
@@ -96,6 +104,10 @@ class DirectConnection:
         self._say_goodbye(SERVICE_RESTART)
         self._transport.close()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the event loop."""
+        self._on_lost(exc)
+
     def lost(self) -> None:
         """The connection is gone. A verb that runs goes on to its end, and its answer is kept by the session."""
         self._together.leave(self)
@@ -130,12 +142,12 @@ class DirectConnection:
             self._transport.close()
 
     def pause_writing(self) -> None:
-        """The client reads too slowly: it is neither answered nor read from."""
+        """Called by the transport when the client reads too slowly: it is neither answered nor read from."""
         self._is_full = True
         self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """The client has caught up."""
+        """Called by the transport when the client has caught up."""
         self._is_full = False
         self._answer_waiting()
 

@@ -55,18 +55,19 @@ class FramesTogether:
     def answer(self) -> None:
         """Answer what has been read."""
         while self._frames:
-            self._answer_next()
+            self._answer_next(len(self._frames))
 
     def _answer_some(self) -> None:
-        for _ in range(min(len(self._frames), _AT_A_TIME)):
-            self._answer_next()
+        self._answer_next(_AT_A_TIME)
         if self._frames:
             asyncio.get_running_loop().call_soon(self._answer_some)
 
-    def _answer_next(self) -> None:
-        listener, frame = self._frames.popleft()
-        try:
-            listener.hear(frame)
-        except Exception:  # border: what fails unforeseen ends its own connection and no other
-            log.exception("a frame could not be answered")
-            listener.abort()
+    def _answer_next(self, most: int) -> None:
+        frames = self._frames
+        for _ in range(min(len(frames), most)):
+            listener, frame = frames.popleft()
+            try:
+                listener.hear(frame)
+            except Exception:  # border: what fails unforeseen ends its own connection and no other
+                log.exception("a frame could not be answered")
+                listener.abort()

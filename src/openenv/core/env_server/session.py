@@ -118,24 +118,27 @@ class Session:
         key = None if request_id is None else f"{verb} {request_id}"
         return await self.once(key, lambda: self._run(verb, data, options or {}, traceparent))
 
-    def answers_at_once(self, verb: Verb, data: dict[str, Any]) -> bool:
-        """Whether `ask_at_once` may be used: the environment runs in the event loop, and nothing is waited for."""
-        is_free = not self._turn.locked() and self._broken is None and self._spans is None
-        return is_free and not self.has_ended and self._host.answers_at_once(verb, data)
-
     def ask_at_once(
         self, verb: Verb, data: dict[str, Any], options: dict[str, Any], request_id: str | None = None
-    ) -> Answer:
-        """`ask` without giving up the event loop's turn, where `answers_at_once` says that this is possible."""
+    ) -> Answer | None:
+        """`ask` without giving up the event loop's turn. None: something is to be waited for, and nothing was done."""
+        if self._turn.locked() or self.has_ended or self._broken is not None or self._spans is not None:
+            return None
+        if not self._host.answers_at_once(verb, data):
+            return None
         if request_id is not None:
             request_id = f"{verb} {request_id}"
             known = self._answers.find(request_id)
             if known is not None:
                 return _settled(known)
         began = self.last_activity = time.monotonic()
-        data = self._begin(verb, data)
+        if verb == "reset":
+            data = self._begin_episode(data)
+        else:
+            current_episode.set(self._episode)
         try:
-            self._admit(verb)
+            if self._episode_is_over:
+                self._refuse_after_the_end(verb)
             answer = self._host.call_at_once(verb, data, options, self._limit(verb, options))
         except RequestRefused as error:
             self._failed(verb, data, error, began)
@@ -176,7 +179,10 @@ class Session:
         async with self._turn:
             wait_s = time.perf_counter() - asked
             began = time.monotonic()
-            data = self._begin(verb, data)
+            if verb == "reset":
+                data = self._begin_episode(data)
+            else:
+                current_episode.set(self._episode)
             try:
                 with self._spans.span(verb, self._episode, traceparent) if self._spans else _NO_SPAN:
                     answer = await self._act(verb, data, options)
@@ -192,14 +198,12 @@ class Session:
         if verb == "reset" and self._broken is not None and not self.has_ended:
             await self._host.restart()
             self._broken = None
-        self._admit(verb)
+        self._refuse_when_gone()
+        self._refuse_after_the_end(verb)
         return await self._host.call(verb, data, options, self._limit(verb, options))
 
-    def _begin(self, verb: Verb, data: dict[str, Any]) -> dict[str, Any]:
-        """What a verb is run with: its data as they shall be recorded."""
-        if verb != "reset":
-            current_episode.set(self._episode)
-            return data
+    def _begin_episode(self, data: dict[str, Any]) -> dict[str, Any]:
+        """What a reset is run with: its data as they shall be recorded."""
         if self._recorder is not None:
             data = self._recorder.seeded(data)
         self._num_resets += 1
@@ -208,9 +212,7 @@ class Session:
         log.info("episode begins: seed=%s", data.get("seed"))
         return data
 
-    def _admit(self, verb: Verb) -> None:
-        """Raises what keeps the verb from being run."""
-        self._refuse_when_gone()
+    def _refuse_after_the_end(self, verb: Verb) -> None:
         if self._episode_is_over and verb == "step" and not self._may_step_on:
             raise EpisodeOver("The episode is over: reset before the next step")
 

@@ -107,14 +107,12 @@ class WebSocketConnection(asyncio.Protocol):
 
     def take_over(self) -> DirectConnection:
         """Hand on the frames from now on: right after the connection was accepted, before any can have come."""
-        self._direct = DirectConnection(self._transport, self._config.ws_max_size, self._loop)
+        self._direct = DirectConnection(self._transport, self._config.ws_max_size, self._loop, self.connection_lost)
+        self._transport.set_protocol(self._direct)
         return self._direct
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop."""
-        if self._direct is not None:
-            self._direct.data_received(data)
-            return
         if self._is_deaf:
             return
         if not self._is_accepted:
@@ -143,16 +141,12 @@ class WebSocketConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Called by the transport when the client reads too slowly: it is read from no more, either."""
         self._writable = self._loop.create_future()
-        if self._direct is not None:
-            self._direct.pause_writing()
 
     def resume_writing(self) -> None:
         """Called by the transport when the client has caught up."""
         writable, self._writable = self._writable, None
         if writable is not None:
             writable.set_result(None)
-            if self._direct is not None:
-                self._direct.resume_writing()
 
     def shutdown(self) -> None:
         """Called by uvicorn when the server stops."""
