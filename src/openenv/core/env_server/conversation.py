@@ -53,14 +53,13 @@ class Conversation:
             if 4 * len(frame) > self._max_bytes:  # no character takes more bytes than that
                 refuse_too_big(frame, self._max_bytes)
             request = read_request(frame, extended=self._extended)
-            if request.type == "close":
-                return None
-            if request.type not in ANSWER_TYPE:
-                return self._reply_later(request)
-            if self._extended and request.data and request.type == "reset":
+            kind = request.type
+            if kind not in ANSWER_TYPE:
+                return None if kind == "close" else self._reply_later(request)
+            if self._extended and request.data and kind == "reset":
                 checked(ResetRequest, request.data)  # the published frames leave a negative seed to the environment
             options = {} if request.timeout_s is None else {"timeout_s": request.timeout_s}
-            answer = self._session.ask_at_once(request.type, request.data, options, request.id)  # type: ignore[arg-type]
+            answer = self._session.ask_at_once(kind, request.data, options, request.id)  # type: ignore[arg-type]
             return self._reply_later(request) if answer is None else self._answer(request, answer)
         except RequestRefused as error:
             return self._refusal(error, request)

@@ -161,21 +161,17 @@ class DirectConnection(asyncio.Protocol):
         if self._ended.done():
             return  # after its goodbye a client says nothing more
         if self._answering is None and self._answers is not None and not self._waiting and not self._is_full:
-            self._answer(self._answers, frame)
+            self._say(self._answers(frame))
             return
         self._waiting.append(frame)
         if len(self._waiting) >= _MOST_WAITING:
             self._transport.pause_reading()
 
-    def _send(self, frame: bytes) -> None:
-        if not self._transport.is_closing():
-            self._transport.write(server_frame(BINARY if isinstance(frame, BinaryFrame) else TEXT, frame))
-            self._watch.expect(self._loop)
-
-    def _answer(self, answers: Answers, frame: bytes) -> None:
-        reply = answers(frame)
+    def _say(self, reply: bytes | Coroutine[Any, Any, bytes] | None) -> None:
         if isinstance(reply, bytes):
-            self._send(reply)
+            if not self._transport.is_closing():
+                self._transport.write(server_frame(BINARY if isinstance(reply, BinaryFrame) else TEXT, reply))
+                self._watch.expect(self._loop)
         elif reply is None:
             self._end(said_goodbye=True)
         else:
@@ -184,7 +180,7 @@ class DirectConnection(asyncio.Protocol):
     async def _answer_later(self, reply: Coroutine[Any, Any, bytes]) -> None:
         """Wait for a reply, then answer what has come meanwhile."""
         try:
-            self._send(await reply)
+            self._say(await reply)
         finally:
             self._answering = None
         self._answer_waiting()
@@ -194,7 +190,7 @@ class DirectConnection(asyncio.Protocol):
         while (
             self._waiting and self._answering is None and not (answers is None or self._is_full or self._ended.done())
         ):
-            self._answer(answers, self._waiting.popleft())
+            self._say(answers(self._waiting.popleft()))
         self._read_on()
 
     def _control(self, message: Message) -> None:

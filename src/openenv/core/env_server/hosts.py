@@ -127,7 +127,7 @@ class LocalHost(Host):
     def call_at_once(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
         verbs = self._verbs
         assert verbs is not None, "open() comes first"
-        return limited_call(verb, timeout_s, verbs.call, verb, data, options)
+        return limited_call(verbs.call, verb, data, options, timeout_s)
 
     async def _call_beside(
         self, verbs: Verbs, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float

@@ -19,6 +19,8 @@ from openenv.core.errors import TimeLimitExceeded
 log = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
+DataT = TypeVar("DataT")
+OptionsT = TypeVar("OptionsT")
 
 _LOOK_EVERY_S = 0.25
 
@@ -70,12 +72,14 @@ class InlineTimeLimit:
         _RUNNING.deadline = 0.0
 
 
-def limited_call(verb: str, timeout_s: float, call: Callable[..., ResultT], *arguments: Any) -> ResultT:
+def limited_call(
+    call: Callable[[str, DataT, OptionsT], ResultT], verb: str, data: DataT, options: OptionsT, timeout_s: float
+) -> ResultT:
     """What `call` returns, under the limit of an InlineTimeLimit: for the hot path, which makes no object for it."""
     _RUNNING.verb = verb
     _RUNNING.deadline = time.monotonic() + timeout_s
     try:
-        return call(*arguments)
+        return call(verb, data, options)
     finally:
         _RUNNING.deadline = 0.0
 

@@ -24,11 +24,10 @@ from openenv.core.errors import (
 
 log = logging.getLogger(__name__)
 
-ANSWERS_KEPT = 32
-"""Answers that a session remembers for a client that asks again."""
 IN_FLIGHT = 16
-"""Answers that are kept whatever their size: a client has no more requests than this under way."""
-_BYTES_KEPT = 4 << 20
+"""Answers that a session remembers at least: a client has no more requests than this under way."""
+_BYTES_KEPT = 2 << 20
+"""Twice as many are remembered where they are no larger than this together."""
 
 _NO_SPAN = contextlib.nullcontext()
 _ABOUT_THE_EPISODE = frozenset({"reset", "step"})
@@ -126,11 +125,10 @@ class Session:
             return None
         if not self._host.answers_at_once(verb, data):
             return None
-        if request_id is not None:
-            request_id = f"{verb} {request_id}"
-            known = self._answers.find(request_id)
-            if known is not None:
-                return _settled(known)
+        key = None if request_id is None else f"{verb} {request_id}"
+        known = None if key is None else self._answers.find(key)
+        if known is not None:
+            return None if _is_under_way(known) else _settled(known)
         began = self.last_activity = time.monotonic()
         if verb == "reset":
             data = self._begin_episode(data)
@@ -142,10 +140,12 @@ class Session:
             answer = self._host.call_at_once(verb, data, options, self._limit(verb, options))
         except RequestRefused as error:
             self._failed(verb, data, error, began)
-            self._answers.keep(request_id, error)
+            if key is not None:
+                self._answers.keep(key, error)
             raise
         self._succeeded(verb, data, answer, 0.0, began)
-        self._answers.keep(request_id, answer)
+        if key is not None:
+            self._answers.keep(key, answer)
         return answer
 
     async def once(self, key: str | None, run: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -158,7 +158,8 @@ class Session:
             return await run()
         known = self._answers.find(key)
         if known is None:
-            known = self._answers.begin(key)
+            known = asyncio.get_running_loop().create_future()
+            self._answers.keep(key, known)
             task = asyncio.get_running_loop().create_task(self._record(known, run()))
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)
@@ -308,63 +309,59 @@ def _broken(session_id: str, error: BaseException) -> EnvironmentFault:
     return EnvironmentFault(f"the request failed in the server ({type(error).__name__}): its log says more")
 
 
-Outcome = Answer | RequestRefused
+Known = Answer | RequestRefused | asyncio.Future[Answer]
 
 
-def _settled(outcome: "Outcome | asyncio.Future[Answer]") -> Answer:
+def _settled(known: Known) -> Answer:
     """The answer that was recorded; raises it when it was an error."""
-    if isinstance(outcome, asyncio.Future):
-        return outcome.result()
-    if isinstance(outcome, RequestRefused):
-        raise outcome
-    return outcome
+    if isinstance(known, asyncio.Future):
+        return known.result()
+    if isinstance(known, RequestRefused):
+        raise known
+    return known
 
 
 class _Answers:
-    """The newest answers by request id: at most 32 of them, and fewer when they are large."""
+    """The newest answers by request id, for a client that asks again. A request that is being worked on has a future,
+    and is never forgotten.
+
+    They are kept in two generations of IN_FLIGHT each, oldest first, so that many are forgotten at once; where they are
+    large, one goes for each that comes.
+    """
 
     def __init__(self) -> None:
-        self._by_id: dict[str, Outcome | asyncio.Future[Answer]] = {}  # oldest first
-        self._size_bytes = 0
+        self._newer: dict[str, Known] = {}
+        self._older: dict[str, Known] = {}
+        self._are_large = False
 
-    def find(self, request_id: str) -> "Outcome | asyncio.Future[Answer] | None":
-        """What is known of a request: how it ended, or that it is being worked on."""
-        return self._by_id.get(request_id)
+    def find(self, key: str) -> "Known | None":
+        """What is known of a request."""
+        return self._newer.get(key) or self._older.get(key)
 
-    def keep(self, request_id: str | None, outcome: Outcome) -> None:
-        """How a request ended; the oldest make way."""
-        if request_id is not None:
-            by_id = self._by_id
-            if len(by_id) >= ANSWERS_KEPT or self._size_bytes > _BYTES_KEPT:
-                self._make_room()
-            by_id[request_id] = outcome
-            self._size_bytes += _size_bytes(outcome)
-
-    def begin(self, request_id: str) -> "asyncio.Future[Answer]":
-        """Room for the answer to a request that is new; the oldest make way."""
-        self._make_room()
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._by_id[request_id] = answer
-        answer.add_done_callback(self._count)
-        return answer
+    def keep(self, key: str, known: "Known") -> None:
+        """What is known of a request from now on; the oldest make way."""
+        newer = self._newer
+        newer[key] = known
+        if self._are_large or len(newer) >= IN_FLIGHT:
+            self._make_room()
 
     def _make_room(self) -> None:
-        by_id = self._by_id
-        while len(by_id) >= ANSWERS_KEPT or (self._size_bytes > _BYTES_KEPT and len(by_id) > IN_FLIGHT):
-            request_id = next(iter(by_id))
-            oldest = by_id[request_id]
-            if isinstance(oldest, asyncio.Future) and not oldest.done():
-                break  # a request that is being worked on is never forgotten
-            del by_id[request_id]
-            self._size_bytes -= _size_bytes(oldest)
-
-    def _count(self, answer: "asyncio.Future[Answer]") -> None:
-        self._size_bytes += _size_bytes(answer)
+        if len(self._newer) < IN_FLIGHT:
+            oldest = next((key for key, known in self._older.items() if not _is_under_way(known)), None)
+            if oldest is not None:
+                del self._older[oldest]
+            return
+        self._older, self._newer = self._newer, {key: k for key, k in self._older.items() if _is_under_way(k)}
+        self._are_large = sum(map(_size_bytes, self._older.values())) > _BYTES_KEPT
 
 
-def _size_bytes(outcome: "Outcome | asyncio.Future[Answer]") -> int:
-    if isinstance(outcome, Answer):
-        return len(outcome.data) + (sum(map(len, outcome.arrays)) if outcome.arrays else 0)
-    if isinstance(outcome, RequestRefused) or outcome.cancelled() or outcome.exception():
+def _is_under_way(known: "Known") -> bool:
+    return isinstance(known, asyncio.Future) and not known.done()
+
+
+def _size_bytes(known: "Known") -> int:
+    if isinstance(known, Answer):
+        return len(known.data) + sum(map(len, known.arrays))
+    if isinstance(known, RequestRefused) or _is_under_way(known) or known.cancelled() or known.exception():
         return 0
-    return _size_bytes(outcome.result())
+    return _size_bytes(known.result())

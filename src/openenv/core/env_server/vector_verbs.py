@@ -14,7 +14,7 @@ from openenv.core.arrays import Buffers
 from openenv.core.env_server.authors_code import AuthorsCode
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.each_in_turn import EachInTurn
-from openenv.core.env_server.inline_limit import limited_call
+from openenv.core.env_server.inline_limit import InlineTimeLimit
 from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.manner import VectorManner
 from openenv.core.env_server.types import Observation
@@ -81,7 +81,8 @@ class VectorVerbs(Verbs):
         wait for several asynchronous ones is a thread's work."""
         where = told or self.env.execution
         if told is None and self._tells_calls_apart:
-            takes_long = limited_call("execution_for", LOOK_S, self._takes_long, verb, data)
+            with InlineTimeLimit("execution_for", LOOK_S):
+                takes_long = self._takes_long(verb, data)
             where = "thread" if takes_long else "inline"
         waits = isinstance(self._vector, EachInTurn | None) and not self._signatures.asynchronous.isdisjoint(_PLAYED)
         return "thread" if where == "inline" and waits else where

@@ -18,12 +18,12 @@ from pydantic_core import PydanticSerializationError
 from openenv.core.env_server.authors_code import AuthorsCode, raise_authors, without_paths
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.exceptions import EnvironmentFactoryError
-from openenv.core.env_server.inline_limit import limited_call
+from openenv.core.env_server.inline_limit import InlineTimeLimit
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.mcp_types import McpMethod
 from openenv.core.env_server.observation_json import observation_data, packed_observation_data
-from openenv.core.env_server.serialization import TAKES_TOOL_ACTIONS, action_class
+from openenv.core.env_server.serialization import TAKES_TOOL_ACTIONS, deserialize_action
 from openenv.core.env_server.tools import result_json, tools_of
 from openenv.core.env_server.types import Action, Observation, ResetData
 from openenv.core.env_server.wire import (
@@ -126,6 +126,12 @@ class Verbs:
             log.exception("%s could not be made", declaration.name)
             reason = f"{declaration.name} could not be made: {without_paths(str(error)) or type(error).__name__}"
             raise EnvironmentFactoryError(declaration.name, reason) from error
+        cls = declaration.action_cls
+        self._to_action: Callable[[dict[str, Any]], Action] = (
+            functools.partial(deserialize_action, action_cls=cls)
+            if cls in TAKES_TOOL_ACTIONS
+            else cls.__pydantic_validator__.validate_python
+        )
         self._tells_calls_apart = type(self.env).execution_for is not Environment.execution_for
         if not declaration.is_one_instance:
             self._take_into_use()
@@ -147,7 +153,8 @@ class Verbs:
             return told
         if not (self._tells_calls_apart and verb in _TOLD_APART):
             return self.env.execution
-        return limited_call("execution_for", LOOK_S, self._execution_for, verb, data if verb == "reset" else {})
+        with InlineTimeLimit("execution_for", LOOK_S):
+            return self._execution_for(verb, data if verb == "reset" else {})
 
     def _execution_for(self, verb: str, keywords: Mapping[str, Any]) -> str:
         with AuthorsCode("execution_for"):
@@ -230,10 +237,10 @@ class Verbs:
 
     def _step(self, data: dict[str, Any], options: dict[str, Any]) -> Answer:
         action = self._action(data)
-        keywords = self._step_keywords(options) if options else {}
+        keywords = self._step_keywords(options) if options else None
         began = time.perf_counter()
         try:
-            observation = self.env.step(action, **keywords)
+            observation = self.env.step(action, **keywords) if keywords else self.env.step(action)
         except BaseException as error:  # noqa: BLE001  as AuthorsCode does, at less cost when nothing is raised
             raise_authors("step", error)
         return self._answer("step", observation, began)
@@ -310,12 +317,8 @@ class Verbs:
         return {key: value for key, value in options.items() if takes is None or key in takes}
 
     def _action(self, data: dict[str, Any]) -> Action:
-        cls = self._declaration.action_cls
         try:
-            if cls in TAKES_TOOL_ACTIONS:
-                cls = action_class(data, cls)
-            action: Action = cls.__pydantic_validator__.validate_python(data)
-            return action
+            return self._to_action(data)
         except ValidationError as error:
             raise invalid_message(error) from None
 

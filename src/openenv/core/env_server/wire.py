@@ -1,5 +1,6 @@
 """The frames of the wire: bytes to requests, and states and errors to bytes."""
 
+import functools
 import json
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -32,6 +33,8 @@ _EXTENDED = {
     "restore": {"type", "data", "id"},
     "fork": {"type", "data", "id"},
 }
+_MOST_HAVE = frozenset({"type", "data", "id"})
+_MAY_HAVE_DATA = frozenset(kind for kind, keys in _EXTENDED.items() if keys >= _MOST_HAVE)
 _LONGEST_TIMEOUT_S = 1e9
 _LONGEST_ID = 255
 _DEEPEST_REPEATED = 32
@@ -51,7 +54,11 @@ class Request:
 
 def read_request(frame: str | bytes, *, extended: bool = False) -> Request:
     """The request in a frame. Raises InvalidJSON, UnknownMessageType or InvalidMessage; none of them ends a session."""
-    message = _packed_object(frame) if isinstance(frame, BinaryFrame) else _json_object(frame)
+    message = _object(frame)
+    if extended and message.keys() == _MOST_HAVE:  # what follows would say the same of them
+        kind, data, request_id = message["type"], message["data"], message["id"]
+        if kind in _MAY_HAVE_DATA and type(data) is dict and type(request_id) is str and len(request_id) <= _LONGEST_ID:
+            return Request(kind, data, request_id)
     kind = message.get("type", "")
     allowed = (_EXTENDED if extended else _PUBLISHED).get(kind) if isinstance(kind, str) else None
     if allowed is None:
@@ -99,20 +106,10 @@ def _timeout(message: dict[str, Any]) -> float | None:
     raise InvalidMessage("Invalid message", errors=[_row("greater_than", "timeout_s", timeout_s)])
 
 
-def _json_object(frame: str | bytes) -> dict[str, Any]:
+def _object(frame: str | bytes) -> dict[str, Any]:
     try:
-        message = read_json(frame)
+        message = unpacked(frame) if isinstance(frame, BinaryFrame) else read_json(frame)
     except ValueError as error:  # also a number of thousands of digits, and bytes that are no text
-        raise InvalidJSON(f"Invalid JSON: {error}") from None
-    if not isinstance(message, dict):
-        raise InvalidJSON(f"Invalid JSON: a message is an object, this is {type(message).__name__}")
-    return message
-
-
-def _packed_object(frame: BinaryFrame) -> dict[str, Any]:
-    try:
-        message = unpacked(frame)
-    except ValueError as error:
         raise InvalidJSON(f"Invalid JSON: {error}") from None
     if not isinstance(message, dict):
         raise InvalidJSON(f"Invalid JSON: a message is an object, this is {type(message).__name__}")
@@ -173,8 +170,15 @@ def answer_frame(kind: str, data: bytes) -> bytes:
 
 def extended_answer_frame(kind: str, data: bytes, request_id: str | None, validity: str) -> bytes:
     """An answer in the extended dialect."""
-    said = (kind.encode(), error_json(request_id), validity.encode(), data)
-    return b'{"type":"%b","id":%b,"validity":"%b","data":%b}' % said
+    return b"".join((_head(kind), error_json(request_id), _VALIDITY[validity], data, b"}"))
+
+
+@functools.cache
+def _head(kind: str) -> bytes:
+    return b'{"type":"%b","id":' % kind.encode()
+
+
+_VALIDITY = {validity: b',"validity":"%b","data":' % validity.encode() for validity in ("valid", "truncated")}
 
 
 def error_data(error: RequestRefused) -> dict[str, Any]:
