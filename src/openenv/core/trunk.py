@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 _HEAD = struct.Struct("!BII")
 _HEAD_BYTES = _HEAD.size
+_MOST_TOGETHER = 8
+"""Packets in one write."""
 _WRITE_AHEAD_BYTES = 1 << 20
 """What may wait for the other process, before the connections are told to wait."""
 
@@ -83,11 +85,15 @@ class Trunk(asyncio.Protocol):
     # What the connections say.
 
     def send(self, kind: int, number: int, length: int = 0, data: bytes | bytearray | memoryview = b"") -> None:
-        """Send a packet at the end of this turn of the event loop."""
-        self._packets.append(_HEAD.pack(kind, number, length) + data)
-        if not self._is_leaving:
+        """Send a packet with those that come after it: at the end of this turn of the event loop, or sooner when they are
+        many, so that the other end is not idle meanwhile."""
+        packets = self._packets
+        packets.append(_HEAD.pack(kind, number, length) + data)
+        if len(packets) >= _MOST_TOGETHER:
+            self._flush()
+        elif not self._is_leaving:
             self._is_leaving = True
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self._leave_now)
 
     def leave(self, number: int) -> None:
         """A connection is closed here."""
@@ -103,8 +109,11 @@ class Trunk(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    def _flush(self) -> None:
+    def _leave_now(self) -> None:
         self._is_leaving = False
+        self._flush()
+
+    def _flush(self) -> None:
         if self._packets and self._transport is not None:
             packets, self._packets = self._packets, []
             self._transport.write(b"".join(packets))

@@ -31,6 +31,7 @@ from openenv.core.frames import (
     close_payload,
     server_frame,
 )
+from openenv.core.trunk_transport import TrunkTransport
 from openenv.core.watching import LoopWatch
 
 log = logging.getLogger(__name__)
@@ -60,7 +61,8 @@ class DirectConnection(asyncio.Protocol):
         self._waiting: deque[bytes] = deque()
         self._answering: asyncio.Task[None] | None = None
         self._watch = LoopWatch.of(loop)
-        self._together = _TOGETHER.setdefault(loop, FramesTogether())
+        self._together = None if isinstance(transport, TrunkTransport) else _TOGETHER.setdefault(loop, FramesTogether())
+        """None: a trunk reads together what belongs together."""
         self._ended: asyncio.Future[bool] = loop.create_future()
         self._lost: asyncio.Future[None] = loop.create_future()
         self._heard_goodbye = self._said_goodbye = self._is_deaf = False
@@ -84,9 +86,13 @@ class DirectConnection(asyncio.Protocol):
         self._watch.heard()
         text = self._reader.whole_text(data)
         if text is not None:
-            self._together.add(self, text)
+            if self._together is None:
+                self.hear(text)
+            else:
+                self._together.add(self, text)
             return
-        self._together.answer()
+        if self._together is not None:
+            self._together.answer()
         try:
             for message in self._reader.feed(data):
                 if message.opcode < CLOSE:
@@ -110,7 +116,8 @@ class DirectConnection(asyncio.Protocol):
 
     def lost(self) -> None:
         """The connection is gone. A verb that runs goes on to its end, and its answer is kept by the session."""
-        self._together.leave(self)
+        if self._together is not None:
+            self._together.leave(self)
         self._end(said_goodbye=False)
         if not self._lost.done():
             self._lost.set_result(None)
