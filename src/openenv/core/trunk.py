@@ -85,7 +85,7 @@ class Trunk(asyncio.Protocol):
     # What the connections say.
 
     def send(self, kind: int, number: int, length: int = 0, data: bytes | bytearray | memoryview = b"") -> None:
-        """Send a packet with those that come after it: at the end of this turn of the event loop, or sooner when they are
+        """Send a packet with those that come after it: in the next turn of the event loop, or sooner when they are
         many, so that the other end is not idle meanwhile."""
         packets = self._packets
         packets.append(_HEAD.pack(kind, number, length) + data)

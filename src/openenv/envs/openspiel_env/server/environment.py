@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from random import Random, SystemRandom
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.interfaces import Environment, Execution
-from openenv.core.unforeseen import new_uuid
+from openenv.core.unforeseen import new_uuid, unforeseen_bytes
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from openenv.envs.openspiel_env.server.episode import (
     Episode,
@@ -24,7 +24,6 @@ from openenv.envs.openspiel_env.server.trial import refuse_unless_playable
 if TYPE_CHECKING:
     from openenv.core.env_server.vector_environment import VectorEnvironment
 
-_SEEDS = SystemRandom()
 RESET_FIELDS = ("agent_player", "game_name", "game_params", "opponent_policy", "reveal_history")
 
 
@@ -71,7 +70,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         reveal_history = bool(kwargs.pop("reveal_history", False))
         choice = self.choose(kwargs)
         if seed is None:
-            seed = _SEEDS.getrandbits(31)
+            seed = int.from_bytes(unforeseen_bytes()[:4]) >> 1
         rng = rng_of(seed)
         if choice != self._table.choice or self._table.is_changed_by_play or reveal_history:
             self._table = set_table(choice, rng, reveal_history=reveal_history)
@@ -209,6 +208,7 @@ def _observe(episode: Episode, reward: float | None, facts: dict[str, Any]) -> O
     state, view, choice = episode.state, episode.view, episode.choice
     seat, done = choice.agent_player, state.is_terminal()
     legal: list[int] = [] if done else state.legal_actions(seat)
+    episode.legal = tuple(legal)
     metadata: dict[str, Any] = {
         "game_name": choice.game_name,
         "agent_player": seat,

@@ -1,5 +1,6 @@
 """A game that is being played from one seat: the other seats and chance move in between."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -47,12 +48,14 @@ class Episode:
     phase: str = "initial"
     opponent_last_action: int | None = None
     total_reward: float = 0.0
+    legal: Sequence[int] | None = None
+    """What the agent may do, where it was told since the last move."""
 
     def restart(self, game: Any) -> None:
         """Begin another game with the same players, whose random numbers go on."""
         self.state = game.new_initial_state()
         self.actions.clear()
-        self.phase, self.opponent_last_action, self.total_reward = "initial", None, 0.0
+        self.phase, self.opponent_last_action, self.total_reward, self.legal = "initial", None, 0.0, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +126,12 @@ def check_action(episode: Episode, action: OpenSpielAction) -> None:
         )
     if action.game_params and action.game_params != choice.game_params:
         raise ValueError(f"game_params={action.game_params!r}: this session plays with {choice.game_params!r}.")
-    if state.is_terminal():
-        raise ValueError("The game is over: reset() starts a new one.")
-    legal = state.legal_actions(choice.agent_player)
+    legal = episode.legal
+    if legal is None:
+        legal = [] if state.is_terminal() else state.legal_actions(choice.agent_player)
     if action.action_id not in legal:
+        if state.is_terminal():
+            raise ValueError("The game is over: reset() starts a new one.")
         names = ", ".join(f"{a} ({state.action_to_string(choice.agent_player, a)})" for a in legal[:50])
         more = f" and {len(legal) - 50} more" if len(legal) > 50 else ""
         raise ValueError(f"action_id={action.action_id} is not legal now. Legal: {names}{more}.")
@@ -134,7 +139,7 @@ def check_action(episode: Episode, action: OpenSpielAction) -> None:
 
 def apply(episode: Episode, agent_action: int) -> None:
     """The agent's action, with those of the other seats where all move at once."""
-    state = episode.state
+    state, episode.legal = episode.state, None
     if not state.is_simultaneous_node():
         state.apply_action(agent_action)
         return

@@ -40,6 +40,8 @@ def check_opponent_policy(opponent_policy: object, num_players: int) -> list[str
 
 def make_opponents(game: Any, agent_player: int, names: Sequence[str], rng: Random) -> dict[int, Opponent]:
     """An opponent for every seat but the agent's, all drawing from `rng`. Raises ValueError where mcts cannot play."""
+    if not names:
+        return {}
     seats = [seat for seat in range(game.num_players()) if seat != agent_player]
     return {seat: _make_opponent(game, name, rng) for seat, name in zip(seats, names, strict=True)}
 
