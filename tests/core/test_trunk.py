@@ -187,6 +187,7 @@ class Peer(asyncio.Protocol):
         self.transport = transport
 
     def data_received(self, data):
+        assert data, "that would be the end"
         self.heard += data
 
     def eof_received(self):
@@ -276,6 +277,48 @@ async def test_close_sends_what_waits_and_abort_does_not():
     assert near.transport.is_closing()
     assert not near.transport.is_reading()
     near.transport.write(b"nothing more")
+
+
+async def test_what_came_while_nobody_read_comes_first_and_the_end_last():
+    ends = await Ends().connect()
+    near, far = await ends.pair()
+    far.transport.pause_reading()
+    near.transport.write(b"one ")
+    near.transport.write(b"")
+    await asyncio.sleep(0.05)
+    far.transport.resume_reading()
+    far.transport.pause_reading()
+    far.transport.resume_reading()
+    ends.server.data_received(struct.pack("!BII", 1, 0, 4) + b"two " + struct.pack("!BII", 3, 0, 0))
+    assert (far.heard, far.told) == (b"", []), "it is heard in the next turn"
+    await near.lost
+    assert (far.heard, far.told) == (b"one two ", ["end"])
+
+
+async def test_packets_leave_together_and_many_at_once():
+    ends = await Ends().connect()
+    near, far = await ends.pair()
+    for _ in range(7):
+        near.transport.write(b"x")
+    assert len(ends.client._packets) == 7
+    near.transport.write(b"x")
+    assert ends.client._packets == []
+    near.transport.write(b"y")
+    await until(lambda: far.heard == b"xxxxxxxxy")
+
+
+async def test_a_server_that_stops_closes_a_trunk_with_its_last_connection():
+    ours, theirs = socket.socketpair()
+    among = set()
+    _, trunk = await asyncio.get_running_loop().create_connection(lambda: Trunk(Peer, among), sock=theirs)
+    assert among == {trunk}
+    trunk.data_received(struct.pack("!BII", 0, 0, 0))
+    trunk.shutdown()
+    assert not trunk._transport.is_closing()
+    trunk.data_received(struct.pack("!BII", 4, 0, 0))
+    assert trunk._transport.is_closing()
+    await until(lambda: among == set())
+    ours.close()
 
 
 async def test_one_direction_can_be_closed_alone_and_the_end_comes_last():

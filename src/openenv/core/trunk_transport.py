@@ -47,11 +47,11 @@ class TrunkTransport(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send bytes with all else that is said in this turn of the event loop."""
         size = len(data)
-        if size > self._granted or size > MOST_BYTES or self._unsent or self._is_closing or self._has_said_end:
-            self._write_piecewise(data)
-        else:
+        if 0 < size <= self._granted and size <= MOST_BYTES and not self._is_closing and not self._has_said_end:
             self._granted -= size
             self._trunk.send(DATA, self._number, size, data)
+        else:
+            self._write_piecewise(data)
 
     def _write_piecewise(self, data: bytes | bytearray | memoryview) -> None:
         if self._is_closing or self._has_said_end:
