@@ -53,6 +53,26 @@ def test_a_wrong_frame_is_refused_with_its_reason(frame, error, words):
     assert words in str(caught.value)
 
 
+ODD = ["nope", "", [], {}, None, 3, True, "x" * 300]
+
+
+@pytest.mark.parametrize("kind", ["step", "reset", "mcp", "state", *ODD])
+def test_a_frame_with_just_type_data_and_id_is_read_as_any_other(kind):
+    """`traceparent: null` says nothing, and makes it a frame that is read at length."""
+    for data in [{}, {"amount": 1}, {"method": "tools/list"}, *ODD]:
+        for request_id in [None, *ODD]:
+            message = {"type": kind, "data": data, "id": request_id}
+            assert _read(message) == _read({**message, "traceparent": None}), message
+
+
+def _read(message):
+    try:
+        return read_request(json.dumps(message).encode(), extended=True)
+    except RequestRefused as error:
+        details = json.loads(error_frame(error))["data"]
+        return type(error), details["message"], [(row["type"], row["loc"]) for row in details.get("errors", [])]
+
+
 @pytest.mark.parametrize(
     "frame",
     [

@@ -57,7 +57,8 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> Request:
     message = _object(frame)
     if extended and message.keys() == _MOST_HAVE:  # what follows would say the same of them
         kind, data, request_id = message["type"], message["data"], message["id"]
-        if kind in _MAY_HAVE_DATA and type(data) is dict and type(request_id) is str and len(request_id) <= _LONGEST_ID:
+        are_plain = type(kind) is str and type(data) is dict and type(request_id) is str
+        if are_plain and kind in _MAY_HAVE_DATA and len(request_id) <= _LONGEST_ID:
             return Request(kind, data, request_id)
     kind = message.get("type", "")
     allowed = (_EXTENDED if extended else _PUBLISHED).get(kind) if isinstance(kind, str) else None
