@@ -27,6 +27,8 @@ ASKED = {
     "Host": "localhost", "Connection": "Upgrade", "Upgrade": "websocket",
     "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": KEY,
 }  # fmt: skip
+MAY_ACCEPT = threading.Event()
+"""Until then `/slow` answers no handshake."""
 
 
 @pytest.fixture
@@ -161,7 +163,8 @@ def url(serving, app):
 
     @app.websocket("/slow")
     async def slow(websocket: WebSocket):
-        await asyncio.sleep(0.3)
+        while not MAY_ACCEPT.is_set():  # noqa: ASYNC110  it is set in another thread
+            await asyncio.sleep(0.01)
         await websocket.accept()
 
     @app.websocket("/flood")
@@ -228,6 +231,7 @@ def test_a_header_that_an_endpoint_splits_is_not_sent(url):
 @pytest.mark.parametrize("early", [b"\x89\x80abcd", b"\x81\x81abcd\x00", b"\x88\x80abcd", b"\xff\xff\xff\xff"])
 def test_who_speaks_before_the_handshake_is_answered_is_cut_off(url, early, caplog):
     where = urlsplit(url)
+    MAY_ACCEPT.clear()
     with closing(socket.create_connection((where.hostname, where.port), 5)) as connection:
         lines = ["GET /slow HTTP/1.1", *(f"{name}: {value}" for name, value in ASKED.items())]
         connection.sendall("\r\n".join([*lines, "", ""]).encode())
@@ -235,8 +239,9 @@ def test_who_speaks_before_the_handshake_is_answered_is_cut_off(url, early, capl
         connection.sendall(early)
         with contextlib.suppress(ConnectionResetError):
             assert connection.recv(100) == b""
+    MAY_ACCEPT.set()
     with opened(url, "/twice"):
-        time.sleep(0.4)
+        time.sleep(0.1)
     assert caplog.text == ""
 
 
