@@ -13,11 +13,17 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from openenv.core.async_connection import AsyncConnection
+from openenv.core.connection import Address
 from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.direct_connection import DirectConnection
+from openenv.core.env_server.session import Session
+from openenv.core.env_server.websocket_connection import WebSocketConnection
 from openenv.core.errors import Unauthorized
-from openenv.core.local_socket import connected_beside
+from openenv.core.local_socket import trunk_path
 from openenv.core.trunk import Trunk
 from openenv.core.trunk_transport import TrunkTransport
+from tests.conftest import running
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
 
 WINDOW_BYTES = 1 << 20
@@ -46,9 +52,8 @@ def url(serving):
     """A server with a socket for trunks."""
     url = serving(create_app(Inline, max_concurrent_envs=64))
     port = int(url.rsplit(":", 1)[1])
-    while (connection := connected_beside("127.0.0.1", port, for_trunk=True)) is None:
+    while trunk_path("127.0.0.1", port) is None:
         time.sleep(0.01)
-    connection.close()
     return url
 
 
@@ -130,6 +135,16 @@ async def test_without_a_socket_for_trunks_each_session_has_its_own(url, folder)
     await closed(envs)
 
 
+async def test_where_nobody_listens_for_trunks_any_more_each_session_has_its_own(url, folder):
+    for path in folder.glob("*-trunk.sock"):
+        path.unlink()
+        with socket.socket(socket.AF_UNIX) as deserted:
+            deserted.bind(str(path))
+    envs = await opened(url, 3)
+    assert [trunk_of(env) for env in envs] == [None] * 3
+    await closed(envs)
+
+
 async def test_a_trunk_that_breaks_costs_no_session_its_episode(url):
     envs = await opened(url, 5)
     totals = await asyncio.gather(*(count(env, [1]) for env in envs))
@@ -152,9 +167,67 @@ async def test_messages_of_many_windows_go_both_ways_while_others_play(url):
     await closed(envs)
 
 
-async def test_a_server_that_stops_waits_for_no_trunk(serving):
-    from tests.conftest import running
+async def test_who_goes_while_an_answer_waits_for_him_frees_his_place(serving):
+    app = create_app(Inline, config=ServerConfig(max_sessions=8, grace_s=0.1))
+    url = serving(app)
+    async with CountEnv(url) as first, CountEnv(url) as other:
+        gone = await CountEnv(url).__aenter__()
+        await gone.reset()
+        asking = asyncio.ensure_future(gone.step(CountAction(amount=0, mischief="x" * (6 * WINDOW_BYTES))))
+        connection = gone._async._connection
+        await until(lambda: transport_of(gone)._num_read > 0 or asking.done())
+        gone._async._coming_back = asking  # it does not come back
+        connection._transport.abort()
+        await until(lambda: len(app.state.sessions) == 2)
+        asking.cancel()
+        assert await count(first, [1]) == await count(other, [1]) == [1]
 
+
+async def test_a_session_that_is_opened_while_its_trunk_is_full_is_welcomed(url, monkeypatch):
+    full = []
+    take_over = WebSocketConnection.take_over
+
+    def taken_over_while_full(self):
+        if isinstance(self._transport, TrunkTransport) and not full:
+            full.append(self._transport._trunk)
+            self._transport._trunk.pause_writing()
+            asyncio.get_running_loop().call_later(0.1, self._transport._trunk.resume_writing)
+        return take_over(self)
+
+    monkeypatch.setattr(WebSocketConnection, "take_over", taken_over_while_full)
+    async with asyncio.timeout(PATIENCE_S):
+        envs = await opened(url, 2)
+        assert await asyncio.gather(*(count(env, [2]) for env in envs)) == [[2]] * 2
+    assert full
+    await closed(envs)
+
+
+async def test_who_opens_a_session_through_a_trunk_that_is_gone_finds_another_way(url):
+    envs = await opened(url, 2)
+    fd = trunk_of(envs[1])._transport.get_extra_info("socket").fileno()
+    with socket.socket(fileno=os.dup(fd)) as trunk:
+        trunk.shutdown(socket.SHUT_RDWR)  # as when its server dies
+    async with CountEnv(url) as late:
+        assert await count(late, [4]) == [4]
+    await closed(envs)
+
+
+async def test_a_session_that_has_ended_leaves_nothing_to_the_garbage_collector(serving):
+    app = create_app(Inline, max_concurrent_envs=8)
+    url = serving(app)
+    gc.collect()
+    gc.disable()
+    try:
+        envs = await opened(url, 4)
+        await asyncio.gather(*(count(env, [1]) for env in envs))
+        await closed(envs)
+        await until(lambda: len(app.state.sessions) == 0)
+        await until(lambda: not any(isinstance(one, DirectConnection | Session) for one in gc.get_objects()))
+    finally:
+        gc.enable()
+
+
+async def test_a_server_that_stops_waits_for_no_trunk():
     with running(create_app(Inline, max_concurrent_envs=8)) as url:
         envs = await opened(url, 4)
         await asyncio.gather(*(env.reset() for env in envs))
@@ -315,6 +388,8 @@ async def test_a_server_that_stops_closes_a_trunk_with_its_last_connection():
     trunk.data_received(struct.pack("!BII", 0, 0, 0))
     trunk.shutdown()
     assert not trunk._transport.is_closing()
+    trunk.data_received(struct.pack("!BII", 0, 1, 0))
+    assert set(trunk._connections) == {0}, "there are no new ones"
     trunk.data_received(struct.pack("!BII", 4, 0, 0))
     assert trunk._transport.is_closing()
     await until(lambda: among == set())
@@ -367,6 +442,62 @@ async def test_a_protocol_that_fails_loses_its_own_connection(caplog):
     assert "cannot read this" in caplog.text
     other[0].transport.write(b"y")
     await until(lambda: other[1].heard == b"y")
+
+
+@pytest.mark.parametrize("callback", ["connection_made", "eof_received", "pause_writing", "resume_writing"])
+async def test_what_a_protocol_raises_ends_its_own_connection_alone(callback, caplog):
+    class Failing(Peer):
+        pass
+
+    def fail(self, *_arguments):
+        raise RuntimeError("cannot bear this")
+
+    setattr(Failing, callback, fail)
+    ends = await Ends().connect()
+    peers = [Peer(), Failing(), Peer()]
+    for peer in peers:
+        ends.client.connect(peer)
+    ends.client.pause_writing()
+    ends.client.resume_writing()
+    await until(lambda: len(ends.accepted) == len(peers))
+    if callback == "eof_received":
+        ends.accepted[1].transport.close()
+    await peers[1].lost
+    assert "cannot bear this" in caplog.text
+    assert peers[0].told == peers[2].told == ["pause", "resume"]
+    peers[2].transport.write(b"z")
+    await until(lambda: ends.accepted[2].heard == b"z")
+
+
+async def test_who_sends_more_than_was_granted_is_cut_off(caplog):
+    ends = await Ends().connect()
+    _, far = await ends.pair()
+    far.transport.pause_reading()
+    for _ in range(9):
+        ends.server.data_received(struct.pack("!BII", 1, 0, WINDOW_BYTES // 8) + bytes(WINDOW_BYTES // 8))
+    await far.lost
+    assert "more than it was granted" in caplog.text
+
+
+@pytest.mark.parametrize("factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("turns", range(5))
+def test_a_connection_that_is_given_up_while_its_trunk_opens_leaves_nothing(factory, turns, recwarn, caplog):
+    async def give_up():
+        first = await AsyncConnection.open(Address(base_url=url))
+        opening = asyncio.create_task(AsyncConnection.open(Address(base_url=url)))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.wait({opening})
+        await first.close()
+
+    gc.collect()  # what other tests have left
+    recwarn.clear()
+    with running(create_app(Inline)) as url, asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(give_up())
+    gc.collect()
+    assert [str(warning.message) for warning in recwarn if warning.category is ResourceWarning] == []
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(

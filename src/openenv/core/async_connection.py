@@ -13,7 +13,8 @@ from websockets.uri import WebSocketURI
 from openenv.core.connection import Address, unreachable
 from openenv.core.errors import ServerUnreachable, Unauthorized
 from openenv.core.local_socket import connected_beside
-from openenv.core.shared_trunks import trunk_to
+from openenv.core.shared_trunks import trunk_for
+from openenv.core.trunk import Trunk
 from openenv.core.watching import Line, LoopWatch
 from openenv.core.websocket_protocol import WebSocketProtocol
 
@@ -45,14 +46,19 @@ class AsyncConnection(asyncio.Protocol):
     @classmethod
     async def open(cls, address: Address, session_id: str | None = None) -> "AsyncConnection":
         """Connect. Raises ServerUnreachable when nobody answers in time, Unauthorized when the token is not right."""
+        return await cls._open(address, session_id, may_share=True)
+
+    @classmethod
+    async def _open(cls, address: Address, session_id: str | None, *, may_share: bool) -> "AsyncConnection":
         uri = address.uri(session_id)
+        trunk: Trunk | None = None
         context = ssl.create_default_context() if uri.secure else None
         connection = cls(uri, address)
         try:
             async with asyncio.timeout(address.connect_timeout_s):
                 if address.unix_path is not None:
                     await connection._loop.create_unix_connection(lambda: connection, address.unix_path)
-                elif context is None and (trunk := trunk_to(uri.host, uri.port, connection)):
+                elif context is None and may_share and (trunk := trunk_for(connection, uri.host, uri.port)):
                     trunk.connect(connection)
                 elif context is None and (beside := connected_beside(uri.host, uri.port)):
                     await connection._loop.create_unix_connection(lambda: connection, sock=beside)
@@ -64,6 +70,8 @@ class AsyncConnection(asyncio.Protocol):
                 await connection._opened
         except OSError as error:
             connection.abort()
+            if trunk is not None and trunk.is_broken:  # by a server that is gone; another may be there
+                return await cls._open(address, session_id, may_share=False)
             raise error if isinstance(error, ServerUnreachable) else unreachable(address, error) from error
         except (asyncio.CancelledError, Unauthorized):
             connection.abort()
@@ -157,7 +165,8 @@ class AsyncConnection(asyncio.Protocol):
             for message in self._protocol.receive(data):
                 self.on_message(message)
         except (ServerUnreachable, Unauthorized) as error:
-            self._opened.set_exception(error)
+            if not self._opened.done():
+                self._opened.set_exception(error)
         if not self._protocol.is_connecting and not self._opened.done():
             self._opened.set_result(None)
             self._watch.expect(self._loop)  # the session's name comes next

@@ -26,23 +26,32 @@ _SERVERS_ADDRESSES = {"127.0.0.1": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::1": "
 """The address by which clients of this machine know a server that listens on another."""
 
 
-def connected_beside(host: str, port: int, *, for_trunk: bool = False) -> socket.socket | None:
-    """A connection, not blocking, to the server of that port; None where it has no such socket, or none for us.
+def may_be_beside(host: str) -> bool:
+    """Whether a server that a client calls so may listen beside its port."""
+    return host in _CLIENTS_ADDRESSES
 
-    for_trunk: to the socket for many connections in one.
-    """
-    addresses = _CLIENTS_ADDRESSES.get(host)
-    if addresses is None:
-        return None
-    folder = _folder()
-    if folder is None or not _is_private(folder):
-        return None
-    for address in addresses:
+
+def connected_beside(host: str, port: int) -> socket.socket | None:
+    """A connection, not blocking, to the server of that port; None where it has no such socket, or none for us."""
+    for path in _paths(host, port, for_trunks=False):
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        if connection.connect_ex(_path(folder, address, port, for_trunk=for_trunk)) == 0:
+        if connection.connect_ex(path) == 0:
             return connection
         connection.close()
     return None
+
+
+def trunk_path(host: str, port: int) -> str | None:
+    """Where the server of that port takes many connections in one; None where it does not, or not for us."""
+    return next(filter(os.path.exists, _paths(host, port, for_trunks=True)), None)
+
+
+def _paths(host: str, port: int, *, for_trunks: bool) -> list[str]:
+    """Where a server may be that a client knows by that host and port."""
+    addresses, folder = _CLIENTS_ADDRESSES.get(host, ()), _folder()
+    if not addresses or folder is None or not _is_private(folder):
+        return []
+    return [_path(folder, address, port, for_trunks=for_trunks) for address in addresses]
 
 
 class LocalListener:
@@ -64,7 +73,7 @@ class LocalListener:
         address, folder = _SERVERS_ADDRESSES.get(host), _folder()
         if address is None or folder is None:
             return None
-        path = _path(folder, address, port, for_trunk=for_trunks)
+        path = _path(folder, address, port, for_trunks=for_trunks)
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
             if not _is_private(folder):
@@ -136,8 +145,8 @@ def _is_private(folder: str) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
-def _path(folder: str, address: str, port: int, *, for_trunk: bool) -> str:
-    return f"{folder}/{_namespace()}-{address}-{port}{'-trunk' if for_trunk else ''}{_SUFFIX}"
+def _path(folder: str, address: str, port: int, *, for_trunks: bool) -> str:
+    return f"{folder}/{_namespace()}-{address}-{port}{'-trunk' if for_trunks else ''}{_SUFFIX}"
 
 
 @functools.cache

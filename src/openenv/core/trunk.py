@@ -1,7 +1,7 @@
 """Many connections between two processes through one Unix socket.
 
 A system call costs a third of a small step. What the connections of one event loop say in one of its turns leaves in
-one write here, and what has come for them is one read. Nothing above knows: each is a transport to its own protocol.
+one write here, and what has come for them is one read. Each is a transport to its own protocol.
 
 A packet is a head of nine bytes, big-endian: its kind (1), the connection's number (4) and a length (4). After `DATA`
 come that many bytes; of `GRANT` it is how many more of them may be sent. Whoever connects counts the numbers.
@@ -9,7 +9,6 @@ come that many bytes; of `GRANT` it is how many more of them may be sent. Whoeve
 
 import asyncio
 import logging
-import socket
 import struct
 from collections.abc import Callable
 from typing import Any, cast
@@ -22,6 +21,8 @@ _HEAD = struct.Struct("!BII")
 _HEAD_BYTES = _HEAD.size
 _MOST_TOGETHER = 8
 """Packets in one write."""
+_LAST_WORDS_S = 5.0
+"""How long the other end has to read what was said before."""
 _WRITE_AHEAD_BYTES = 1 << 20
 """What may wait for the other process, before the connections are told to wait."""
 
@@ -45,20 +46,20 @@ class Trunk(asyncio.Protocol):
         self._is_leaving = False
         self._is_ending = False
         """Whether it closes with its last connection, or has."""
+        self.is_broken = False
+        """Whether it was lost while it had connections, or was to have."""
         self.is_full = False
         """Whether the other process has too much to read already."""
 
     @property
     def is_open(self) -> bool:
         """Whether connections can be made."""
-        return not self._is_ending
+        return not self._is_ending and not (self._transport is not None and self._transport.is_closing())
 
-    def open_on(self, connected: socket.socket) -> None:
-        """Begin at this end of a socket; connections may be made at once."""
-        opening = self._opening = self._loop.create_task(
-            self._loop.create_unix_connection(lambda: self, sock=connected)
-        )
-        opening.add_done_callback(self._opened)
+    def open_at(self, path: str) -> None:
+        """Connect to a server; connections may be made at once."""
+        self._opening = self._loop.create_task(self._loop.create_unix_connection(lambda: self, path))
+        self._opening.add_done_callback(self._opened)
 
     def _opened(self, opening: "asyncio.Task[Any]") -> None:
         self._opening = None
@@ -80,7 +81,7 @@ class Trunk(asyncio.Protocol):
 
     def _begin(self, number: int, protocol: asyncio.BaseProtocol) -> None:
         transport = self._connections[number] = TrunkTransport(self, self._loop, number, protocol)
-        protocol.connection_made(transport)
+        transport.tell(protocol.connection_made, transport)
 
     # What the connections say.
 
@@ -108,15 +109,20 @@ class Trunk(asyncio.Protocol):
         self._flush()
         if self._transport is not None:
             self._transport.close()
+            if self._transport.get_write_buffer_size():
+                self._loop.call_later(_LAST_WORDS_S, self._transport.abort)
 
     def _leave_now(self) -> None:
         self._is_leaving = False
         self._flush()
 
     def _flush(self) -> None:
-        if self._packets and self._transport is not None:
+        if self._packets and self._transport is not None and not self._transport.is_closing():
             packets, self._packets = self._packets, []
-            self._transport.write(b"".join(packets))
+            try:
+                self._transport.write(b"".join(packets))
+            except RuntimeError as error:  # uvloop's word for a socket that was closed when its opening was cancelled
+                log.debug("nothing can be said through a trunk: %s", error)
 
     # What the event loop says.
 
@@ -138,11 +144,11 @@ class Trunk(asyncio.Protocol):
             kind, number, length = _HEAD.unpack_from(data, at)
             start = at + _HEAD_BYTES
             if kind == DATA:
-                if start + length > size:
-                    if length <= MOST_BYTES:
-                        break
+                if not 0 < length <= MOST_BYTES:
                     self._abort(f"{length} bytes at once")
                     return
+                if start + length > size:
+                    break
                 at = start + length
                 connection = connections.get(number)
                 if connection is not None:  # else it was closed here meanwhile
@@ -150,12 +156,17 @@ class Trunk(asyncio.Protocol):
             else:
                 at = start
                 self._hear(kind, number, length)
+                if self._transport is None or self._transport.is_closing():
+                    return
         self._rest = data[at:]
 
     def _hear(self, kind: int, number: int, length: int) -> None:
         connection = self._connections.get(number)
         if kind == OPEN and connection is None and self._accept is not None:
-            self._begin(number, self._accept())
+            if self._is_ending:
+                self.send(CLOSE, number)
+            else:
+                self._begin(number, self._accept())
         elif kind not in (GRANT, END, CLOSE):
             self._abort(f"a packet of kind {kind}")
         elif connection is None:
@@ -185,7 +196,9 @@ class Trunk(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is closed, and all connections with it."""
-        self._is_ending = True
+        self.is_broken = not self._is_ending
+        self._is_ending, self._transport = True, None
+        self._packets.clear()
         self._among.discard(self)
         connections, self._connections = self._connections, {}
         for connection in connections.values():

@@ -6,6 +6,7 @@ An end may send as much as the other has granted, so that a connection whose pro
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class TrunkTransport(asyncio.Transport):
         """Bytes that were read and not granted again."""
         self._unread: deque[bytes] = deque()
         """What came while reading was paused."""
+        self._num_unread = 0
+        """Bytes of it."""
         self._is_reading = True
         self._is_full = False
         self._is_closing = self._is_gone = self._has_said_end = False
@@ -54,6 +57,8 @@ class TrunkTransport(asyncio.Transport):
             self._write_piecewise(data)
 
     def _write_piecewise(self, data: bytes | bytearray | memoryview) -> None:
+        if self._has_heard_close:
+            self.abort()
         if self._is_closing or self._has_said_end:
             return
         self._unsent += data
@@ -71,7 +76,7 @@ class TrunkTransport(asyncio.Transport):
 
     def _all_is_sent(self) -> None:
         if self._is_closing:
-            self._go(None)
+            self.abort()
         elif self._has_said_end:
             self._trunk.send(END, self._number)
 
@@ -86,10 +91,7 @@ class TrunkTransport(asyncio.Transport):
         is_full = bool(self._unsent) or self._trunk.is_full
         if is_full is not self._is_full and not self._is_gone:
             self._is_full = is_full
-            if is_full:
-                self._protocol.pause_writing()
-            else:
-                self._protocol.resume_writing()
+            self.tell(self._protocol.pause_writing if is_full else self._protocol.resume_writing)
 
     def hear(self, data: bytes) -> None:
         """Bytes have come."""
@@ -97,6 +99,10 @@ class TrunkTransport(asyncio.Transport):
             return
         if not self._is_reading or self._unread:
             self._unread.append(data)
+            self._num_unread += len(data)
+            if self._num_unread > _WINDOW_BYTES:
+                log.error("the other end of a trunk sends more than it was granted: the connection is closed")
+                self.abort()
         else:
             self._hand_on(data)
 
@@ -105,24 +111,30 @@ class TrunkTransport(asyncio.Transport):
         if self._num_read >= _WINDOW_BYTES // 2:
             self._trunk.send(GRANT, self._number, self._num_read)
             self._num_read = 0
-        try:
-            self._protocol.data_received(data)
-        except Exception:  # border: as every transport does with what its protocol raises
-            log.exception("what came through a trunk could not be read")
-            self.abort()
+        self.tell(self._protocol.data_received, data)
 
     def hear_end(self, *, is_closed: bool) -> None:
         """The other end says nothing more; when it is closed, it reads nothing more either."""
         self._has_heard_end = True
         self._has_heard_close = is_closed
-        if self._is_closing and is_closed:
-            self.abort()
+        if is_closed:
+            self._granted = 0
+        if is_closed and (self._is_closing or self._unsent):
+            self.abort()  # nobody will read it
         elif self._is_reading and not self._unread:
             self._hand_on_end()
 
+    def tell(self, callback: Callable[..., None], *arguments: Any) -> None:
+        """Call the protocol: what it raises ends its own connection and no other."""
+        try:
+            callback(*arguments)
+        except Exception:  # border: as every transport does
+            log.exception("the protocol of a trunk's connection failed")
+            self.abort()
+
     def _hand_on_end(self) -> None:
         if not self._is_closing:
-            self._protocol.eof_received()
+            self.tell(self._protocol.eof_received)  # none goes on after the end, which asyncio would let it
         if self._has_heard_close:
             self.abort()
         else:
@@ -130,21 +142,23 @@ class TrunkTransport(asyncio.Transport):
 
     def _read_on(self) -> None:
         while self._unread and self._is_reading and not self._is_closing:
-            self._hand_on(self._unread.popleft())
+            data = self._unread.popleft()
+            self._num_unread -= len(data)
+            self._hand_on(data)
         if self._has_heard_end and self._is_reading and not self._is_closing:
             self._hand_on_end()
 
     def lose(self, error: Exception | None) -> None:
-        """The trunk is gone, or this connection is to be."""
+        """The trunk is gone, or this connection is."""
         if not self._is_gone:
             self._is_closing = self._is_gone = True
             self._unsent.clear()
             self._unread.clear()
-            self._loop.call_soon(self._protocol.connection_lost, error)
+            self._loop.call_soon(self._tell_lost, error)
 
-    def _go(self, error: Exception | None) -> None:
-        self.lose(error)
-        self._trunk.leave(self._number)
+    def _tell_lost(self, error: Exception | None) -> None:
+        protocol, self._protocol = self._protocol, None  # which refers to this transport
+        protocol.connection_lost(error)
 
     # asyncio's interface.
 
@@ -158,7 +172,8 @@ class TrunkTransport(asyncio.Transport):
 
     def abort(self) -> None:
         """Close at once."""
-        self._go(None)
+        self.lose(None)
+        self._trunk.leave(self._number)
 
     def is_closing(self) -> bool:
         """Whether nothing more can be sent."""

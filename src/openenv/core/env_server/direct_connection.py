@@ -52,8 +52,8 @@ class DirectConnection(asyncio.Protocol):
         loop: asyncio.AbstractEventLoop,
         on_lost: Callable[[Exception | None], None],
     ) -> None:
-        """on_lost: is told by the transport's last call, before which it is to call `lost`."""
-        self._on_lost = on_lost
+        """on_lost: is told when the connection is gone."""
+        self._on_lost: Callable[[Exception | None], None] | None = on_lost
         self._transport = transport
         self._reader = FrameReader(max_size, from_client=True)
         self._loop = loop
@@ -75,8 +75,9 @@ class DirectConnection(asyncio.Protocol):
 
     async def answer_with(self, answers: Answers) -> bool:
         """Let `answers` answer each frame, in order, until the connection ends; then as `until_ended`."""
-        self._answers = answers
-        self._answer_waiting()
+        if not self._lost.done():
+            self._answers = answers
+            self._answer_waiting()
         return await self.until_ended()
 
     def data_received(self, data: bytes) -> None:
@@ -111,16 +112,15 @@ class DirectConnection(asyncio.Protocol):
         self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by the event loop."""
-        self._on_lost(exc)
-
-    def lost(self) -> None:
-        """The connection is gone. A verb that runs goes on to its end, and its answer is kept by the session."""
+        """Called by the event loop. A verb that runs goes on to its end, and its answer is kept by the session."""
         if self._together is not None:
             self._together.leave(self)
         self._end(said_goodbye=False)
         if not self._lost.done():
             self._lost.set_result(None)
+        on_lost, self._on_lost, self._answers = self._on_lost, None, None  # which refer to this object
+        if on_lost is not None:
+            on_lost(exc)
 
     def abort(self) -> None:
         """Close the connection at once."""

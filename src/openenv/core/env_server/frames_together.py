@@ -55,14 +55,14 @@ class FramesTogether:
     def answer(self) -> None:
         """Answer what has been read."""
         while self._frames:
-            self._answer_next(len(self._frames))
+            self._answer_up_to(len(self._frames))
 
     def _answer_some(self) -> None:
-        self._answer_next(_AT_A_TIME)
+        self._answer_up_to(_AT_A_TIME)
         if self._frames:
             asyncio.get_running_loop().call_soon(self._answer_some)
 
-    def _answer_next(self, most: int) -> None:
+    def _answer_up_to(self, most: int) -> None:
         frames = self._frames
         for _ in range(min(len(frames), most)):
             listener, frame = frames.popleft()

@@ -120,7 +120,7 @@ class LocalHost(Host):
 
     def answers_at_once(self, verb: str, data: dict[str, Any]) -> bool:
         verbs = self._verbs
-        if verbs is None or verb in self._signatures.asynchronous:
+        if verbs is None or verbs.is_async(verb):
             return False
         return verbs.execution(self._execution, verb, data) == "inline"
 

@@ -42,6 +42,8 @@ class HttpConnection(HttpToolsProtocol):
         connection = WebSocketConnection(self.config, self.server_state, self.transport, self.loop, scope)
         self.transport.set_protocol(connection)
         self.parser = None  # type: ignore[assignment]  # which refers to this object: for the garbage collector it would be a cycle
+        if self.flow.write_paused:
+            connection.pause_writing()
         connection.begin(self._short_way.to(scope["path"]) or self.config.loaded_app)
 
     def _websocket_scope(self) -> Scope:

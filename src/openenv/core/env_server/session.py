@@ -333,6 +333,8 @@ class _Answers:
         self._newer: dict[str, Known] = {}
         self._older: dict[str, Known] = {}
         self._are_large = False
+        self._most = IN_FLIGHT
+        """In the newer generation: requests that are under way take no other's place."""
 
     def find(self, key: str) -> "Known | None":
         """What is known of a request."""
@@ -342,16 +344,17 @@ class _Answers:
         """What is known of a request from now on; the oldest make way."""
         newer = self._newer
         newer[key] = known
-        if self._are_large or len(newer) >= IN_FLIGHT:
+        if self._are_large or len(newer) >= self._most:
             self._make_room()
 
     def _make_room(self) -> None:
-        if len(self._newer) < IN_FLIGHT:
+        if len(self._newer) < self._most:
             oldest = next((key for key, known in self._older.items() if not _is_under_way(known)), None)
             if oldest is not None:
                 del self._older[oldest]
             return
         self._older, self._newer = self._newer, {key: k for key, k in self._older.items() if _is_under_way(k)}
+        self._most = IN_FLIGHT + len(self._newer)
         self._are_large = sum(map(_size_bytes, self._older.values())) > _BYTES_KEPT
 
 

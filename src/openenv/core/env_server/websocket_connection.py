@@ -109,6 +109,9 @@ class WebSocketConnection(asyncio.Protocol):
         """Hand on the frames from now on: right after the connection was accepted, before any can have come."""
         self._direct = DirectConnection(self._transport, self._config.ws_max_size, self._loop, self.connection_lost)
         self._transport.set_protocol(self._direct)
+        if self._writable is not None:  # the transport will tell the other protocol when the client has caught up
+            self.resume_writing()
+            self._direct.pause_writing()
         return self._direct
 
     def data_received(self, data: bytes) -> None:
@@ -130,8 +133,6 @@ class WebSocketConnection(asyncio.Protocol):
         """Called by the event loop."""
         self._is_lost = True
         self._server_state.connections.discard(self)
-        if self._direct is not None:
-            self._direct.lost()
         self._inbox.put_nowait(_disconnect(NO_STATUS if self._is_accepted else BROKEN_OFF))
         self.resume_writing()
         if self._patience is not None:
