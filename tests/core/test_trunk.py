@@ -222,7 +222,7 @@ async def test_a_session_that_has_ended_leaves_nothing_to_the_garbage_collector(
         await asyncio.gather(*(count(env, [1]) for env in envs))
         await closed(envs)
         await until(lambda: len(app.state.sessions) == 0)
-        await until(lambda: not any(isinstance(one, DirectConnection | Session) for one in gc.get_objects()))
+        await until(lambda: not any(type(one) in (DirectConnection, Session) for one in gc.get_objects()))
     finally:
         gc.enable()
 

@@ -2,6 +2,7 @@
 
 A message through it costs a good part less than through TCP. Both ends know its path: a folder that nobody else can
 enter, and a name made of the network namespace, the address and the port. Who finds nobody there uses the port.
+A second socket, whose name says so, takes trunks: many connections in one.
 """
 
 import errno

@@ -147,8 +147,8 @@ def test_the_space_is_the_games_own(openspiel_url: str) -> None:
 
 def test_tree_search_of_a_vector_does_not_hold_up_other_sessions(openspiel_url: str) -> None:
     options = {"game_name": "tic_tac_toe", "opponent_policy": "mcts"}
-    with OpenSpielEnv(openspiel_url).vector(64, options=options) as slow, OpenSpielEnv(openspiel_url) as quick:
-        slow.send(np.zeros(64, dtype=np.int64))
+    with OpenSpielEnv(openspiel_url).vector(1024, options=options) as slow, OpenSpielEnv(openspiel_url) as quick:
+        slow.send(np.zeros(1024, dtype=np.int64))
         quick.reset()
         assert not select.select([slow._sessions[0].fileno()], [], [], 0)[0], "its answer was not waited for"
         slow.recv()

@@ -45,8 +45,8 @@ class DrainingServer(uvicorn.Server):
         """Called by uvicorn: listen, also beside the port."""
         await super().startup(sockets)
         for listener in [listener for server in self.servers for listener in server.sockets]:
-            for makes in (self.connection, self._trunk):
-                beside = LocalListener.beside(listener, for_trunks=makes == self._trunk)
+            for makes, for_trunks in ((self.connection, False), (self._trunk, True)):
+                beside = LocalListener.beside(listener, for_trunks=for_trunks)
                 if beside is not None:
                     self._beside.append(beside)
                     make = partial(makes, beside.address)
