@@ -1,5 +1,7 @@
 """Real servers on real ports for every test, and tools on PATH that start them."""
 
+import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -48,6 +50,14 @@ def serving() -> Iterator[Serving]:
     yield start
     for context in with_servers:
         context.__exit__(None, None, None)
+
+
+@pytest.fixture
+def socket_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where sockets beside ports are in this test, and no others: a path of theirs has to be short."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as base:
+        monkeypatch.setattr(tempfile, "tempdir", base)
+        yield Path(base) / f"openenv-{os.getuid()}"
 
 
 @pytest.fixture

@@ -4,9 +4,7 @@ import os
 import socket
 import stat
 import subprocess
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
@@ -15,13 +13,7 @@ from openenv.core.env_server import create_app
 from openenv.core.local_socket import LocalListener, connected_beside
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
 
-
-@pytest.fixture(autouse=True)
-def folder(monkeypatch):
-    """Where the sockets of this test are: a path of theirs has to be short."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as base:
-        monkeypatch.setattr(tempfile, "tempdir", base)
-        yield Path(base) / f"openenv-{os.getuid()}"
+pytestmark = pytest.mark.usefixtures("socket_folder")
 
 
 @pytest.fixture
@@ -52,13 +44,13 @@ def family_of(env):
         return connection.family
 
 
-def test_a_client_takes_the_short_way_and_sees_no_difference(url, folder):
+def test_a_client_takes_the_short_way_and_sees_no_difference(url, socket_folder):
     for base_url in (url, url.replace("127.0.0.1", "localhost")):
         with CountEnv(base_url) as env:
             env.reset()
             assert env.step(CountAction(amount=2)).observation.total == 2
             assert family_of(env) is socket.AF_UNIX
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(socket_folder.stat().st_mode) == 0o700
 
 
 def test_an_application_sees_the_addresses_that_it_would_see_at_the_port(serving):
@@ -89,8 +81,8 @@ async def test_so_does_an_asynchronous_one(url):
     assert family is socket.AF_UNIX
 
 
-def test_without_a_socket_the_port_is_used(url, folder):
-    for path in folder.iterdir():
+def test_without_a_socket_the_port_is_used(url, socket_folder):
+    for path in socket_folder.iterdir():
         path.unlink()
     with CountEnv(url) as env:
         env.reset()
@@ -103,12 +95,14 @@ def test_another_address_of_this_machine_means_the_port(url):
         assert LocalListener.beside(listening) is None
 
 
-def test_a_server_that_stops_leaves_nothing_behind(folder, listener):
+def test_a_server_that_stops_leaves_nothing_behind(socket_folder, listener):
     beside = LocalListener.beside(listener)
     assert beside is not None
-    assert [path.name.endswith(f"-127.0.0.1-{listener.getsockname()[1]}.sock") for path in folder.iterdir()] == [True]
+    assert [path.name.endswith(f"-127.0.0.1-{listener.getsockname()[1]}.sock") for path in socket_folder.iterdir()] == [
+        True
+    ]
     beside.remove()
-    assert list(folder.iterdir()) == []
+    assert list(socket_folder.iterdir()) == []
 
 
 def test_the_place_of_a_server_that_was_killed_is_taken_and_that_of_one_that_lives_is_not(listener):
@@ -122,55 +116,57 @@ def test_the_place_of_a_server_that_was_killed_is_taken_and_that_of_one_that_liv
     second.remove()
 
 
-def test_what_killed_servers_left_behind_is_swept_away(folder, listener):
+def test_what_killed_servers_left_behind_is_swept_away(socket_folder, listener):
     with socket.create_server(("127.0.0.1", 0)) as other, socket.create_server(("127.0.0.1", 0)) as third:
         dead, living = LocalListener.beside(other), LocalListener.beside(third)
         dead.socket.close()
         new = LocalListener.beside(listener)
-        assert len(list(folder.iterdir())) == 2
+        assert len(list(socket_folder.iterdir())) == 2
         connected_beside("127.0.0.1", third.getsockname()[1]).close()
     living.remove(), new.remove()
 
 
-def test_what_servers_left_behind_that_were_killed_as_they_began_is_swept_away_too(folder, listener):
+def test_what_servers_left_behind_that_were_killed_as_they_began_is_swept_away_too(socket_folder, listener):
     ended = subprocess.Popen(["true"])
     ended.wait()
     place = LocalListener.beside(listener)
-    names = [f"{sorted(folder.iterdir())[0].name}.{suffix}" for suffix in (ended.pid, os.getpid(), "kept")]
+    names = [f"{sorted(socket_folder.iterdir())[0].name}.{suffix}" for suffix in (ended.pid, os.getpid(), "kept")]
     for name in names:
         with socket.socket(socket.AF_UNIX) as begun:
-            begun.bind(str(folder / name))  # and did not come to listen
+            begun.bind(str(socket_folder / name))  # and did not come to listen
     with socket.create_server(("127.0.0.1", 0)) as another:
         second = LocalListener.beside(another)
-        left = {path.name for path in folder.iterdir()} & set(names)
+        left = {path.name for path in socket_folder.iterdir()} & set(names)
         second.remove()
     place.remove()
     assert left == set(names[1:])
 
 
 @pytest.mark.parametrize("mode", [0o750, 0o701])
-def test_a_folder_that_others_may_enter_is_used_by_neither_side(folder, listener, mode):
-    folder.mkdir()
-    folder.chmod(mode)
+def test_a_folder_that_others_may_enter_is_used_by_neither_side(socket_folder, listener, mode):
+    socket_folder.mkdir()
+    socket_folder.chmod(mode)
     assert LocalListener.beside(listener) is None
-    folder.chmod(0o700)
+    socket_folder.chmod(0o700)
     beside = LocalListener.beside(listener)
-    folder.chmod(mode)
+    socket_folder.chmod(mode)
     assert connected_beside("127.0.0.1", listener.getsockname()[1]) is None
     beside.remove()
 
 
-def test_a_link_in_its_place_is_used_by_neither_side(folder, listener):
-    elsewhere = folder.parent / "elsewhere"
+def test_a_link_in_its_place_is_used_by_neither_side(socket_folder, listener):
+    elsewhere = socket_folder.parent / "elsewhere"
     elsewhere.mkdir(mode=0o700)
-    folder.symlink_to(elsewhere)
+    socket_folder.symlink_to(elsewhere)
     assert LocalListener.beside(listener) is None
 
 
-def test_workers_share_the_socket(folder):
-    with LocalServer("tests.core.counting_env", ["--workers", "2"], env_vars={"TMPDIR": str(folder.parent)}) as server:
+def test_workers_share_the_socket(socket_folder):
+    with LocalServer(
+        "tests.core.counting_env", ["--workers", "2"], env_vars={"TMPDIR": str(socket_folder.parent)}
+    ) as server:
         url = server.base_url
         with CountEnv(url) as one, CountEnv(url) as other:
             assert {one.session_id[:2], other.session_id[:2]} == {"w0", "w1"}
             assert family_of(one) is family_of(other) is socket.AF_UNIX
-    assert list(folder.iterdir()) == []
+    assert list(socket_folder.iterdir()) == []

@@ -5,10 +5,8 @@ import gc
 import os
 import socket
 import struct
-import tempfile
 import time
 import weakref
-from pathlib import Path
 
 import pytest
 import uvloop
@@ -26,6 +24,7 @@ from openenv.core.trunk_transport import TrunkTransport
 from tests.conftest import running
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
 
+pytestmark = pytest.mark.usefixtures("socket_folder")
 WINDOW_BYTES = 1 << 20
 PATIENCE_S = 10
 
@@ -37,14 +36,6 @@ class Inline(CountingEnvironment):
 
     def step(self, action, **kwargs):
         return super().step(action).model_copy(update={"payload": action.mischief})
-
-
-@pytest.fixture(autouse=True)
-def folder(monkeypatch):
-    """Where the sockets of this test are: a path of theirs has to be short."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as base:
-        monkeypatch.setattr(tempfile, "tempdir", base)
-        yield Path(base) / f"openenv-{os.getuid()}"
 
 
 @pytest.fixture
@@ -126,8 +117,8 @@ async def test_the_server_has_its_places_back_when_sessions_of_a_trunk_are_close
         await closed(envs)
 
 
-async def test_without_a_socket_for_trunks_each_session_has_its_own(url, folder):
-    for path in folder.glob("*-trunk.sock"):
+async def test_without_a_socket_for_trunks_each_session_has_its_own(url, socket_folder):
+    for path in socket_folder.glob("*-trunk.sock"):
         path.unlink()
     envs = await opened(url, 3)
     assert [trunk_of(env) for env in envs] == [None] * 3
@@ -135,8 +126,8 @@ async def test_without_a_socket_for_trunks_each_session_has_its_own(url, folder)
     await closed(envs)
 
 
-async def test_where_nobody_listens_for_trunks_any_more_each_session_has_its_own(url, folder):
-    for path in folder.glob("*-trunk.sock"):
+async def test_where_nobody_listens_for_trunks_any_more_each_session_has_its_own(url, socket_folder):
+    for path in socket_folder.glob("*-trunk.sock"):
         path.unlink()
         with socket.socket(socket.AF_UNIX) as deserted:
             deserted.bind(str(path))

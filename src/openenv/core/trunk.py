@@ -1,7 +1,7 @@
 """Many connections between two processes through one Unix socket.
 
-A system call costs a third of a small step. What the connections of one event loop say in one of its turns leaves in
-one write here, and what has come for them is one read. Each is a transport to its own protocol.
+System calls are a third of what a small step costs. What the connections of one event loop say in one of its turns
+leaves in one write here, and what has come for them is one read. Each is a transport to its own protocol.
 
 A packet is a head of nine bytes, big-endian: its kind (1), the connection's number (4) and a length (4). After `DATA`
 come that many bytes; of `GRANT` it is how many more of them may be sent. Whoever connects counts the numbers.
