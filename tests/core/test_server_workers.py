@@ -285,6 +285,15 @@ def test_a_server_that_is_asked_to_stop_finishes_the_steps_of_all_workers_and_ex
         assert "Traceback" not in server.output()
 
 
+def test_a_worker_leaves_it_to_the_front_door_what_ctrl_c_means():
+    with two_workers() as server, playing(server.base_url, 1) as envs:
+        pid = pid_of(envs[0])
+        for _ in range(2):
+            os.kill(pid, signal.SIGINT)
+            assert slow_step(envs[0]) > 0
+        assert pid_of(envs[0]) == pid
+
+
 def test_a_server_that_is_killed_leaves_no_worker_behind():
     with two_workers() as server, playing(server.base_url, 2) as envs:
         pids = [pid_of(env) for env in envs]

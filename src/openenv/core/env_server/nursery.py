@@ -31,7 +31,7 @@ ANSWER_HEAD = struct.Struct(">cddII")
 _PR_SET_PDEATHSIG = 1
 _REAP_EVERY_S = 1.0
 _FATES_KEPT = 256
-_FATE_PATIENCE_S = 0.5
+_FATE_PATIENCE_S = 2.0
 
 
 def nursery_main(declaration: Declaration, control: socket.socket, logging_choice: tuple[int, LogFormat]) -> None:

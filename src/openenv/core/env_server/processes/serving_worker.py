@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.commons import SessionElsewhere
@@ -51,7 +52,7 @@ def worker_main(assignment: Assignment, connection: socket.socket) -> None:
     """Serve until told to stop, or until the front door's process is gone. connection: the channel to that."""
     _end_with(assignment.front_door_pid)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C reaches the whole group: the front door tells us to stop
+    signal.signal(signal.SIGINT, lambda *_: None)
     configure_logging(*assignment.logging_choice)
     _WorkerServer(assignment, connection).run()
 
@@ -84,6 +85,11 @@ class _WorkerServer(DrainingServer):
         self._own_sessions.commons = SharedCommons(channel, told.number, told.num_workers, told.secret)
         await super().startup(sockets)
         channel.note("ready")
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Called by uvicorn: Ctrl-C reaches the whole group, and the front door tells us to stop."""
+        if sig != signal.SIGINT:
+            super().handle_exit(sig, frame)
 
     def given(self, connection: socket.socket) -> None:
         """Serve a connection whose first request is still to be read."""
