@@ -9,6 +9,7 @@ import pytest
 
 from openenv.core.errors import EnvironmentFault
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
+from openenv.envs.openspiel_env.server.draws import draws_of
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.envs.openspiel_env.server.episode import GameChoice, set_table
 from openenv.envs.openspiel_env.server.vector import OpenSpielVector, seen_of
@@ -56,7 +57,7 @@ def test_openings_that_are_kept_are_those_of_every_game() -> None:
     for game in GAMES:
         kwargs = _reset_kwargs(game, 0)
         del kwargs["seed"]
-        table = set_table(GameChoice(**kwargs), Random(0))
+        table = set_table(GameChoice(**kwargs), draws_of(0))
         seen = seen_of(table)
         if seen.opening is None:
             continue

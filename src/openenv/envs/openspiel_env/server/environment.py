@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Mapping
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.interfaces import Environment, Execution
 from openenv.core.unforeseen import new_uuid, unforeseen_bytes
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
+from openenv.envs.openspiel_env.server.draws import draws_of
 from openenv.envs.openspiel_env.server.episode import (
     Episode,
     GameChoice,
@@ -15,7 +15,6 @@ from openenv.envs.openspiel_env.server.episode import (
     check_action,
     new_reward,
     play_until_agent,
-    rng_of,
     set_table,
 )
 from openenv.envs.openspiel_env.server.games import checked_params, reads_files, unknown
@@ -50,9 +49,9 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
             agent_player=agent_player,
             opponent_policy=opponent_policy,
         )
-        rng = Random(0)
-        self._table = set_table(self._default, rng)
-        self._unplayed = self._table.begin(rng, seed=0)
+        draws = draws_of(0)
+        self._table = set_table(self._default, draws)
+        self._unplayed = self._table.begin(draws, seed=0)
         self._episode: Episode | None = None
         self._episode_id: str | None = None
         self.execution = _execution(self._default)
@@ -71,10 +70,10 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         choice = self.choose(kwargs)
         if seed is None:
             seed = int.from_bytes(unforeseen_bytes()[:4]) >> 1
-        rng = rng_of(seed)
+        draws = draws_of(seed)
         if choice != self._table.choice or self._table.is_changed_by_play or reveal_history:
-            self._table = set_table(choice, rng, reveal_history=reveal_history)
-        self._episode = self._table.begin(rng, seed, reveal_history=reveal_history)
+            self._table = set_table(choice, draws, reveal_history=reveal_history)
+        self._episode = self._table.begin(draws, seed, reveal_history=reveal_history)
         self._episode_id = episode_id or new_uuid()
         self.execution = _execution(choice)
         play_until_agent(self._episode)

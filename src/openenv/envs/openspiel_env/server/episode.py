@@ -2,18 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any
 
 import pyspiel
 
 from openenv.envs.openspiel_env.models import OpenSpielAction
+from openenv.envs.openspiel_env.server.draws import Draws
 from openenv.envs.openspiel_env.server.games import is_changed_by_play, load_for_episode, pays_at_the_end
 from openenv.envs.openspiel_env.server.opponents import Opponent, check_opponent_policy, make_opponents
 from openenv.envs.openspiel_env.server.views import View, view_of
 
 CHANCE = pyspiel.PlayerId.CHANCE
 SIMULTANEOUS = pyspiel.PlayerId.SIMULTANEOUS
+_UNIT = 2.0**-64
 NOBODY_CAN_CHOOSE = 0
 """What OpenSpiel expects, in a joint move, from a seat without legal actions."""
 
@@ -37,7 +38,7 @@ class Episode:
     """A game being played."""
 
     choice: GameChoice
-    rng: Random
+    draws: Draws
     state: Any
     view: View
     opponents: dict[int, Opponent]
@@ -74,27 +75,22 @@ class Table:
     pays_at_the_end: bool
     """Whether nothing is gained or lost before the end."""
 
-    def begin(self, rng: Random, seed: int, *, reveal_history: bool = False) -> Episode:
-        """A new game before its first move. rng: what chance and opponents draw from."""
+    def begin(self, draws: Draws, seed: int, *, reveal_history: bool = False) -> Episode:
+        """A new game before its first move. draws: what chance and opponents draw from."""
         return Episode(
             choice=self.choice,
-            rng=rng,
+            draws=draws,
             state=self.game.new_initial_state(),
             view=self.view,
-            opponents=make_opponents(self.game, self.choice.agent_player, self.opponents, rng),
+            opponents=make_opponents(self.game, self.choice.agent_player, self.opponents, draws),
             reveal_history=reveal_history,
             seed=seed,
         )
 
 
-def rng_of(seed: int) -> Random:
-    """What is drawn from in the episode of a seed; not Random(seed): a player drawing from that would foresee it."""
-    return Random(f"openspiel {seed}")
-
-
-def set_table(choice: GameChoice, rng: Random, *, reveal_history: bool = False) -> Table:
+def set_table(choice: GameChoice, draws: Draws, *, reveal_history: bool = False) -> Table:
     """A game made ready for its episodes. Raises ValueError where the choice cannot be played."""
-    game = load_for_episode(choice.game_name, choice.game_params, rng)
+    game = load_for_episode(choice.game_name, choice.game_params, draws)
     num_players = game.num_players()
     if not 0 <= choice.agent_player < num_players:
         seats = "seat 0 only" if num_players == 1 else f"seats 0 to {num_players - 1}"
@@ -162,7 +158,7 @@ def play_until_agent(episode: Episode) -> None:
             state.apply_action(action)
             episode.opponent_last_action = action
         elif player == CHANCE:
-            state.apply_action(chance_action(state, episode.rng))
+            state.apply_action(chance_action(state, episode.draws))
         elif player == SIMULTANEOUS:
             if state.legal_actions(agent):
                 return
@@ -172,10 +168,10 @@ def play_until_agent(episode: Episode) -> None:
             return
 
 
-def chance_action(state: Any, rng: Random) -> int:
+def chance_action(state: Any, draws: Draws) -> int:
     """What chance does next, by the odds that the game tells."""
     outcomes = state.chance_outcomes()
-    point = rng.random()
+    point = next(draws) * _UNIT
     for action, probability in outcomes:
         point -= probability
         if point < 0:

@@ -4,11 +4,12 @@ import difflib
 import functools
 import json
 from collections.abc import Iterable, Mapping
-from random import Random
 from typing import Any
 
 import open_spiel.python.games  # noqa: F401  registers the games written in Python
 import pyspiel
+
+from openenv.envs.openspiel_env.server.draws import Draws, draw_bits
 
 MAX_CACHED_GAMES = 64
 CHANGED_BY_PLAY = ("python_", "add_noise")
@@ -44,15 +45,15 @@ def load(game_name: str, game_params: Mapping[str, Any]) -> Any:
     return _load(game_name, json.dumps(dict(game_params), sort_keys=True))
 
 
-def load_for_episode(game_name: str, game_params: Mapping[str, Any], rng: Random) -> Any:
-    """`load`, but a game with something inside that an episode changes is loaded afresh and seeded from `rng`.
+def load_for_episode(game_name: str, game_params: Mapping[str, Any], draws: Draws) -> Any:
+    """`load`, but a game with something inside that an episode changes is loaded afresh and seeded from `draws`.
 
     Those are the games that draw their chances from a generator of their own, and those of CHANGED_BY_PLAY.
     """
     game = load(game_name, game_params)
     if not is_changed_by_play(game):
         return game
-    return _load_unshared(game_name, _with_rng_seed(game_name, game_params, rng.getrandbits(30)))
+    return _load_unshared(game_name, _with_rng_seed(game_name, game_params, draw_bits(draws, 30)))
 
 
 def is_changed_by_play(game: Any) -> bool:

@@ -1,11 +1,11 @@
 """Who sits on the seats that the agent leaves: random, first, last or mcts."""
 
 from collections.abc import Callable, Sequence
-from random import Random
 from typing import Any
 
 import pyspiel
 
+from openenv.envs.openspiel_env.server.draws import Draws, draw_bits
 from openenv.envs.openspiel_env.server.games import unknown
 
 Opponent = Callable[[Any, int], int]
@@ -38,36 +38,31 @@ def check_opponent_policy(opponent_policy: object, num_players: int) -> list[str
     return list(names)
 
 
-def make_opponents(game: Any, agent_player: int, names: Sequence[str], rng: Random) -> dict[int, Opponent]:
-    """An opponent for every seat but the agent's, all drawing from `rng`. Raises ValueError where mcts cannot play."""
+def make_opponents(game: Any, agent_player: int, names: Sequence[str], draws: Draws) -> dict[int, Opponent]:
+    """An opponent for every seat but the agent's, who all draw from `draws`.
+
+    Raises ValueError where mcts cannot play.
+    """
     if not names:
         return {}
     seats = [seat for seat in range(game.num_players()) if seat != agent_player]
-    return {seat: _make_opponent(game, name, rng) for seat, name in zip(seats, names, strict=True)}
+    return {seat: _make_opponent(game, name, draws) for seat, name in zip(seats, names, strict=True)}
 
 
-def _make_opponent(game: Any, name: str, rng: Random) -> Opponent:
+def _make_opponent(game: Any, name: str, draws: Draws) -> Opponent:
     if name == "first":
         return lambda state, seat: state.legal_actions(seat)[0]
     if name == "last":
         return lambda state, seat: state.legal_actions(seat)[-1]
     if name == "mcts":
-        return _mcts(game, rng)
-    return _random(rng)
+        return _mcts(game, draws)
+    return _random(draws)
 
 
-def _random(rng: Random) -> Opponent:
-    """Draws what `rng.choice` would, in half the time: games by the thousand spend most of theirs here."""
-    draw_bits = rng.getrandbits
-
+def _random(draws: Draws) -> Opponent:
     def choose(state: Any, seat: int) -> int:
         legal = state.legal_actions(seat)
-        count = len(legal)
-        num_bits = count.bit_length()
-        drawn = draw_bits(num_bits)
-        while drawn >= count:
-            drawn = draw_bits(num_bits)
-        action: int = legal[drawn]
+        action: int = legal[next(draws) % len(legal)]  # no remainder of 64 bits is rarer by more than 2**-60
         return action
 
     return choose
@@ -90,10 +85,10 @@ def refuse_mcts_where_it_would_cheat(game: Any) -> None:
         )
 
 
-def _mcts(game: Any, rng: Random) -> Opponent:
+def _mcts(game: Any, draws: Draws) -> Opponent:
     refuse_mcts_where_it_would_cheat(game)
-    evaluator = pyspiel.RandomRolloutEvaluator(1, rng.getrandbits(31))
+    evaluator = pyspiel.RandomRolloutEvaluator(1, draw_bits(draws, 31))
     bot = pyspiel.MCTSBot(
-        game, evaluator, MCTS_EXPLORATION, MCTS_SIMULATIONS, MCTS_MEMORY_MB, True, rng.getrandbits(31), False
+        game, evaluator, MCTS_EXPLORATION, MCTS_SIMULATIONS, MCTS_MEMORY_MB, True, draw_bits(draws, 31), False
     )
     return lambda state, _seat: bot.step(state)

