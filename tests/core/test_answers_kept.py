@@ -6,9 +6,9 @@ import weakref
 
 import pytest
 
+from openenv.core.env_server.answers_kept import IN_FLIGHT
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.declaration import declare
-from openenv.core.env_server.session import IN_FLIGHT
 from openenv.core.env_server.sessions import Sessions
 from openenv.core.env_server.verbs import Answer
 from openenv.core.errors import EnvironmentFault
@@ -70,7 +70,7 @@ async def test_of_large_answers_no_more_are_kept_than_a_client_may_ask_for_again
         kept.append(weakref.ref(answer))
         return answer
 
-    session._host.call_at_once = large
+    session._host.verbs.call = large
     for i in range(4 * IN_FLIGHT + 7):
         step(session, f"s{i}")
     gc.collect()

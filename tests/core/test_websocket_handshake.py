@@ -228,15 +228,18 @@ def test_a_header_that_an_endpoint_splits_is_not_sent(url):
     assert refused.value.response.status_code == 500
 
 
+@pytest.mark.parametrize("pause_s", [0, 0.1])
 @pytest.mark.parametrize("early", [b"\x89\x80abcd", b"\x81\x81abcd\x00", b"\x88\x80abcd", b"\xff\xff\xff\xff"])
-def test_who_speaks_before_the_handshake_is_answered_is_cut_off(url, early, caplog):
+def test_who_speaks_before_the_handshake_is_answered_is_cut_off(url, early, pause_s, caplog):
     where = urlsplit(url)
     MAY_ACCEPT.clear()
     with closing(socket.create_connection((where.hostname, where.port), 5)) as connection:
         lines = ["GET /slow HTTP/1.1", *(f"{name}: {value}" for name, value in ASKED.items())]
-        connection.sendall("\r\n".join([*lines, "", ""]).encode())
-        time.sleep(0.1)
-        connection.sendall(early)
+        head = "\r\n".join([*lines, "", ""]).encode()
+        connection.sendall(head if pause_s else head + early)
+        if pause_s:
+            time.sleep(pause_s)
+            connection.sendall(early)
         with contextlib.suppress(ConnectionResetError):
             assert connection.recv(100) == b""
     MAY_ACCEPT.set()

@@ -15,6 +15,7 @@ from openenv.core.errors import ServerUnreachable, Unauthorized
 from openenv.core.local_socket import connected_beside
 from openenv.core.shared_trunks import trunk_for
 from openenv.core.trunk import Trunk
+from openenv.core.trunk_transport import TrunkTransport
 from openenv.core.watching import Line, LoopWatch
 from openenv.core.websocket_protocol import WebSocketProtocol
 
@@ -28,7 +29,8 @@ class AsyncConnection(asyncio.Protocol):
     def __init__(self, uri: WebSocketURI, address: Address) -> None:
         loop = asyncio.get_running_loop()
         self._loop = loop
-        self._watch = LoopWatch.of(loop)
+        self._watch: LoopWatch | None = LoopWatch.of(loop)
+        """None: the connection shares a trunk, which watches."""
         self._protocol = WebSocketProtocol(uri, address.max_size, address.headers, reads_arrays=address.reads_arrays)
         self._ping_interval_s, self._ping_timeout_s = address.ping_interval_s, address.ping_timeout_s
         self._is_silent = False  # since the last ping
@@ -111,7 +113,8 @@ class AsyncConnection(asyncio.Protocol):
         frame = self._protocol.frame(message)
         assert self._transport is not None
         self._transport.write(frame)
-        self._watch.expect(self._loop, self._line)
+        if self._watch is not None:
+            self._watch.expect(self._loop, self._line)
 
     def abort(self) -> None:
         """Close the socket at once."""
@@ -150,13 +153,16 @@ class AsyncConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop: the socket is open, the handshake begins."""
         self._line = Line.of(transport, self.data_received)
+        if isinstance(transport, TrunkTransport):
+            self._watch = None
         self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by name
         self._flush()
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop: hand on each whole message."""
         self._is_silent = False
-        self._watch.heard(self._line)
+        if self._watch is not None:
+            self._watch.heard(self._line)
         text = self._protocol.whole_text(data)
         if text is not None:
             self.on_message(text)
@@ -169,7 +175,7 @@ class AsyncConnection(asyncio.Protocol):
                 self._opened.set_exception(error)
         if not self._protocol.is_connecting and not self._opened.done():
             self._opened.set_result(None)
-            self._watch.expect(self._loop)  # the session's name comes next
+            self._expect()  # the session's name comes next
         self._flush()
 
     def eof_received(self) -> None:
@@ -211,11 +217,15 @@ class AsyncConnection(asyncio.Protocol):
         else:
             self._ping_later(already_waited_s=self._ping_timeout_s)
 
+    def _expect(self) -> None:
+        if self._watch is not None:
+            self._watch.expect(self._loop)
+
     def _flush(self) -> None:
         data = self._protocol.outgoing()
         if data and self._transport is not None:
             self._transport.write(data)
-            self._watch.expect(self._loop)
+            self._expect()
         if not self._protocol.is_open and self._opened.done() and self._transport is not None:
             self._transport.close()
             if self._until_lost is not None:

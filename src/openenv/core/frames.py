@@ -12,6 +12,7 @@ CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 _KNOWN = frozenset({CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG})
 _FINAL = 0x80
 _MASKED = 0x80
+_WHOLE_TEXT = _FINAL | TEXT
 _LONGEST_CONTROL = 125
 _HEAD_BYTES = 256
 _MEDIUM_HEAD = struct.Struct("!BBH")
@@ -65,7 +66,7 @@ class FrameReader:
     def whole_text(self, data: bytes) -> bytes | None:
         """The one text message that `data` as a rule is. None: it is anything else, for `feed` to read."""
         size = len(data)
-        if size < 6 or data[0] != _FINAL | TEXT or self._buffer or self._parts:
+        if size < 6 or data[0] != _WHOLE_TEXT or self._buffer or self._parts:
             return None
         length, start = data[1], 2
         if self._from_client:

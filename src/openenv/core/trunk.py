@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from openenv.core.trunk_transport import CLOSE, DATA, END, GRANT, MOST_BYTES, OPEN, TrunkTransport
+from openenv.core.watching import LoopWatch
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ class Trunk(asyncio.Protocol):
         """accept: the server's end makes a protocol for each connection with it. among: what is open at a server."""
         self._among = set() if among is None else among
         self._loop = asyncio.get_running_loop()
+        self._watch = LoopWatch.of(self._loop)
         self._accept = accept
         self._opening: asyncio.Task[Any] | None = None
         self._transport: asyncio.Transport | None = None
@@ -41,8 +43,8 @@ class Trunk(asyncio.Protocol):
         self._next_number = 0
         self._rest = b""
         """The beginning of a packet whose end is still to come."""
-        self._packets: list[bytes] = []
-        """What leaves at the end of this turn of the event loop."""
+        self._packets: list[bytes | bytearray | memoryview] = []
+        """What leaves at the end of this turn of the event loop: heads, and what follows each."""
         self._is_leaving = False
         self._is_ending = False
         """Whether it closes with its last connection, or has."""
@@ -89,8 +91,8 @@ class Trunk(asyncio.Protocol):
         """Send a packet with those that come after it: in the next turn of the event loop, or sooner when they are
         many, so that the other end is not idle meanwhile."""
         packets = self._packets
-        packets.append(_HEAD.pack(kind, number, length) + data)
-        if len(packets) >= _MOST_TOGETHER:
+        packets += (_HEAD.pack(kind, number, length), data)
+        if len(packets) >= 2 * _MOST_TOGETHER:
             self._flush()
         elif not self._is_leaving:
             self._is_leaving = True
@@ -123,6 +125,7 @@ class Trunk(asyncio.Protocol):
                 self._transport.write(b"".join(packets))
             except RuntimeError as error:  # uvloop's word for a socket that was closed when its opening was cancelled
                 log.debug("nothing can be said through a trunk: %s", error)
+            self._watch.expect(self._loop)
 
     # What the event loop says.
 
@@ -137,6 +140,7 @@ class Trunk(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Hand on what has come for each connection."""
+        self._watch.heard()
         if self._rest:
             data = self._rest + data
         connections, at, size = self._connections, 0, len(data)

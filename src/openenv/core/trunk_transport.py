@@ -95,23 +95,24 @@ class TrunkTransport(asyncio.Transport):
 
     def hear(self, data: bytes) -> None:
         """Bytes have come."""
-        if self._is_closing:
-            return
-        if not self._is_reading or self._unread:
+        if self._is_reading and not (self._unread or self._is_closing):
+            self._hand_on(data)
+        elif not self._is_closing:
             self._unread.append(data)
             self._num_unread += len(data)
             if self._num_unread > _WINDOW_BYTES:
                 log.error("the other end of a trunk sends more than it was granted: the connection is closed")
                 self.abort()
-        else:
-            self._hand_on(data)
 
     def _hand_on(self, data: bytes) -> None:
         self._num_read += len(data)
         if self._num_read >= _WINDOW_BYTES // 2:
             self._trunk.send(GRANT, self._number, self._num_read)
             self._num_read = 0
-        self.tell(self._protocol.data_received, data)
+        try:
+            self._protocol.data_received(data)
+        except Exception:  # noqa: BLE001  border: as `tell`, without a call more for each packet
+            self._failed()
 
     def hear_end(self, *, is_closed: bool) -> None:
         """The other end says nothing more; when it is closed, it reads nothing more either."""
@@ -128,9 +129,12 @@ class TrunkTransport(asyncio.Transport):
         """Call the protocol: what it raises ends its own connection and no other."""
         try:
             callback(*arguments)
-        except Exception:  # border: as every transport does
-            log.exception("the protocol of a trunk's connection failed")
-            self.abort()
+        except Exception:  # noqa: BLE001  border: as every transport does
+            self._failed()
+
+    def _failed(self) -> None:
+        log.exception("the protocol of a trunk's connection failed")
+        self.abort()
 
     def _hand_on_end(self) -> None:
         if not self._is_closing:

@@ -19,6 +19,7 @@ from openenv.core.env_server.wire import (
     extended_answer_frame,
     extended_error_frame,
     read_request,
+    read_usual_request,
     refuse_too_big,
 )
 from openenv.core.errors import InvalidJSON, RequestRefused
@@ -40,6 +41,8 @@ class Conversation:
         self._extended = extended
         self._arrays = arrays
         self._max_bytes = sessions.config.max_message_bytes
+        self._usual_bytes = self._max_bytes // 4 if extended else 0
+        """Of a message that may be read in the short way."""
 
     def reply(self, frame: bytes | str) -> Reply | None:
         """The frame that answers `frame`, or None when it asks to close.
@@ -47,22 +50,37 @@ class Conversation:
         What takes time is a coroutine of it, to be awaited before the next frame is read.
         """
         request: Request | None = None
+        if type(frame) is bytes and len(frame) <= self._usual_bytes:
+            request = read_usual_request(frame)
+            if request is not None and request[0] == "step":
+                said = self._session.usual_step(request)
+                if said is not None:
+                    return said
         try:
-            if isinstance(frame, BinaryFrame) and not self._arrays:
-                raise InvalidJSON("Invalid JSON: a message is a text frame, this is a binary one")
-            if 4 * len(frame) > self._max_bytes:  # no character takes more bytes than that
-                refuse_too_big(frame, self._max_bytes)
-            request = read_request(frame, extended=self._extended)
-            kind = request.type
+            extended = self._extended
+            if request is None:
+                request = self._read(frame)
+            kind, data, request_id, timeout_s, _ = request
             if kind not in ANSWER_TYPE:
                 return None if kind == "close" else self._reply_later(request)
-            if self._extended and request.data and kind == "reset":
-                checked(ResetRequest, request.data)  # the published frames leave a negative seed to the environment
-            options = {} if request.timeout_s is None else {"timeout_s": request.timeout_s}
-            answer = self._session.ask_at_once(kind, request.data, options, request.id)  # type: ignore[arg-type]
-            return self._reply_later(request) if answer is None else self._answer(request, answer)
+            if extended and data and kind == "reset":
+                checked(ResetRequest, data)  # the published frames leave a negative seed to the environment
+            options = {} if timeout_s is None else {"timeout_s": timeout_s}
+            answer = self._session.ask_at_once(kind, data, options, request_id)  # type: ignore[arg-type]
+            if answer is None:
+                return self._reply_later(request)
+            if extended and not answer.arrays:
+                return extended_answer_frame(ANSWER_TYPE[kind], answer.data, request_id, truncated=answer.truncated)
+            return self._answer(request, answer)
         except RequestRefused as error:
             return self._refusal(error, request)
+
+    def _read(self, frame: bytes | str) -> Request:
+        if isinstance(frame, BinaryFrame) and not self._arrays:
+            raise InvalidJSON("Invalid JSON: a message is a text frame, this is a binary one")
+        if 4 * len(frame) > self._max_bytes:  # no character takes more bytes than that
+            refuse_too_big(frame, self._max_bytes)
+        return read_request(frame, extended=self._extended)
 
     async def _reply_later(self, request: Request) -> bytes:
         try:
@@ -84,7 +102,7 @@ class Conversation:
             data = inlined(data, answer.arrays)
         if not self._extended:
             return answer_frame(kind, data)
-        frame = extended_answer_frame(kind, data, request.id, "truncated" if answer.truncated else "valid")
+        frame = extended_answer_frame(kind, data, request.id, truncated=answer.truncated)
         return pack(frame, answer.arrays) if answer.arrays and self._arrays else frame
 
     def _refusal(self, error: RequestRefused, request: Request | None) -> bytes:

@@ -60,8 +60,10 @@ class DirectConnection(asyncio.Protocol):
         self._answers: Answers | None = None
         self._waiting: deque[bytes] = deque()
         self._answering: asyncio.Task[None] | None = None
-        self._watch = LoopWatch.of(loop)
-        self._together = None if isinstance(transport, TrunkTransport) else _TOGETHER.setdefault(loop, FramesTogether())
+        is_shared = isinstance(transport, TrunkTransport)
+        self._watch = None if is_shared else LoopWatch.of(loop)
+        """None: the trunk watches."""
+        self._together = None if is_shared else _TOGETHER.setdefault(loop, FramesTogether())
         """None: a trunk reads together what belongs together."""
         self._ended: asyncio.Future[bool] = loop.create_future()
         self._lost: asyncio.Future[None] = loop.create_future()
@@ -75,7 +77,7 @@ class DirectConnection(asyncio.Protocol):
 
     async def answer_with(self, answers: Answers) -> bool:
         """Let `answers` answer each frame, in order, until the connection ends; then as `until_ended`."""
-        if not self._lost.done():
+        if not self._ended.done():
             self._answers = answers
             self._answer_waiting()
         return await self.until_ended()
@@ -84,7 +86,8 @@ class DirectConnection(asyncio.Protocol):
         """Answer what has come; what must wait for its turn is answered by a task."""
         if self._is_deaf:
             return
-        self._watch.heard()
+        if self._watch is not None:
+            self._watch.heard()
         text = self._reader.whole_text(data)
         if text is not None:
             if self._together is None:
@@ -143,7 +146,8 @@ class DirectConnection(asyncio.Protocol):
     def _say_goodbye(self, code: int, reason: str = "") -> None:
         if not self._said_goodbye and not self._transport.is_closing():
             self._transport.write(server_frame(CLOSE, close_payload(code, reason)))
-            self._watch.expect(self._loop)
+            if self._watch is not None:
+                self._watch.expect(self._loop)
         self._said_goodbye = True
         if self._heard_goodbye:
             self._transport.close()
@@ -165,20 +169,23 @@ class DirectConnection(asyncio.Protocol):
 
     def hear(self, frame: bytes) -> None:
         """Answer a frame, or keep it until its turn comes."""
-        if self._ended.done():
-            return  # after its goodbye a client says nothing more
-        if self._answering is None and self._answers is not None and not self._waiting and not self._is_full:
-            self._say(self._answers(frame))
-            return
-        self._waiting.append(frame)
-        if len(self._waiting) >= _MOST_WAITING:
-            self._transport.pause_reading()
+        if self._answers is not None and self._answering is None and not self._waiting and not self._is_full:
+            reply = self._answers(frame)
+            if self._watch is None and type(reply) is bytes:
+                self._transport.write(server_frame(TEXT, reply))  # a trunk's transport hears whatever state it is in
+            else:
+                self._say(reply)
+        elif not self._ended.done():  # after its goodbye a client says nothing more
+            self._waiting.append(frame)
+            if len(self._waiting) >= _MOST_WAITING:
+                self._transport.pause_reading()
 
     def _say(self, reply: bytes | Coroutine[Any, Any, bytes] | None) -> None:
         if isinstance(reply, bytes):
             if not self._transport.is_closing():
-                self._transport.write(server_frame(BINARY if isinstance(reply, BinaryFrame) else TEXT, reply))
-                self._watch.expect(self._loop)
+                self._transport.write(server_frame(TEXT if type(reply) is bytes else BINARY, reply))
+                if self._watch is not None:
+                    self._watch.expect(self._loop)
         elif reply is None:
             self._end(said_goodbye=True)
         else:
@@ -210,6 +217,7 @@ class DirectConnection(asyncio.Protocol):
                 self._transport.close()
 
     def _end(self, *, said_goodbye: bool) -> None:
+        self._answers = None
         if not self._ended.done():
             self._ended.set_result(said_goodbye)
         if not self._transport.is_closing():

@@ -26,6 +26,9 @@ class Host(ABC):
     A verb that outlives its limit raises TimeLimitExceeded and leaves the host broken: `restart()` before the next.
     """
 
+    verbs: Verbs | None = None
+    """Those of the environment, once it is open in this process."""
+
     @abstractmethod
     async def open(self, timeout_s: float) -> None:
         """Make the environment, as every later one of this host, within its limit. Raises FactoryFault."""
@@ -33,14 +36,6 @@ class Host(ABC):
     @abstractmethod
     async def call(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
         """Run one of the verbs of `Verbs`. data: what the client sent; options: further keywords of a step."""
-
-    def answers_at_once(self, verb: str, data: dict[str, Any]) -> bool:
-        """Whether `call_at_once` may be used: the verb runs in the event loop and waits for nothing."""
-        return False
-
-    def call_at_once(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
-        """`call` without a turn of the event loop."""
-        raise NotImplementedError
 
     @abstractmethod
     async def restart(self) -> None:
@@ -73,7 +68,6 @@ class LocalHost(Host):
         self._loop = loop
         self._shared_thread = shared_thread
         self._thread: OwnThread | None = None
-        self._verbs: Verbs | None = None
         self._open_timeout_s = 0.0
         self._is_held_up = False
         self._is_made_inline = False
@@ -86,15 +80,19 @@ class LocalHost(Host):
         try:
             if (self._execution or self._declaration.environment_cls.execution) == "inline":
                 with InlineTimeLimit("the environment's constructor", timeout_s):
-                    self._verbs = self._make()
+                    self.verbs = self._make()
                 self._is_made_inline = True
             else:
-                self._verbs = await self._make_in_thread(timeout_s)
+                self.verbs = await self._make_in_thread(timeout_s)
         except (TimeLimitExceeded, TimeoutError):
             raise EnvironmentFactoryError(name, f"{name} could not be made in {timeout_s:g} s") from None
 
     def _make(self) -> Verbs:
-        return verbs_for(self._declaration, self._signatures, self._loop, self._manner)
+        verbs = verbs_for(self._declaration, self._signatures, self._loop, self._manner)
+        verbs.told = self._execution
+        if self._execution not in (None, "inline"):
+            verbs.steps_plainly = False
+        return verbs
 
     async def _make_in_thread(self, timeout_s: float) -> Verbs:
         thread = self._own_thread()
@@ -110,23 +108,12 @@ class LocalHost(Host):
             raise
 
     async def call(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
-        verbs = self._verbs
+        verbs = self.verbs
         assert verbs is not None, "open() comes first"
-        if verbs.execution(self._execution, verb, data) != "inline":
+        if verbs.execution(verb, data) != "inline":
             return await self._call_beside(verbs, verb, data, options, timeout_s)
         if verbs.is_async(verb):
             return await _limited(verb, Slices(verb, verbs.call_async(verb, data, options), timeout_s), timeout_s)
-        return self.call_at_once(verb, data, options, timeout_s)
-
-    def answers_at_once(self, verb: str, data: dict[str, Any]) -> bool:
-        verbs = self._verbs
-        if verbs is None or verbs.is_async(verb):
-            return False
-        return verbs.execution(self._execution, verb, data) == "inline"
-
-    def call_at_once(self, verb: str, data: dict[str, Any], options: dict[str, Any], timeout_s: float) -> Answer:
-        verbs = self._verbs
-        assert verbs is not None, "open() comes first"
         return limited_call(verbs.call, verb, data, options, timeout_s)
 
     async def _call_beside(
@@ -158,7 +145,7 @@ class LocalHost(Host):
         await self.open(self._open_timeout_s)
 
     async def close(self) -> None:
-        verbs, self._verbs = self._verbs, None
+        verbs, self.verbs = self.verbs, None
         thread, self._thread = self._thread, None
         is_closed_here = thread is None or (self._is_made_inline and not self._is_held_up)
         if verbs is not None and is_closed_here:

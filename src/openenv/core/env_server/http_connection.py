@@ -1,9 +1,11 @@
 """uvicorn's HTTP connection, whose WebSockets are this package's own."""
 
 import asyncio
+import sys
 from typing import Any
 from urllib.parse import unquote
 
+from httptools import HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from openenv.core.env_server.asgi import Scope
@@ -20,6 +22,8 @@ class HttpConnection(HttpToolsProtocol):
         super().__init__(**told)
         self._short_way = short_way
         self._beside: tuple[str, int] | None = None
+        self._newest = b""
+        """What is being read."""
 
     def stand_beside(self, address: tuple[str, int]) -> "HttpConnection":
         """This connection comes through the Unix socket beside that address; applications see one to the address."""
@@ -35,9 +39,19 @@ class HttpConnection(HttpToolsProtocol):
         watch.heard()
         watch.expect(self.loop)
 
+    def data_received(self, data: bytes) -> None:
+        """Called by the event loop."""
+        self._newest = data
+        super().data_received(data)
+        self._newest = b""
+
     def handle_websocket_upgrade(self) -> None:
         """Called by uvicorn with the head of the request read, and nothing answered."""
         self.connections.discard(self)
+        upgrade = sys.exc_info()[1]  # which uvicorn handles: it says how many bytes the head has
+        if isinstance(upgrade, HttpParserUpgrade) and len(self._newest) > upgrade.args[0]:
+            self.transport.abort()  # no client speaks before its handshake is answered
+            return
         scope = self._websocket_scope()
         connection = WebSocketConnection(self.config, self.server_state, self.transport, self.loop, scope)
         self.transport.set_protocol(connection)

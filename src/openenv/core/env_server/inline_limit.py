@@ -35,7 +35,8 @@ class _Running:
         self.deadline = 0.0  # monotonic seconds; 0 when nothing runs
 
 
-_RUNNING = _Running()
+RUNNING = _Running()
+"""The hot path sets it itself, without a call for it."""
 
 
 def start_watching() -> bool:
@@ -65,23 +66,23 @@ class InlineTimeLimit:
         self._timeout_s = timeout_s
 
     def __enter__(self) -> None:
-        _RUNNING.verb = self._verb
-        _RUNNING.deadline = time.monotonic() + self._timeout_s
+        RUNNING.verb = self._verb
+        RUNNING.deadline = time.monotonic() + self._timeout_s
 
     def __exit__(self, *_: object) -> None:
-        _RUNNING.deadline = 0.0
+        RUNNING.deadline = 0.0
 
 
 def limited_call(
     call: Callable[[str, DataT, OptionsT], ResultT], verb: str, data: DataT, options: OptionsT, timeout_s: float
 ) -> ResultT:
     """What `call` returns, under the limit of an InlineTimeLimit: for the hot path, which makes no object for it."""
-    _RUNNING.verb = verb
-    _RUNNING.deadline = time.monotonic() + timeout_s
+    RUNNING.verb = verb
+    RUNNING.deadline = time.monotonic() + timeout_s
     try:
         return call(verb, data, options)
     finally:
-        _RUNNING.deadline = 0.0
+        RUNNING.deadline = 0.0
 
 
 class Slices(Generic[ResultT]):
@@ -109,5 +110,5 @@ class Slices(Generic[ResultT]):
 
 def _look(_signal: int, _frame: FrameType | None) -> None:
     """Raises at every look while the call goes on, so that code which catches everything does not outlive it."""
-    if _RUNNING.deadline and time.monotonic() > _RUNNING.deadline:
-        raise TimeLimitExceeded(f"{_RUNNING.verb} took longer than its limit: reset the session")
+    if RUNNING.deadline and time.monotonic() > RUNNING.deadline:
+        raise TimeLimitExceeded(f"{RUNNING.verb} took longer than its limit: reset the session")

@@ -42,24 +42,20 @@ def observation_data(observation: Observation, buffers: Buffers | None = None) -
 
     buffers: takes the arrays of the observation's fields, which else become nested lists.
     """
-    if observation.__dict__.keys() == _plain_fields(type(observation)):  # it lacks none, and nothing is cached in it
-        try:
-            return _plain_data(observation)
-        except TypeError:  # a value that nobody has checked, or an integer of more than 64 bits
-            pass
-    return _data(observation, buffers)
-
-
-def _plain_data(observation: Observation) -> bytes:
-    """Raises TypeError where a value is more than JSON."""
-    fields = observation.__dict__.copy()
+    fields = observation.__dict__
+    if fields.keys() != _plain_fields(type(observation)):  # it lacks some, or something is cached in it
+        return _data(observation, buffers)
+    fields = fields.copy()
     said = {"observation": fields, "reward": fields.pop("reward"), "done": bool(fields.pop("done"))}
     metadata = fields["metadata"]
-    if metadata:
-        is_json = observation.METADATA_IS_JSON
-        written = orjson.dumps(metadata, None, _ONLY_JSON) if is_json else _metadata(metadata)
-        said["metadata"] = fields["metadata"] = orjson.Fragment(written)
-    return orjson.dumps(said, None, _ONLY_JSON)
+    try:
+        if metadata:
+            is_json = observation.METADATA_IS_JSON
+            written = orjson.dumps(metadata, None, _ONLY_JSON) if is_json else _metadata(metadata)
+            said["metadata"] = fields["metadata"] = orjson.Fragment(written)
+        return orjson.dumps(said, None, _ONLY_JSON)
+    except TypeError:  # a value that nobody has checked, or an integer of more than 64 bits
+        return _data(observation, buffers)
 
 
 def _metadata(metadata: dict[str, Any]) -> bytes:

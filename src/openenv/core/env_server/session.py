@@ -8,11 +8,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from pydantic import ValidationError
+
+from openenv.core.env_server.answers_kept import AnswersKept, is_under_way, settled
 from openenv.core.env_server.episode_log import Episode, current_episode
 from openenv.core.env_server.hosts import Host
+from openenv.core.env_server.inline_limit import RUNNING, limited_call
 from openenv.core.env_server.recording import Recorder
 from openenv.core.env_server.telemetry import Telemetry
 from openenv.core.env_server.verbs import Answer
+from openenv.core.env_server.wire import Request, extended_answer_frame, extended_error_frame
 from openenv.core.errors import (
     EnvironmentFault,
     EpisodeOver,
@@ -23,11 +28,6 @@ from openenv.core.errors import (
 )
 
 log = logging.getLogger(__name__)
-
-IN_FLIGHT = 16
-"""Answers that a session remembers at least: a client has no more requests than this under way."""
-_BYTES_KEPT = 2 << 20
-"""Twice as many are remembered where they are no larger than this together."""
 
 _NO_SPAN = contextlib.nullcontext()
 _ABOUT_THE_EPISODE = frozenset({"reset", "step"})
@@ -92,7 +92,7 @@ class Session:
         self._episode = Episode(session_id, "0")
         self._broken: RequestRefused | None = None
         self._turn = asyncio.Lock()
-        self._answers = _Answers()
+        self._answers = AnswersKept()
         self._under_way: set[asyncio.Task[None]] = set()
         self._recorder = recorder
         self._spans = spans
@@ -123,12 +123,13 @@ class Session:
         """`ask` without giving up the event loop's turn. None: something is to be waited for, and nothing was done."""
         if self._turn.locked() or self.has_ended or self._broken is not None or self._spans is not None:
             return None
-        if not self._host.answers_at_once(verb, data):
+        verbs = self._host.verbs
+        if verbs is None or not verbs.runs_at_once(verb, data):
             return None
         key = None if request_id is None else f"{verb} {request_id}"
         known = None if key is None else self._answers.find(key)
         if known is not None:
-            return None if _is_under_way(known) else _settled(known)
+            return None if is_under_way(known) else settled(known)
         began = self.last_activity = time.monotonic()
         if verb == "reset":
             data = self._begin_episode(data)
@@ -137,7 +138,7 @@ class Session:
         try:
             if self._episode_is_over:
                 self._refuse_after_the_end(verb)
-            answer = self._host.call_at_once(verb, data, options, self._limit(verb, options))
+            answer = limited_call(verbs.call, verb, data, options, self._limit(verb, options))
         except RequestRefused as error:
             self._failed(verb, data, error, began)
             if key is not None:
@@ -147,6 +148,54 @@ class Session:
         if key is not None:
             self._answers.keep(key, answer)
         return answer
+
+    def usual_step(self, request: Request) -> bytes | None:
+        """The frame that answers a step as nearly all are, in the extended dialect: in one function what else
+        `Conversation.reply` and `ask_at_once` do, since with many sessions the processor is what is short. None: it is
+        anything else, and nothing was done.
+        """
+        verbs = self._host.verbs
+        if (
+            verbs is None
+            or not verbs.steps_plainly
+            or verbs.env.execution != "inline"
+            or self._episode_is_over
+            or self._turn.locked()
+            or self.has_ended
+            or self._broken is not None
+            or self._spans is not None
+            or self._recorder is not None
+        ):
+            return None
+        _, data, request_id, _, _ = request
+        key, answers = f"step {request_id}", self._answers
+        if key in answers.newer or key in answers.older:
+            return None
+        try:
+            action = verbs.to_action(data)
+        except ValidationError:
+            return None
+        began = self.last_activity = time.monotonic()
+        current_episode.set(self._episode)
+        try:
+            RUNNING.verb, RUNNING.deadline = "step", began + self._limits.step_timeout_s
+            try:
+                answer = verbs.plain_step(action)
+            finally:
+                RUNNING.deadline = 0.0
+        except RequestRefused as error:
+            self._failed("step", data, error, began)
+            answers.keep(key, error)
+            return extended_error_frame(error, request_id)
+        self.num_steps += 1
+        if answer.done:
+            self._ended(answer)
+        self._telemetry.answered("step", 0.0, answer.environment_s, answer.encode_s)
+        newer = answers.newer
+        newer[key] = answer
+        if len(newer) >= answers.full_at:
+            answers.make_room()
+        return extended_answer_frame("observation", answer.data, request_id, truncated=answer.truncated)
 
     async def once(self, key: str | None, run: Callable[[], Awaitable[Answer]]) -> Answer:
         """The answer of `run`, or the recorded one when this session has seen the request before.
@@ -163,7 +212,7 @@ class Session:
             task = asyncio.get_running_loop().create_task(self._record(known, run()))
             self._under_way.add(task)
             task.add_done_callback(self._under_way.discard)
-        return await asyncio.shield(known) if isinstance(known, asyncio.Future) else _settled(known)
+        return await asyncio.shield(known) if isinstance(known, asyncio.Future) else settled(known)
 
     async def _record(self, answer: "asyncio.Future[Answer]", run: Any) -> None:
         try:
@@ -226,14 +275,18 @@ class Session:
 
     def _succeeded(self, verb: Verb, data: dict[str, Any], answer: Answer, wait_s: float, began: float) -> None:
         if verb in _ABOUT_THE_EPISODE:
-            self._episode_is_over = answer.done
+            self._episode_is_over = False
             if verb == "step":
                 self.num_steps += answer.num_steps
             if answer.done:
-                log.info("episode is over: %s", "truncated" if answer.truncated else "terminated")
+                self._ended(answer)
         self._telemetry.answered(verb, wait_s, answer.environment_s, answer.encode_s)
         if self._recorder is not None and verb in _RECORDED:
             self._recorder.answered(verb, data, answer, time.monotonic() - began)
+
+    def _ended(self, answer: Answer) -> None:
+        self._episode_is_over = True
+        log.info("episode is over: %s", "truncated" if answer.truncated else "terminated")
 
     def _failed(self, verb: Verb, data: dict[str, Any], error: RequestRefused, began: float) -> None:
         if self._broken is None and isinstance(error, TimeLimitExceeded | WorkerCrashed):
@@ -307,64 +360,3 @@ class Session:
 def _broken(session_id: str, error: BaseException) -> EnvironmentFault:
     log.error("session %s: a request failed in an unforeseen way", session_id, exc_info=error)
     return EnvironmentFault(f"the request failed in the server ({type(error).__name__}): its log says more")
-
-
-Known = Answer | RequestRefused | asyncio.Future[Answer]
-
-
-def _settled(known: Known) -> Answer:
-    """The answer that was recorded; raises it when it was an error."""
-    if isinstance(known, asyncio.Future):
-        return known.result()
-    if isinstance(known, RequestRefused):
-        raise known
-    return known
-
-
-class _Answers:
-    """The newest answers by request id, for a client that asks again. A request that is being worked on has a future,
-    and is never forgotten.
-
-    They are kept in two generations of IN_FLIGHT each, oldest first, so that many are forgotten at once; where they are
-    large, one goes for each that comes.
-    """
-
-    def __init__(self) -> None:
-        self._newer: dict[str, Known] = {}
-        self._older: dict[str, Known] = {}
-        self._are_large = False
-        self._most = IN_FLIGHT
-        """In the newer generation: requests that are under way take no other's place."""
-
-    def find(self, key: str) -> "Known | None":
-        """What is known of a request."""
-        return self._newer.get(key) or self._older.get(key)
-
-    def keep(self, key: str, known: "Known") -> None:
-        """What is known of a request from now on; the oldest make way."""
-        newer = self._newer
-        newer[key] = known
-        if self._are_large or len(newer) >= self._most:
-            self._make_room()
-
-    def _make_room(self) -> None:
-        if len(self._newer) < self._most:
-            oldest = next((key for key, known in self._older.items() if not _is_under_way(known)), None)
-            if oldest is not None:
-                del self._older[oldest]
-            return
-        self._older, self._newer = self._newer, {key: k for key, k in self._older.items() if _is_under_way(k)}
-        self._most = IN_FLIGHT + len(self._newer)
-        self._are_large = sum(map(_size_bytes, self._older.values())) > _BYTES_KEPT
-
-
-def _is_under_way(known: "Known") -> bool:
-    return isinstance(known, asyncio.Future) and not known.done()
-
-
-def _size_bytes(known: "Known") -> int:
-    if isinstance(known, Answer):
-        return len(known.data) + sum(map(len, known.arrays))
-    if isinstance(known, RequestRefused) or _is_under_way(known) or known.cancelled() or known.exception():
-        return 0
-    return _size_bytes(known.result())

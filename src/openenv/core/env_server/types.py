@@ -65,6 +65,14 @@ __all__ = [
 ]
 
 
+_new = object.__new__
+# pydantic's own slots, past its __setattr__
+_put_fields = vars(BaseModel)["__dict__"].__set__
+_put_fields_set = vars(BaseModel)["__pydantic_fields_set__"].__set__
+_put_extra = vars(BaseModel)["__pydantic_extra__"].__set__
+_put_private = vars(BaseModel)["__pydantic_private__"].__set__
+
+
 class Action(DataclassIdiom):
     """What the agent does. Subclass it with the fields of your environment; an unknown field is refused."""
 
@@ -97,12 +105,11 @@ class Observation(DataclassIdiom):
         fields: a value of the right type for each and every field; the dictionary becomes the observation's own. The
         class has no private attributes, and takes no fields that it does not declare.
         """
-        observation = cls.__new__(cls)
-        put = object.__setattr__
-        put(observation, "__dict__", fields)
-        put(observation, "__pydantic_fields_set__", set(fields))
-        put(observation, "__pydantic_extra__", None)
-        put(observation, "__pydantic_private__", None)
+        observation = _new(cls)
+        _put_fields(observation, fields)
+        _put_fields_set(observation, set(fields))
+        _put_extra(observation, None)
+        _put_private(observation, None)
         return observation
 
 

@@ -19,7 +19,7 @@ from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.manner import VectorManner
 from openenv.core.env_server.types import Observation
 from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment
-from openenv.core.env_server.verbs import LOOK_S, Answer, Verbs, VerbSignatures
+from openenv.core.env_server.verbs import LOOK_S, WHERE, Answer, Verbs, VerbSignatures
 from openenv.core.env_server.wire import error_data, error_json
 from openenv.core.errors import (
     EnvironmentFault,
@@ -49,6 +49,7 @@ class VectorVerbs(Verbs):
                 "for each"
             )
         super().__init__(declaration, signatures, loop)
+        self.steps_plainly = False
         self._manner = manner
         self._num_envs = manner.num_envs
         self._others: list[Verbs] = []
@@ -76,12 +77,12 @@ class VectorVerbs(Verbs):
         classes = self._declaration.action_cls, self._declaration.observation_cls
         return EachInTurn([self, *self._others], *classes) if self._manner.stacked else None
 
-    def execution(self, told: str | None, verb: str, data: dict[str, Any]) -> str:
+    def execution(self, verb: str, data: dict[str, Any]) -> str:
         """As for one environment, where a call takes long when it does in one of them, or when a last reset did; but to
         wait for several asynchronous ones is a thread's work."""
-        where = told or self.env.execution
-        if told is None and self._tells_calls_apart:
-            with InlineTimeLimit("execution_for", LOOK_S):
+        where = self.told or self.env.execution
+        if self.told is None and self._tells_calls_apart:
+            with InlineTimeLimit(WHERE, LOOK_S):
                 takes_long = self._takes_long(verb, data)
             where = "thread" if takes_long else "inline"
         waits = isinstance(self._vector, EachInTurn | None) and not self._signatures.asynchronous.isdisjoint(_PLAYED)
@@ -97,17 +98,20 @@ class VectorVerbs(Verbs):
         except InvalidMessage:
             return False  # the reset itself will say so
         others_took_long = not self._took_long.issubset(env_ids)
-        return others_took_long or any(self._execution_for("reset", request) != "inline" for request in requests)
+        return others_took_long or any(self._execution_for(WHERE, "reset", request) != "inline" for request in requests)
 
     def _has_begun(self, env_id: int, request: Mapping[str, Any]) -> None:
         if self._tells_calls_apart:
-            if self._execution_for("reset", request) == "inline":
+            if self._execution_for(WHERE, "reset", request) == "inline":
                 self._took_long.discard(env_id)
             else:
                 self._took_long.add(env_id)
 
     def is_async(self, verb: str) -> bool:
         return verb in ("mcp", "describe")
+
+    def runs_at_once(self, verb: str, data: dict[str, Any]) -> bool:
+        return not self.is_async(verb) and self.execution(verb, data) == "inline"
 
     def call(self, verb: str, data: dict[str, Any], options: dict[str, Any]) -> Answer:
         if self.is_async(verb):

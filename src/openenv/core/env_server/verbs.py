@@ -18,7 +18,7 @@ from pydantic_core import PydanticSerializationError
 from openenv.core.env_server.authors_code import AuthorsCode, raise_authors, without_paths
 from openenv.core.env_server.declaration import Declaration
 from openenv.core.env_server.exceptions import EnvironmentFactoryError
-from openenv.core.env_server.inline_limit import InlineTimeLimit
+from openenv.core.env_server.inline_limit import limited_call
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.mcp_types import McpMethod
@@ -41,6 +41,7 @@ _IN_USE: "dict[int, weakref.ref[Environment]]" = {}
 _TOLD_APART = frozenset({"reset", "load"})
 """Verbs for each call of which an environment may say where it runs."""
 _OF_EVERY_RESET = ("seed", "episode_id")
+WHERE = "execution_for"
 
 LOOK_S = 1.0
 """How long an environment may think about where a call is to run."""
@@ -71,6 +72,9 @@ class VerbSignatures:
         reset = cls.reset_async if "reset" in self.asynchronous else cls.reset
         step = cls.step_async if "step" in self.asynchronous else cls.step
         self.reset_keywords, self.step_keywords = _keywords(reset), _keywords(step)
+        takes = self.reset_keywords
+        self.plain_reset = {key: None for key in _OF_EVERY_RESET if takes is None or key in takes}
+        """The keywords of a reset that says nothing."""
         self.reset_given, self.step_given = _given(reset, 1), _given(step, 2)
         """Names of the parameters that the server fills in by their place, such as `self` and `action`."""
 
@@ -116,6 +120,10 @@ class Verbs:
 
         packs_arrays: whether the client reads arrays as raw bytes.
         """
+        self.told: str | None = None
+        """Where the server was told to run all verbs."""
+        self.steps_plainly = not packs_arrays and "step" not in signatures.asynchronous
+        """Whether a step is a call of the environment's, and its answer JSON."""
         self._packs_arrays = packs_arrays
         self._declaration = declaration
         self._signatures = signatures
@@ -127,7 +135,7 @@ class Verbs:
             reason = f"{declaration.name} could not be made: {without_paths(str(error)) or type(error).__name__}"
             raise EnvironmentFactoryError(declaration.name, reason) from error
         cls = declaration.action_cls
-        self._to_action: Callable[[dict[str, Any]], Action] = (
+        self.to_action: Callable[[dict[str, Any]], Action] = (
             functools.partial(deserialize_action, action_cls=cls)
             if cls in TAKES_TOOL_ACTIONS
             else cls.__pydantic_validator__.validate_python
@@ -147,22 +155,29 @@ class Verbs:
             )
         _IN_USE[id(self.env)] = weakref.ref(self.env)
 
-    def execution(self, told: str | None, verb: str, data: dict[str, Any]) -> str:
+    def execution(self, verb: str, data: dict[str, Any]) -> str:
         """Where a verb is to be run: as the server was told, else as the environment says."""
-        if told is not None:
-            return told
+        if self.told is not None:
+            return self.told
         if not (self._tells_calls_apart and verb in _TOLD_APART):
             return self.env.execution
-        with InlineTimeLimit("execution_for", LOOK_S):
-            return self._execution_for(verb, data if verb == "reset" else {})
+        return limited_call(self._execution_for, WHERE, verb, data if verb == "reset" else {}, LOOK_S)
 
-    def _execution_for(self, verb: str, keywords: Mapping[str, Any]) -> str:
-        with AuthorsCode("execution_for"):
+    def _execution_for(self, question: str, verb: str, keywords: Mapping[str, Any]) -> str:
+        try:
             return self.env.execution_for(verb, keywords)
+        except BaseException as error:  # noqa: BLE001  as AuthorsCode does, at less cost when nothing is raised
+            raise_authors(question, error)
 
     def is_async(self, verb: str) -> bool:
         """Whether `call_async` has anything to wait for."""
         return verb in self._signatures.asynchronous
+
+    def runs_at_once(self, verb: str, data: dict[str, Any]) -> bool:
+        """Whether a verb is to be run in the event loop, and waits for nothing there."""
+        if verb in self._signatures.asynchronous:
+            return False
+        return self.execution(verb, data) == "inline"
 
     def call(self, verb: str, data: dict[str, Any], options: dict[str, Any]) -> Answer:
         """Run a verb. data: what the client sent; options: further keywords of the environment's `step`."""
@@ -231,16 +246,27 @@ class Verbs:
     def _reset(self, data: dict[str, Any]) -> Answer:
         keywords = self._reset_keywords(data)
         began = time.perf_counter()
-        with AuthorsCode("reset"):
+        try:
             observation = self.env.reset(**keywords)
+        except BaseException as error:  # noqa: BLE001  as AuthorsCode does, at less cost when nothing is raised
+            raise_authors("reset", error)
         return self._answer("reset", observation, began)
 
     def _step(self, data: dict[str, Any], options: dict[str, Any]) -> Answer:
         action = self._action(data)
-        keywords = self._step_keywords(options) if options else None
+        if not options:
+            return self.plain_step(action)
+        keywords = self._step_keywords(options)
+        began = time.perf_counter()
+        with AuthorsCode("step"):
+            observation = self.env.step(action, **keywords)
+        return self._answer("step", observation, began)
+
+    def plain_step(self, action: Action) -> Answer:
+        """A step without further keywords, where it waits for nothing."""
         began = time.perf_counter()
         try:
-            observation = self.env.step(action, **keywords) if keywords else self.env.step(action)
+            observation = self.env.step(action)
         except BaseException as error:  # noqa: BLE001  as AuthorsCode does, at less cost when nothing is raised
             raise_authors("step", error)
         return self._answer("step", observation, began)
@@ -296,9 +322,9 @@ class Verbs:
     def _reset_keywords(self, data: dict[str, Any]) -> dict[str, Any]:
         """The keywords of a reset that the environment takes. Seed and episode_id are the protocol's: an environment
         that has no use for them does not see them."""
-        takes = self._signatures.reset_keywords
         if not data:
-            return {key: None for key in _OF_EVERY_RESET if takes is None or key in takes}
+            return self._signatures.plain_reset
+        takes = self._signatures.reset_keywords
         try:
             request = ResetData.model_validate(data)
         except ValidationError as error:
@@ -318,7 +344,7 @@ class Verbs:
 
     def _action(self, data: dict[str, Any]) -> Action:
         try:
-            return self._to_action(data)
+            return self.to_action(data)
         except ValidationError as error:
             raise invalid_message(error) from None
 

@@ -2,8 +2,8 @@
 
 import functools
 import json
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from types import NoneType
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -33,16 +33,17 @@ _EXTENDED = {
     "restore": {"type", "data", "id"},
     "fork": {"type", "data", "id"},
 }
-_MOST_HAVE = frozenset({"type", "data", "id"})
-_MAY_HAVE_DATA = frozenset(kind for kind, keys in _EXTENDED.items() if keys >= _MOST_HAVE)
+_USUAL = frozenset({"type", "data", "id"})
+_EXACT = frozenset({bool, int, str, NoneType})
+"""What orjson reads as it stands there: an integer that it rounds becomes a float."""
+_new = tuple.__new__
 _LONGEST_TIMEOUT_S = 1e9
 _LONGEST_ID = 255
 _DEEPEST_REPEATED = 32
 _WANT_DATA = {"step", "mcp", "restore", "fork"}
 
 
-@dataclass(slots=True)
-class Request:
+class Request(NamedTuple):
     """One message of a client: its verb and the verb's data; in the extended dialect its id and time limit too."""
 
     type: str
@@ -54,12 +55,12 @@ class Request:
 
 def read_request(frame: str | bytes, *, extended: bool = False) -> Request:
     """The request in a frame. Raises InvalidJSON, UnknownMessageType or InvalidMessage; none of them ends a session."""
-    message = _object(frame)
-    if extended and message.keys() == _MOST_HAVE:  # what follows would say the same of them
-        kind, data, request_id = message["type"], message["data"], message["id"]
-        are_plain = type(kind) is str and type(data) is dict and type(request_id) is str
-        if are_plain and kind in _MAY_HAVE_DATA and len(request_id) <= _LONGEST_ID:
-            return Request(kind, data, request_id)
+    try:
+        message: Any = unpacked(frame) if isinstance(frame, BinaryFrame) else read_json(frame)
+    except ValueError as error:  # also a number of thousands of digits, and bytes that are no text
+        raise InvalidJSON(f"Invalid JSON: {error}") from None
+    if not isinstance(message, dict):
+        raise InvalidJSON(f"Invalid JSON: a message is an object, this is {type(message).__name__}")
     kind = message.get("type", "")
     allowed = (_EXTENDED if extended else _PUBLISHED).get(kind) if isinstance(kind, str) else None
     if allowed is None:
@@ -84,6 +85,26 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> Request:
     return Request(kind, data, request_id)
 
 
+def read_usual_request(frame: bytes) -> Request | None:
+    """A reset or step in the extended dialect as nearly all are; None: the frame is for `read_request`."""
+    try:
+        message = orjson.loads(frame)
+    except orjson.JSONDecodeError:
+        return None
+    if type(message) is not dict or message.keys() != _USUAL:
+        return None
+    kind, data, request_id = message["type"], message["data"], message["id"]
+    if (
+        (kind == "step" or kind == "reset")
+        and type(data) is dict
+        and type(request_id) is str
+        and len(request_id) <= _LONGEST_ID
+        and _EXACT.issuperset(map(type, data.values()))
+    ):
+        return _new(Request, (kind, data, request_id, None, None))
+    return None
+
+
 def refuse_too_big(frame: str | bytes, max_bytes: int) -> None:
     """Raises MessageTooBig for a message above the server's limit."""
     size = len(frame.encode() if isinstance(frame, str) else frame)
@@ -105,16 +126,6 @@ def _timeout(message: dict[str, Any]) -> float | None:
     if isinstance(timeout_s, int | float) and 0 < timeout_s < _LONGEST_TIMEOUT_S:
         return float(timeout_s)
     raise InvalidMessage("Invalid message", errors=[_row("greater_than", "timeout_s", timeout_s)])
-
-
-def _object(frame: str | bytes) -> dict[str, Any]:
-    try:
-        message = unpacked(frame) if isinstance(frame, BinaryFrame) else read_json(frame)
-    except ValueError as error:  # also a number of thousands of digits, and bytes that are no text
-        raise InvalidJSON(f"Invalid JSON: {error}") from None
-    if not isinstance(message, dict):
-        raise InvalidJSON(f"Invalid JSON: a message is an object, this is {type(message).__name__}")
-    return message
 
 
 _ROW_TEXT = {
@@ -169,9 +180,13 @@ def answer_frame(kind: str, data: bytes) -> bytes:
     return b'{"type":"%b","data":%b}' % (kind.encode(), data)
 
 
-def extended_answer_frame(kind: str, data: bytes, request_id: str | None, validity: str) -> bytes:
-    """An answer in the extended dialect."""
-    return b"".join((_head(kind), error_json(request_id), _VALIDITY[validity], data, b"}"))
+def extended_answer_frame(kind: str, data: bytes, request_id: str | None, *, truncated: bool) -> bytes:
+    """An answer in the extended dialect. truncated: whether it ends an episode that was cut short."""
+    try:
+        said_id = orjson.dumps(request_id)
+    except TypeError:  # half a surrogate pair
+        said_id = error_json(request_id)
+    return b"".join((_head(kind), said_id, _TRUNCATED if truncated else _VALID, data, b"}"))
 
 
 @functools.cache
@@ -179,7 +194,7 @@ def _head(kind: str) -> bytes:
     return b'{"type":"%b","id":' % kind.encode()
 
 
-_VALIDITY = {validity: b',"validity":"%b","data":' % validity.encode() for validity in ("valid", "truncated")}
+_VALID, _TRUNCATED = b',"validity":"valid","data":', b',"validity":"truncated","data":'
 
 
 def error_data(error: RequestRefused) -> dict[str, Any]:

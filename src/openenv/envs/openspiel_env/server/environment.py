@@ -19,10 +19,12 @@ from openenv.envs.openspiel_env.server.episode import (
 )
 from openenv.envs.openspiel_env.server.games import checked_params, reads_files, unknown
 from openenv.envs.openspiel_env.server.trial import refuse_unless_playable
+from openenv.envs.openspiel_env.server.views import Sight, look
 
 if TYPE_CHECKING:
     from openenv.core.env_server.vector_environment import VectorEnvironment
 
+_NO_FACTS: Mapping[str, Any] = {}
 RESET_FIELDS = ("agent_player", "game_name", "game_params", "opponent_policy", "reveal_history")
 
 
@@ -53,7 +55,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         self._table = set_table(self._default, draws)
         self._unplayed = self._table.begin(draws, seed=0)
         self._episode: Episode | None = None
-        self._episode_id: str | None = None
+        self._told_id: str | None = None
         self.execution = _execution(self._default)
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> OpenSpielObservation:
@@ -71,10 +73,12 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         if seed is None:
             seed = int.from_bytes(unforeseen_bytes()[:4]) >> 1
         draws = draws_of(seed)
-        if choice != self._table.choice or self._table.is_changed_by_play or reveal_history:
-            self._table = set_table(choice, draws, reveal_history=reveal_history)
-        self._episode = self._table.begin(draws, seed, reveal_history=reveal_history)
-        self._episode_id = episode_id or new_uuid()
+        table = self._table
+        is_another = choice is not table.choice and choice != table.choice
+        if is_another or table.openings is None or reveal_history:
+            table = self._table = set_table(choice, draws, reveal_history=reveal_history)
+        self._episode = table.begin(draws, seed, reveal_history=reveal_history)
+        self._told_id = episode_id
         self.execution = _execution(choice)
         play_until_agent(self._episode)
         facts = {
@@ -82,12 +86,16 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
             "num_players": self._episode.state.num_players(),
             "opponent_policy": choice.opponent_policy,
         }
-        return _observe(self._episode, reward=None, facts=facts)
+        state = self._episode.state
+        sight = look(table.view, state, table.agent) if table.openings is None else table.openings.look(state)
+        return _observe(self._episode, sight, None, facts)
 
     def execution_for(self, verb: str, keywords: Mapping[str, Any]) -> Execution:
         """What takes long, a first trial of game_params or tree search, happens in a thread."""
         if verb != "reset":
             return "thread" if verb == "load" else self.execution  # which plays a whole episode again
+        if not keywords:
+            return _execution(self._default)
         takes_long = keywords.get("game_params") is not None or "mcts" in str(keywords.get("opponent_policy"))
         return "thread" if takes_long else _execution(self._default)
 
@@ -102,7 +110,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
             raise ValueError("step came before reset: there is no game yet. Call reset() first.")
         check_action(episode, action)
         reward = self._advance(episode, action.action_id)
-        return _observe(episode, reward=reward, facts={})
+        return _observe(episode, look(episode.table.view, episode.state, episode.table.agent), reward, _NO_FACTS)
 
     def _advance(self, episode: Episode, action_id: int) -> float:
         """Play a legal action and all that follows until the agent's next decision; returns what the agent gained."""
@@ -110,6 +118,8 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         episode.actions.append(action_id)
         episode.phase = "playing"
         play_until_agent(episode)
+        if episode.table.pays_at_the_end and episode.phase != "terminal":
+            return 0.0
         return new_reward(episode)
 
     def vectorized(self, num_envs: int) -> "VectorEnvironment":
@@ -129,10 +139,10 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
             raise ValueError("there is no game to save yet. Call reset() first.")
         saved = {
             "seed": episode.seed,
-            "choice": vars(episode.choice),
+            "choice": vars(episode.table.choice),
             "reveal_history": episode.reveal_history,
             "actions": episode.actions,
-            "episode_id": self._episode_id,
+            "episode_id": self._episode_id(),
         }
         return json.dumps(saved).encode()
 
@@ -154,11 +164,17 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         """Which game is being played, from which seat, against whom, and how many steps the agent has taken."""
         episode = self._episode or self._unplayed
         return OpenSpielState(
-            episode_id=self._episode_id,
+            episode_id=self._episode_id(),
             step_count=len(episode.actions),
             num_players=episode.state.num_players(),
-            **vars(episode.choice),
+            **vars(episode.table.choice),
         )
+
+    def _episode_id(self) -> str | None:
+        """That of the episode, made when somebody asks for it first."""
+        if self._episode is not None and not self._told_id:
+            self._told_id = new_uuid()
+        return self._told_id
 
     def choose(self, told: dict[str, Any]) -> GameChoice:
         """What a reset with those keywords plays. Raises ValueError for what cannot be played, or not from afar."""
@@ -203,36 +219,31 @@ def _execution(choice: GameChoice) -> Execution:
     return "thread" if "mcts" in choice.opponent_policy else "inline"
 
 
-def _observe(episode: Episode, reward: float | None, facts: dict[str, Any]) -> OpenSpielObservation:
-    state, view, choice = episode.state, episode.view, episode.choice
-    seat, done = choice.agent_player, state.is_terminal()
-    legal: list[int] = [] if done else state.legal_actions(seat)
+def _observe(episode: Episode, sight: Sight, reward: float | None, facts: Mapping[str, Any]) -> OpenSpielObservation:
+    table = episode.table
+    choice, view, done = table.choice, table.view, episode.phase == "terminal"
+    legal, names, words, numbers = sight
     episode.legal = tuple(legal)
     metadata: dict[str, Any] = {
         "game_name": choice.game_name,
-        "agent_player": seat,
+        "agent_player": table.agent,
         "info_state_kind": view.kind,
-        "text": view.words(state, seat),
-        "legal_action_names": [state.action_to_string(seat, action) for action in legal],
+        "text": words,
+        "legal_action_names": names,
         **facts,
     }
     if choice.game_params:
         metadata["game_params"] = choice.game_params
     if episode.reveal_history:
-        metadata["history"] = state.history()
+        metadata["history"] = episode.state.history()
     seen = {
         "done": done,
         "reward": new_reward(episode) if done and reward is None else reward,
         "metadata": metadata,
-        "info_state": _plain(view.numbers(state, seat)),
+        "info_state": numbers,
         "legal_actions": legal,
         "game_phase": episode.phase,
-        "current_player_id": int(state.current_player()),
+        "current_player_id": int(episode.state.current_player()),
         "opponent_last_action": episode.opponent_last_action if view.shows_moves else None,
     }
     return OpenSpielObservation.trusted(seen)
-
-
-def _plain(numbers: Any) -> list[float]:
-    """As they are where OpenSpiel made them; games written in Python give arrays."""
-    return numbers if type(numbers) is list else [float(value) for value in numbers]

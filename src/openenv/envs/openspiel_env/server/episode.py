@@ -9,6 +9,7 @@ import pyspiel
 from openenv.envs.openspiel_env.models import OpenSpielAction
 from openenv.envs.openspiel_env.server.draws import Draws
 from openenv.envs.openspiel_env.server.games import is_changed_by_play, load_for_episode, pays_at_the_end
+from openenv.envs.openspiel_env.server.openings import Openings, openings_of
 from openenv.envs.openspiel_env.server.opponents import Opponent, check_opponent_policy, make_opponents
 from openenv.envs.openspiel_env.server.views import View, view_of
 
@@ -37,13 +38,12 @@ class GameChoice:
 class Episode:
     """A game being played."""
 
-    choice: GameChoice
+    table: "Table"
     draws: Draws
     state: Any
-    view: View
     opponents: dict[int, Opponent]
-    reveal_history: bool
     seed: int
+    reveal_history: bool
     actions: list[int] = field(default_factory=list)
     """The agent's, in order."""
     phase: str = "initial"
@@ -61,31 +61,31 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What all episodes of one choice have in common, until the game is one that play changes."""
+    """What all episodes of one choice have in common; where play changes the game, one episode has it."""
 
     choice: GameChoice
+    agent: int
+    """Its seat."""
     game: Any
     view: View
     opponents: list[str]
     """The policies on the other seats, in their order."""
-    is_changed_by_play: bool
-
+    openings: Openings | None
+    """What the agent sees first; None where play changes the game."""
     is_sequential: bool
     """Whether seats move one at a time, always."""
     pays_at_the_end: bool
     """Whether nothing is gained or lost before the end."""
 
+    @property
+    def is_changed_by_play(self) -> bool:
+        """Whether every game needs a table of its own."""
+        return self.openings is None
+
     def begin(self, draws: Draws, seed: int, *, reveal_history: bool = False) -> Episode:
         """A new game before its first move. draws: what chance and opponents draw from."""
-        return Episode(
-            choice=self.choice,
-            draws=draws,
-            state=self.game.new_initial_state(),
-            view=self.view,
-            opponents=make_opponents(self.game, self.choice.agent_player, self.opponents, draws),
-            reveal_history=reveal_history,
-            seed=seed,
-        )
+        opponents = make_opponents(self.game, self.agent, self.opponents, draws)
+        return Episode(self, draws, self.game.new_initial_state(), opponents, seed, reveal_history)
 
 
 def set_table(choice: GameChoice, draws: Draws, *, reveal_history: bool = False) -> Table:
@@ -102,12 +102,16 @@ def set_table(choice: GameChoice, draws: Draws, *, reveal_history: bool = False)
             "draws its chances inside itself, so its history cannot be shown. Leave reveal_history out."
         )
     names = check_opponent_policy(choice.opponent_policy, num_players)
+    openings = (
+        None if is_changed_by_play(game) else openings_of(choice.game_name, choice.game_params, choice.agent_player)
+    )
     return Table(
         choice,
+        choice.agent_player,
         game,
         view,
         names,
-        is_changed_by_play(game),
+        openings,
         is_sequential=game.get_type().dynamics == pyspiel.GameType.Dynamics.SEQUENTIAL,
         pays_at_the_end=pays_at_the_end(game),
     )
@@ -115,7 +119,7 @@ def set_table(choice: GameChoice, draws: Draws, *, reveal_history: bool = False)
 
 def check_action(episode: Episode, action: OpenSpielAction) -> None:
     """Raises ValueError, saying what is legal, unless the action may be taken now."""
-    choice, state = episode.choice, episode.state
+    choice, state = episode.table.choice, episode.state
     if action.game_name and action.game_name != choice.game_name:
         raise ValueError(
             f"game_name={action.game_name!r}: this session plays {choice.game_name!r}. Leave it out, or reset."
@@ -136,12 +140,13 @@ def check_action(episode: Episode, action: OpenSpielAction) -> None:
 def apply(episode: Episode, agent_action: int) -> None:
     """The agent's action, with those of the other seats where all move at once."""
     state, episode.legal = episode.state, None
-    if not state.is_simultaneous_node():
+    if episode.table.is_sequential or not state.is_simultaneous_node():
         state.apply_action(agent_action)
         return
     joint = [NOBODY_CAN_CHOOSE] * state.num_players()
-    if state.legal_actions(episode.choice.agent_player):
-        joint[episode.choice.agent_player] = agent_action
+    agent = episode.table.agent
+    if state.legal_actions(agent):
+        joint[agent] = agent_action
     for seat, opponent in episode.opponents.items():
         if state.legal_actions(seat):
             joint[seat] = int(opponent(state, seat))
@@ -151,7 +156,7 @@ def apply(episode: Episode, agent_action: int) -> None:
 
 def play_until_agent(episode: Episode) -> None:
     """Chance and the other seats move until the agent has a choice or the game is over."""
-    state, agent = episode.state, episode.choice.agent_player
+    state, agent = episode.state, episode.table.agent
     while (player := state.current_player()) != agent:
         if player >= 0:
             action = episode.opponents[player](state, player)
@@ -184,7 +189,7 @@ def new_reward(episode: Episode) -> float:
 
     Differences of returns, since `rewards()` of some games repeats the last reward after a chance move.
     """
-    total: float = episode.state.player_return(episode.choice.agent_player)
+    total: float = episode.state.player_return(episode.table.agent)
     if total == episode.total_reward:
         return 0.0
     gained, episode.total_reward = total - episode.total_reward, total

@@ -168,7 +168,7 @@ class _Seat:
 
     def __init__(self, table: Table, episode: Episode, seen: "Seen") -> None:
         self._episode = episode
-        self._agent = episode.choice.agent_player
+        self._agent = episode.table.agent
         self._opponents = episode.opponents
         self.legal: list[int] = []
         """Empty when the game is over."""
@@ -281,7 +281,7 @@ def seen_of(table: Table) -> Seen:
     seen = _seen_of(table)
     if table.is_changed_by_play or not table.is_sequential:
         return seen
-    state, agent = table.game.new_initial_state(), table.choice.agent_player
+    state, agent = table.game.new_initial_state(), table.agent
     if state.current_player() != agent:
         return seen
     seen.set_from(state, agent)

@@ -24,6 +24,10 @@ MOVES_ARE_PUBLIC = frozenset(
 TensorKind = Literal["information_state_tensor", "observation_tensor", "string"]
 
 
+Sight = tuple[list[int], list[str], str, list[float]]
+"""Legal actions, none when the game is over, their names, and the seat's view in words and as numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """How to look at the states of one game from a seat."""
@@ -38,6 +42,16 @@ class View:
     """Whether the rules let every seat see every other seat's actions."""
     shows_history: bool
     """Whether the whole history, chance included, is known to every seat."""
+
+
+def look(view: View, state: Any, seat: int) -> Sight:
+    """What a seat sees."""
+    legal: list[int] = [] if state.is_terminal() else state.legal_actions(seat)
+    names = [state.action_to_string(seat, action) for action in legal]
+    numbers = view.numbers(state, seat)
+    if type(numbers) is not list:  # games written in Python give arrays
+        numbers = [float(value) for value in numbers]
+    return legal, names, view.words(state, seat), numbers
 
 
 def view_of(game: Any) -> View:
