@@ -68,9 +68,7 @@ class FrameReader:
         size = len(data)
         if size < 6 or data[0] != _WHOLE_TEXT or self._buffer or self._parts:
             return None
-        length, start = data[1], 2
-        if self._from_client:
-            length, start = length - _MASKED, 6
+        length, start = (data[1] - _MASKED, 6) if self._from_client else (data[1], 2)
         if length == 126:
             length = data[2] << 8 | data[3]
             start += 2

@@ -96,7 +96,13 @@ class TrunkTransport(asyncio.Transport):
     def hear(self, data: bytes) -> None:
         """Bytes have come."""
         if self._is_reading and not (self._unread or self._is_closing):
-            self._hand_on(data)
+            self._num_read += len(data)  # as `_hand_on`, without a call more for each packet
+            if self._num_read >= _WINDOW_BYTES // 2:
+                self._grant()
+            try:
+                self._protocol.data_received(data)
+            except Exception:  # noqa: BLE001  border: as `tell`
+                self._failed()
         elif not self._is_closing:
             self._unread.append(data)
             self._num_unread += len(data)
@@ -107,12 +113,12 @@ class TrunkTransport(asyncio.Transport):
     def _hand_on(self, data: bytes) -> None:
         self._num_read += len(data)
         if self._num_read >= _WINDOW_BYTES // 2:
-            self._trunk.send(GRANT, self._number, self._num_read)
-            self._num_read = 0
-        try:
-            self._protocol.data_received(data)
-        except Exception:  # noqa: BLE001  border: as `tell`, without a call more for each packet
-            self._failed()
+            self._grant()
+        self.tell(self._protocol.data_received, data)
+
+    def _grant(self) -> None:
+        self._trunk.send(GRANT, self._number, self._num_read)
+        self._num_read = 0
 
     def hear_end(self, *, is_closed: bool) -> None:
         """The other end says nothing more; when it is closed, it reads nothing more either."""

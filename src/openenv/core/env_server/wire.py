@@ -1,6 +1,5 @@
 """The frames of the wire: bytes to requests, and states and errors to bytes."""
 
-import functools
 import json
 from types import NoneType
 from typing import Any, NamedTuple, TypeVar
@@ -186,14 +185,11 @@ def extended_answer_frame(kind: str, data: bytes, request_id: str | None, *, tru
         said_id = orjson.dumps(request_id)
     except TypeError:  # half a surrogate pair
         said_id = error_json(request_id)
-    return b"".join((_head(kind), said_id, _TRUNCATED if truncated else _VALID, data, b"}"))
+    head = _OBSERVATION if kind == "observation" else b'{"type":"%b","id":' % kind.encode()
+    return b"".join((head, said_id, _TRUNCATED if truncated else _VALID, data, b"}"))
 
 
-@functools.cache
-def _head(kind: str) -> bytes:
-    return b'{"type":"%b","id":' % kind.encode()
-
-
+_OBSERVATION = b'{"type":"observation","id":'
 _VALID, _TRUNCATED = b',"validity":"valid","data":', b',"validity":"truncated","data":'
 
 

@@ -108,7 +108,9 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         episode = self._episode
         if episode is None:
             raise ValueError("step came before reset: there is no game yet. Call reset() first.")
-        check_action(episode, action)
+        legal = episode.legal
+        if legal is None or action.action_id not in legal or action.game_name or action.game_params:
+            check_action(episode, action)
         reward = self._advance(episode, action.action_id)
         return _observe(episode, look(episode.table.view, episode.state, episode.table.agent), reward, _NO_FACTS)
 
@@ -220,20 +222,10 @@ def _execution(choice: GameChoice) -> Execution:
 
 
 def _observe(episode: Episode, sight: Sight, reward: float | None, facts: Mapping[str, Any]) -> OpenSpielObservation:
-    table = episode.table
-    choice, view, done = table.choice, table.view, episode.phase == "terminal"
+    table, done = episode.table, episode.phase == "terminal"
     legal, names, words, numbers = sight
     episode.legal = tuple(legal)
-    metadata: dict[str, Any] = {
-        "game_name": choice.game_name,
-        "agent_player": table.agent,
-        "info_state_kind": view.kind,
-        "text": words,
-        "legal_action_names": names,
-        **facts,
-    }
-    if choice.game_params:
-        metadata["game_params"] = choice.game_params
+    metadata = {**table.facts, "text": words, "legal_action_names": names, **facts}
     if episode.reveal_history:
         metadata["history"] = episode.state.history()
     seen = {
@@ -244,6 +236,6 @@ def _observe(episode: Episode, sight: Sight, reward: float | None, facts: Mappin
         "legal_actions": legal,
         "game_phase": episode.phase,
         "current_player_id": int(episode.state.current_player()),
-        "opponent_last_action": episode.opponent_last_action if view.shows_moves else None,
+        "opponent_last_action": episode.opponent_last_action if table.view.shows_moves else None,
     }
     return OpenSpielObservation.trusted(seen)

@@ -70,6 +70,8 @@ class Table:
     view: View
     opponents: list[str]
     """The policies on the other seats, in their order."""
+    facts: dict[str, Any]
+    """What the metadata of every observation say of it."""
     openings: Openings | None
     """What the agent sees first; None where play changes the game."""
     is_sequential: bool
@@ -105,12 +107,16 @@ def set_table(choice: GameChoice, draws: Draws, *, reveal_history: bool = False)
     openings = (
         None if is_changed_by_play(game) else openings_of(choice.game_name, choice.game_params, choice.agent_player)
     )
+    facts = {"game_name": choice.game_name, "agent_player": choice.agent_player, "info_state_kind": view.kind}
+    if choice.game_params:
+        facts["game_params"] = choice.game_params
     return Table(
         choice,
         choice.agent_player,
         game,
         view,
         names,
+        facts,
         openings,
         is_sequential=game.get_type().dynamics == pyspiel.GameType.Dynamics.SEQUENTIAL,
         pays_at_the_end=pays_at_the_end(game),
