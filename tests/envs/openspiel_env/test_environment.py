@@ -56,7 +56,7 @@ def test_catch_pays_once_at_the_end_plus_or_minus_one() -> None:
 def test_step_rewards_sum_to_the_games_return(game: str) -> None:
     env = OpenSpielEnvironment(game)
 
-    rewards = [observation.reward for observation in random_episode(env, 5)[1:]]
+    rewards = [observation.reward for observation in random_episode(env, 3)[1:]]
 
     assert env._episode is not None
     assert sum(filter(None, rewards)) == pytest.approx(env._episode.state.returns()[0])

@@ -1,4 +1,4 @@
-"""What chance and opponents draw from: 64-bit numbers, one after another, that a seed decides."""
+"""What chance and opponents draw from: 32-bit numbers, one after another, that a seed decides."""
 
 import struct
 from collections.abc import Iterator
@@ -6,9 +6,9 @@ from hashlib import blake2b
 from itertools import chain, count
 
 Draws = Iterator[int]
-"""Whole numbers from 0 up to 2**64, all as likely, for as long as they are asked for."""
+"""Whole numbers from 0 up to 2**32, all as likely, for as long as they are asked for."""
 
-_numbers_of = struct.Struct("<8Q").unpack
+_numbers_of = struct.Struct("<16I").unpack
 
 
 def draws_of(seed: int) -> Draws:
@@ -26,5 +26,5 @@ def _blocks(seed: int) -> Iterator[tuple[int, ...]]:
 
 
 def draw_bits(draws: Draws, num_bits: int) -> int:
-    """A whole number of so many bits, at most 64."""
-    return next(draws) >> (64 - num_bits)
+    """A whole number of so many bits, at most 32."""
+    return next(draws) >> (32 - num_bits)

@@ -15,7 +15,7 @@ from openenv.envs.openspiel_env.server.views import View, view_of
 
 CHANCE = pyspiel.PlayerId.CHANCE
 SIMULTANEOUS = pyspiel.PlayerId.SIMULTANEOUS
-_UNIT = 2.0**-64
+_UNIT = 2.0**-32
 NOBODY_CAN_CHOOSE = 0
 """What OpenSpiel expects, in a joint move, from a seat without legal actions."""
 

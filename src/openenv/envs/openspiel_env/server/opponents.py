@@ -11,7 +11,8 @@ from openenv.envs.openspiel_env.server.games import unknown
 Opponent = Callable[[Any, int], int]
 """From the game's state and a seat to that seat's action."""
 
-POLICY_NAMES = ("random", "first", "last", "mcts")
+RANDOM = "random"
+POLICY_NAMES = (RANDOM, "first", "last", "mcts")
 MCTS_SIMULATIONS = 100
 MCTS_EXPLORATION = 2.0
 MCTS_MEMORY_MB = 64
@@ -62,7 +63,7 @@ def _make_opponent(game: Any, name: str, draws: Draws) -> Opponent:
 def _random(draws: Draws) -> Opponent:
     def choose(state: Any, seat: int) -> int:
         legal = state.legal_actions(seat)
-        action: int = legal[next(draws) % len(legal)]  # no remainder of 64 bits is rarer by more than 2**-60
+        action: int = legal[next(draws) % len(legal)]  # of 4,000 none is rarer by a millionth
         return action
 
     return choose

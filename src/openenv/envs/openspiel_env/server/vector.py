@@ -24,10 +24,12 @@ from openenv.envs.openspiel_env.server.episode import (
     play_until_agent,
     set_table,
 )
+from openenv.envs.openspiel_env.server.opponents import RANDOM
 
 WIDEST_MASK = 10_000
 """Actions of a game above which its legal ones are lists instead of a mask."""
 NO_ACTION = -1
+_NOTHING: list[int] = []
 _BYTE_VALUES = 256
 
 
@@ -161,7 +163,7 @@ class _Seat:
     could be two methods is one."""
 
     __slots__ = (
-        "_agent", "_episode", "_is_sequential", "_opening", "_opponents", "_pays_at_the_end", "_set_from",
+        "_agent", "_draws", "_episode", "_is_sequential", "_opening", "_opponents", "_pays_at_the_end", "_set_from",
         "_shows_moves", "_state", "_table", "_to_bytes",
         "legal", "opponents_action", "view",
     )  # fmt: skip
@@ -170,6 +172,8 @@ class _Seat:
         self._episode = episode
         self._agent = episode.table.agent
         self._opponents = episode.opponents
+        self._draws = episode.draws if set(table.opponents) == {RANDOM} else None
+        """Where all other seats play at random: what they draw from, without a call for each move."""
         self.legal: list[int] = []
         """Empty when the game is over."""
         self.view = b""
@@ -186,7 +190,7 @@ class _Seat:
         self._state = self._episode.state
         self.opponents_action = NO_ACTION
         if self._opening is None:
-            self._go_on()
+            self.play(None)
         else:
             self.legal, self.view = self._opening
 
@@ -211,42 +215,46 @@ class _Seat:
             episode.restart(table.game)
             self._begin()
 
-    def play(self, action: int) -> float:
-        """Play a legal action and all that follows until the next decision; returns what the agent gained."""
-        if self._is_sequential:
-            self._state.apply_action(action)
-        else:
-            apply(self._episode, action)
-        self._go_on()
-        if self.legal and self._pays_at_the_end:
-            return 0.0
-        return new_reward(self._episode)
-
-    def _go_on(self) -> None:
-        """Let the others move, and see what there is. As `play_until_agent` where seats move one at a time."""
+    def play(self, action: int | None) -> float:
+        """Play a legal action, or none to begin with, and all that follows until the next decision, and look; returns
+        what the agent gained. As `play_until_agent` where seats move one at a time."""
         agent, state = self._agent, self._state
         if self._is_sequential:
+            if action is not None:
+                state.apply_action(action)
             while (player := state.current_player()) != agent:
                 if player >= 0:
-                    action = self._opponents[player](state, player)
+                    if self._draws is None:
+                        action = self._opponents[player](state, player)
+                    else:
+                        legal = state.legal_actions()
+                        action = legal[next(self._draws) % len(legal)]
                     state.apply_action(action)
                     if self._shows_moves:
                         self.opponents_action = action
                 elif player == CHANCE:
                     state.apply_action(chance_action(state, self._episode.draws))
                 else:
-                    self.legal = []
+                    self.legal = _NOTHING
                     break
             else:
                 self.legal = state.legal_actions()
         else:
-            episode = self._episode
-            play_until_agent(episode)
-            if self._shows_moves and episode.opponent_last_action is not None:
-                self.opponents_action = episode.opponent_last_action
-            self.legal = state.legal_actions(agent) if episode.phase != "terminal" else []
+            self._play_together(action)
         self._set_from(state, agent)
         self.view = self._to_bytes()
+        if self._pays_at_the_end and self.legal:
+            return 0.0
+        return new_reward(self._episode)
+
+    def _play_together(self, action: int | None) -> None:
+        episode, agent = self._episode, self._agent
+        if action is not None:
+            apply(episode, action)
+        play_until_agent(episode)
+        if self._shows_moves and episode.opponent_last_action is not None:
+            self.opponents_action = episode.opponent_last_action
+        self.legal = self._state.legal_actions(agent) if episode.phase != "terminal" else _NOTHING
 
     def check(self, action: int) -> None:
         """Raises ValueError that says why an action may not be taken."""
