@@ -52,9 +52,9 @@ class Episode:
     legal: Sequence[int] | None = None
     """What the agent may do, where it was told since the last move."""
 
-    def restart(self, game: Any) -> None:
+    def restart(self, table: "Table") -> None:
         """Begin another game with the same players, whose random numbers go on."""
-        self.state = game.new_initial_state()
+        self.table, self.state = table, table.game.new_initial_state()
         self.actions.clear()
         self.phase, self.opponent_last_action, self.total_reward, self.legal = "initial", None, 0.0, None
 

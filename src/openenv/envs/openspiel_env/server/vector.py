@@ -209,10 +209,10 @@ class _Seat:
         episode, table = self._episode, self._table
         if table.is_changed_by_play:
             table = set_table(table.choice, episode.draws)
-            episode.restart(table.game)
+            episode.restart(table)
             self._sit_down(table, seen_of(table))
         else:
-            episode.restart(table.game)
+            episode.restart(table)
             self._begin()
 
     def play(self, action: int | None) -> float:
