@@ -43,7 +43,7 @@ class Trunk(asyncio.Protocol):
         self._next_number = 0
         self._rest = b""
         """The beginning of a packet whose end is still to come."""
-        self._packets: list[bytes | bytearray | memoryview] = []
+        self._packets: list[bytes] = []
         """What leaves at the end of this turn of the event loop: heads, and what follows each."""
         self._is_leaving = False
         self._is_ending = False
@@ -87,7 +87,7 @@ class Trunk(asyncio.Protocol):
 
     # What the connections say.
 
-    def send(self, kind: int, number: int, length: int = 0, data: bytes | bytearray | memoryview = b"") -> None:
+    def send(self, kind: int, number: int, length: int = 0, data: bytes = b"") -> None:
         """Send a packet with those that come after it: in the next turn of the event loop, or sooner when they are
         many, so that the other end is not idle meanwhile."""
         packets = self._packets

@@ -52,7 +52,7 @@ class TrunkTransport(asyncio.Transport):
         size = len(data)
         if 0 < size <= self._granted and size <= MOST_BYTES and not self._is_closing and not self._has_said_end:
             self._granted -= size
-            self._trunk.send(DATA, self._number, size, data)
+            self._trunk.send(DATA, self._number, size, data if type(data) is bytes else bytes(data))
         else:
             self._write_piecewise(data)
 
@@ -68,7 +68,7 @@ class TrunkTransport(asyncio.Transport):
         """Send of what waits as much as may be sent."""
         while (size := min(len(self._unsent), self._granted, MOST_BYTES)) > 0:
             self._granted -= size
-            self._trunk.send(DATA, self._number, size, self._unsent[:size])
+            self._trunk.send(DATA, self._number, size, bytes(self._unsent[:size]))
             del self._unsent[:size]
         self.tell_whether_full()
         if not self._unsent:

@@ -43,7 +43,13 @@ class AnswersKept:
         return self.newer.get(key) or self.older.get(key)
 
     def keep(self, key: str, known: "Known") -> None:
-        """What is known of a request from now on; the oldest make way."""
+        """What is known of a request from now on; the oldest make way.
+
+        Of an error only what it says: the frames that it went through would keep the session, and all that an author's
+        step had in hand.
+        """
+        if isinstance(known, RequestRefused):
+            known.__traceback__ = known.__cause__ = known.__context__ = None
         self.newer[key] = known
         if len(self.newer) >= self.full_at:
             self.make_room()

@@ -106,6 +106,7 @@ class Conversation:
         return pack(frame, answer.arrays) if answer.arrays and self._arrays else frame
 
     def _refusal(self, error: RequestRefused, request: Request | None) -> bytes:
+        error.__traceback__ = None  # it may be among the answers that are kept
         if not self._extended:
             return error_frame(error)
         return extended_error_frame(error, None if request is None else request.id)

@@ -121,7 +121,7 @@ class DirectConnection(asyncio.Protocol):
         self._end(said_goodbye=False)
         if not self._lost.done():
             self._lost.set_result(None)
-        on_lost, self._on_lost, self._answers = self._on_lost, None, None  # which refer to this object
+        on_lost, self._on_lost = self._on_lost, None  # which refers to this object
         if on_lost is not None:
             on_lost(exc)
 

@@ -90,8 +90,6 @@ class LocalHost(Host):
     def _make(self) -> Verbs:
         verbs = verbs_for(self._declaration, self._signatures, self._loop, self._manner)
         verbs.told = self._execution
-        if self._execution not in (None, "inline"):
-            verbs.steps_plainly = False
         return verbs
 
     async def _make_in_thread(self, timeout_s: float) -> Verbs:

@@ -46,9 +46,9 @@ def observation_data(observation: Observation, buffers: Buffers | None = None) -
     if fields.keys() != _plain_fields(type(observation)):  # it lacks some, or something is cached in it
         return _data(observation, buffers)
     fields = fields.copy()
-    said = {"observation": fields, "reward": fields.pop("reward"), "done": bool(fields.pop("done"))}
-    metadata = fields["metadata"]
     try:
+        said = {"observation": fields, "reward": fields.pop("reward"), "done": bool(fields.pop("done"))}
+        metadata = fields["metadata"]
         if metadata:
             is_json = observation.METADATA_IS_JSON
             written = orjson.dumps(metadata, None, _ONLY_JSON) if is_json else _metadata(metadata)

@@ -74,7 +74,7 @@ class VerbSignatures:
         self.reset_keywords, self.step_keywords = _keywords(reset), _keywords(step)
         takes = self.reset_keywords
         self.plain_reset = {key: None for key in _OF_EVERY_RESET if takes is None or key in takes}
-        """The keywords of a reset that says nothing."""
+        """The keywords of a reset that says nothing; not to be changed."""
         self.reset_given, self.step_given = _given(reset, 1), _given(step, 2)
         """Names of the parameters that the server fills in by their place, such as `self` and `action`."""
 
@@ -135,7 +135,7 @@ class Verbs:
             reason = f"{declaration.name} could not be made: {without_paths(str(error)) or type(error).__name__}"
             raise EnvironmentFactoryError(declaration.name, reason) from error
         cls = declaration.action_cls
-        self.to_action: Callable[[dict[str, Any]], Action] = (
+        self._to_action: Callable[[dict[str, Any]], Action] = (
             functools.partial(deserialize_action, action_cls=cls)
             if cls in TAKES_TOOL_ACTIONS
             else cls.__pydantic_validator__.validate_python
@@ -253,17 +253,18 @@ class Verbs:
         return self._answer("reset", observation, began)
 
     def _step(self, data: dict[str, Any], options: dict[str, Any]) -> Answer:
-        action = self._action(data)
         if not options:
-            return self.plain_step(action)
+            return self.plain_step(data)
+        action = self._action(data)
         keywords = self._step_keywords(options)
         began = time.perf_counter()
         with AuthorsCode("step"):
             observation = self.env.step(action, **keywords)
         return self._answer("step", observation, began)
 
-    def plain_step(self, action: Action) -> Answer:
+    def plain_step(self, data: dict[str, Any]) -> Answer:
         """A step without further keywords, where it waits for nothing."""
+        action = self._action(data)
         began = time.perf_counter()
         try:
             observation = self.env.step(action)
@@ -344,9 +345,11 @@ class Verbs:
 
     def _action(self, data: dict[str, Any]) -> Action:
         try:
-            return self.to_action(data)
+            return self._to_action(data)
         except ValidationError as error:
             raise invalid_message(error) from None
+        except BaseException as error:  # noqa: BLE001  a validator is an author's code too
+            raise_authors("step", error)
 
     def _checked(self, verb: str, observation: Any) -> Observation:
         if isinstance(observation, Observation):

@@ -52,7 +52,7 @@ def worker_main(assignment: Assignment, connection: socket.socket) -> None:
     """Serve until told to stop, or until the front door's process is gone. connection: the channel to that."""
     _end_with(assignment.front_door_pid)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    signal.signal(signal.SIGINT, lambda *_: None)
+    signal.signal(signal.SIGINT, lambda *_: None)  # as `handle_exit`, before the server listens and after
     configure_logging(*assignment.logging_choice)
     _WorkerServer(assignment, connection).run()
 

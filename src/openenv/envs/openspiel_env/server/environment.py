@@ -31,8 +31,8 @@ RESET_FIELDS = ("agent_player", "game_name", "game_params", "opponent_policy", "
 class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, OpenSpielState]):
     """Plays any OpenSpiel game from one seat, against policies on the others.
 
-    The arguments say what `reset` plays unless it is told otherwise. Everything random in an episode (chance,
-    opponents, tree search) comes from one generator, so equal seeds give equal episodes under equal actions.
+    The arguments say what `reset` plays unless it is told otherwise. The seed decides everything random in an episode
+    (chance, opponents, tree search), so equal seeds give equal episodes under equal actions.
     """
 
     execution: Execution = "inline"  # an instance that plays against tree search says "thread"

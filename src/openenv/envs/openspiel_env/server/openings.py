@@ -8,8 +8,8 @@ from typing import Any
 from openenv.envs.openspiel_env.server.games import MAX_CACHED_GAMES, load
 from openenv.envs.openspiel_env.server.views import Sight, look, view_of
 
-_MOST_NUMBERS = 1 << 16
-"""That are remembered of one game."""
+_MOST_REMEMBERED = 1 << 14
+"""Of one game: numbers, and what is about as large as so many of them."""
 
 
 class Openings:
@@ -20,6 +20,7 @@ class Openings:
         self._view = view_of(game)
         self._seat = seat
         self._known: dict[tuple[int, ...], Sight] = {}
+        self._size = 0
 
     def look(self, state: Any) -> Sight:
         """What the seat sees. The lists are the caller's own."""
@@ -27,10 +28,16 @@ class Openings:
         known = self._known.get(history)
         if known is None:
             known = look(self._view, state, self._seat)
-            if len(self._known) * (len(known[-1]) + 1) < _MOST_NUMBERS:
-                self._known[history] = known
+            self._remember(history, known)
         legal, names, words, numbers = known
         return legal.copy(), names.copy(), words, numbers.copy()
+
+    def _remember(self, history: tuple[int, ...], sight: Sight) -> None:
+        legal, _, words, numbers = sight
+        size = 32 + len(history) + 8 * len(legal) + len(words) // 8 + len(numbers)
+        if self._size + size <= _MOST_REMEMBERED:
+            self._size += size
+            self._known[history] = sight
 
 
 def openings_of(game_name: str, game_params: Mapping[str, Any], seat: int) -> Openings:

@@ -73,7 +73,7 @@ class OpenSpielVector(VectorEnvironment):
         return self._batch(self._seated(env_ids), [np.nan] * len(env_ids), errors)
 
     def begin_next(self, env_ids: Sequence[int]) -> Batch:
-        """Their random numbers go on: a seed is spread over the whole generator only once."""
+        """Their random numbers go on."""
         seats = self._seated(env_ids)
         for seat in seats:
             seat.begin_next()
