@@ -33,7 +33,7 @@ SESSIONS = "tests/core/test_sessions.py"
 VALIDITY = "tests/core/test_validity.py"
 MUTATIONS = {
     "request ids: a repeat is done again": Mutation(
-        f"{SERVER}/session.py", "return self._by_id.get(request_id)", "return None", LOST
+        f"{SERVER}/answers_kept.py", "return self.newer.get(key) or self.older.get(key)", "return None", LOST
     ),
     "request ids: a repeat over HTTP is done again": Mutation(
         f"{SERVER}/routes.py", "body.request_id, _traceparent", "None, _traceparent", "tests/core/test_http.py"
@@ -58,14 +58,14 @@ MUTATIONS = {
         "async with asyncio.timeout(None):\n            return await awaitable", f"{LIMITS} -k CountingEnvironment"
     ),
     "time limit: none in the event loop": Mutation(
-        f"{SERVER}/inline_limit.py", "if _RUNNING.deadline and", "if False and", f"{LIMITS} -k InlineEnvironment"
+        f"{SERVER}/inline_limit.py", "if RUNNING.deadline and", "if False and", f"{LIMITS} -k InlineEnvironment"
     ),
     "time limit: none in workers": Mutation(
         f"{SERVER}/worker.py", "async with asyncio.timeout(timeout_s):", "async with asyncio.timeout(None):",
         f"{LIMITS} -k ProcessEnvironment",
     ),
     "validity: a truncated episode is told as valid": Mutation(
-        f"{SERVER}/conversation.py", '"truncated" if answer.truncated else "valid"', '"valid"', VALIDITY
+        f"{SERVER}/wire.py", "_TRUNCATED if truncated else _VALID", "_VALID", VALIDITY
     ),
     "validity: a failure of the environment is told as the client's": Mutation(
         f"{SERVER}/wire.py", '"validity": error.validity', '"validity": "refused"', VALIDITY
