@@ -153,3 +153,11 @@ def test_tree_search_of_a_vector_does_not_hold_up_other_sessions(openspiel_url: 
         quick.reset()
         assert not select.select([slow._sessions[0].fileno()], [], [], 0)[0], "its answer was not waited for"
         slow.recv()
+
+
+def test_to_begin_takes_nothing_of_what_the_first_step_will_be_told_as_gained(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+    monkeypatch.setattr("openenv.envs.openspiel_env.server.vector.new_reward", lambda _: told.append(1) or 0.0)
+    for game in ("catch", "2048", "matrix_pd"):
+        OpenSpielEnvironment(game).vectorized(2).reset([0, 1], [{"seed": 0}, {"seed": 1}])
+    assert told == []

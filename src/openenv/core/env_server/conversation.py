@@ -52,7 +52,7 @@ class Conversation:
         request: Request | None = None
         if type(frame) is bytes and len(frame) <= self._usual_bytes:
             request = read_usual_request(frame)
-            if request is not None and request[0] == "step":
+            if request is not None and request.type == "step":
                 said = self._session.usual_step(request)
                 if said is not None:
                     return said

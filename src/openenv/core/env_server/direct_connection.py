@@ -172,7 +172,7 @@ class DirectConnection(asyncio.Protocol):
         if self._answers is not None and self._answering is None and not self._waiting and not self._is_full:
             reply = self._answers(frame)
             if self._watch is None and type(reply) is bytes:
-                self._transport.write(server_frame(TEXT, reply))  # a trunk's transport hears whatever state it is in
+                self._transport.write(server_frame(TEXT, reply))  # which a trunk's takes also while it closes
             else:
                 self._say(reply)
         elif not self._ended.done():  # after its goodbye a client says nothing more

@@ -218,7 +218,7 @@ class _Seat:
     def play(self, action: int | None) -> float:
         """Play a legal action, or none to begin with, and all that follows until the next decision, and look; returns
         what the agent gained. As `play_until_agent` where seats move one at a time."""
-        agent, state = self._agent, self._state
+        agent, state, begins = self._agent, self._state, action is None
         if self._is_sequential:
             if action is not None:
                 state.apply_action(action)
@@ -243,8 +243,8 @@ class _Seat:
             self._play_together(action)
         self._set_from(state, agent)
         self.view = self._to_bytes()
-        if self._pays_at_the_end and self.legal:
-            return 0.0
+        if begins or (self._pays_at_the_end and self.legal):
+            return 0.0  # what was gained before the first decision is told after it
         return new_reward(self._episode)
 
     def _play_together(self, action: int | None) -> None:
