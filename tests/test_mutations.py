@@ -43,8 +43,8 @@ MUTATIONS = {
     ),
     "request ids: an asynchronous client takes answers in order": Mutation(
         "openenv/core/async_session.py",
-        'self._open.get(request_id or "", (b"", None))',
-        'next(iter(self._open.values()), (b"", None))',
+        'self._open.get(message.get("id"))',
+        "next(iter(self._open.values()), None)",
         "tests/core/test_client_modes.py",
     ),
     "grace period: a session ends with its connection": Mutation(

@@ -58,17 +58,15 @@ async def test_a_refusal_is_given_again_too(session):
 
 
 async def test_of_large_answers_no_more_are_kept_than_a_client_may_ask_for_again(session):
-    class Noted(Answer):
-        """One that can be watched."""
-
-        __slots__ = ("__weakref__",)
+    class NoArrays(list):
+        """Those of an answer, which can be watched as the answer itself cannot."""
 
     kept = []
 
     def large(*_arguments):
-        answer = Noted(b"x" * LARGE)
-        kept.append(weakref.ref(answer))
-        return answer
+        arrays = NoArrays()
+        kept.append(weakref.ref(arrays))
+        return Answer(b"x" * LARGE, arrays=arrays)
 
     session._host.verbs.call = large
     for i in range(4 * IN_FLIGHT + 7):

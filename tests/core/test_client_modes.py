@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from openenv.core.env_server import create_app
-from openenv.core.errors import AnswerTimeout, OpenEnvError
+from openenv.core.errors import AnswerTimeout, OpenEnvError, SessionLost
 from openenv.core.generic_client import GenericAction, GenericEnvClient
 from openenv.core.vector import SessionPool
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
@@ -73,6 +73,17 @@ async def test_first_verbs_awaited_together_open_one_session(serving, enter):
 
     assert len(app.state.sessions) == 1
     await env.close()
+
+
+async def test_a_reset_is_of_the_session_that_is_there_when_it_is_awaited_and_a_step_of_none_other(url):
+    async with CountEnv(base_url=url) as env:
+        await env.reset()
+        reset, step = env.reset(), env.step(CountAction(amount=1))
+        await env.disconnect()
+        assert (await reset).observation.total == 0
+        with pytest.raises(SessionLost):
+            await step
+        assert (await env.step(CountAction(amount=2))).observation.total == 2
 
 
 def test_a_client_may_be_used_in_one_event_loop_after_another(url):

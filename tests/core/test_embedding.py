@@ -1,14 +1,16 @@
 """An environment inside an application of one's own, and what its server tells about itself."""
 
+import asyncio
 import contextlib
 
 import httpx
 import pytest
+import uvloop
 from fastapi import FastAPI
 
 from openenv.core import EnvClient
 from openenv.core.env_server.exceptions import ConcurrencyConfigurationError
-from openenv.core.env_server.http_server import HTTPEnvServer, create_app
+from openenv.core.env_server.http_server import HTTPEnvServer, create_app, server
 from openenv.core.env_server.types import ConcurrencyConfig
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, CountObservation, CountState
 
@@ -40,6 +42,29 @@ def test_an_application_of_ones_own_serves_an_environment_beside_its_routes(serv
         assert info.created_at <= info.last_activity_at
         assert server.get_capacity_status().available_slots == 2
     assert server.get_session_info("nobody") is None
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_server_runs_in_an_event_loop_of_ones_own_and_leaves_nothing_behind(loop_factory, socket_folder):
+    async def serve_and_play():
+        embedded = server(create_app(CountingEnvironment), "127.0.0.1", 0)
+        serving = asyncio.create_task(embedded.serve())
+        while not embedded.started:  # noqa: ASYNC110  uvicorn sets no event
+            await asyncio.sleep(0.01)
+        port = embedded.servers[0].sockets[0].getsockname()[1]
+        listening = [one.socket for one in embedded._beside]
+        async with CountEnv(f"http://127.0.0.1:{port}") as env:
+            await env.reset()
+            assert (await env.step(CountAction(amount=2))).observation.total == 2
+        embedded.should_exit = True
+        await serving
+        return listening
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        listening = runner.run(serve_and_play())
+    assert len(listening) == 2
+    assert list(socket_folder.iterdir()) == []
+    assert [one.fileno() for one in listening] == [-1, -1]
 
 
 def test_a_server_tells_its_limits_before_it_runs():

@@ -69,6 +69,22 @@ def test_assignment_is_validated():
         state.step_count = "many"
 
 
+def test_an_observation_that_nobody_checks_is_as_one_that_was_and_shares_nothing():
+    fields = {"done": False, "reward": 1.0, "metadata": {"why": "so"}, "board": [1.0, 2.0], "phase": "play"}
+    trusted, other = (PydanticObservation.trusted(fields | {"metadata": {}, "board": []}) for _ in range(2))
+    assert PydanticObservation.trusted(dict(fields)) == PydanticObservation(**fields)
+    assert PydanticObservation.trusted(dict(fields)).model_dump(exclude_unset=True) == fields
+
+    trusted.phase = "end"
+    changed = trusted.model_copy(update={"unknown": 1})
+    assert changed.model_fields_set == {*fields, "unknown"}
+    trusted.model_fields_set.discard("reward")
+    assert other.model_fields_set == set(fields)
+    assert other.phase == "play"
+    with pytest.raises(ValidationError):
+        trusted.board = "none"
+
+
 def test_a_dataclass_round_trips_through_json():
     observation = BoardObservation(board=[1.0, 2.0], done=True, reward=0.5)
     assert BoardObservation.model_validate_json(observation.model_dump_json()) == observation

@@ -17,10 +17,10 @@ from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.direct_connection import DirectConnection
 from openenv.core.env_server.session import Session
 from openenv.core.env_server.websocket_connection import WebSocketConnection
-from openenv.core.errors import Unauthorized
+from openenv.core.errors import RequestRefused, Unauthorized
 from openenv.core.local_socket import trunk_path
 from openenv.core.trunk import Trunk
-from openenv.core.trunk_transport import TrunkTransport
+from openenv.core.trunk_transport import DATA, MOST_BYTES, TEXT, TrunkTransport
 from tests.conftest import running
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
 
@@ -118,7 +118,7 @@ async def test_the_server_has_its_places_back_when_sessions_of_a_trunk_are_close
 
 
 async def test_without_a_socket_for_trunks_each_session_has_its_own(url, socket_folder):
-    for path in socket_folder.glob("*-trunk.sock"):
+    for path in socket_folder.glob("*-trunk-*.sock"):
         path.unlink()
     envs = await opened(url, 3)
     assert [trunk_of(env) for env in envs] == [None] * 3
@@ -127,7 +127,7 @@ async def test_without_a_socket_for_trunks_each_session_has_its_own(url, socket_
 
 
 async def test_where_nobody_listens_for_trunks_any_more_each_session_has_its_own(url, socket_folder):
-    for path in socket_folder.glob("*-trunk.sock"):
+    for path in socket_folder.glob("*-trunk-*.sock"):
         path.unlink()
         with socket.socket(socket.AF_UNIX) as deserted:
             deserted.bind(str(path))
@@ -237,6 +237,45 @@ async def test_a_connection_of_a_trunk_without_the_token_is_refused_and_the_othe
         assert await count(first, [1]) == await count(second, [1]) == [1]
 
 
+async def test_texts_go_without_frames_once_the_server_has_sent_one_so(url, monkeypatch):
+    sent = {"client": [], "server": []}
+    send = Trunk.send
+
+    def noted(self, kind, number, length=0, data=b""):
+        sent["client" if self._accept is None else "server"].append((kind, data))
+        send(self, kind, number, length, data)
+
+    envs = await opened(url, 2)
+    monkeypatch.setattr(Trunk, "send", noted)
+    await count(envs[1], [1, 1])
+    assert {end: [kind for kind, _ in said] for end, said in sent.items()} == {
+        "client": [DATA, TEXT, TEXT],
+        "server": [TEXT, TEXT, TEXT],
+    }
+    assert all(data.startswith(b'{"type":') for said in sent.values() for kind, data in said if kind == TEXT)
+    await closed(envs)
+
+
+async def test_an_answer_above_the_clients_limit_is_told_and_costs_nothing_else(url):
+    async with CountEnv(url) as other, CountEnv(url, max_message_size_mb=0.001) as env:
+        assert trunk_of(env) is not None
+        await env.reset()
+        with pytest.raises(RequestRefused, match="above this client's limit of 1048"):
+            await env.step(CountAction(amount=1, mischief="x" * 2000))
+        assert (await env.step(CountAction(amount=1))).observation.total == 2
+        assert await count(other, [1]) == [1]
+
+
+async def test_a_request_above_the_servers_limit_is_told_and_costs_nothing_else(serving):
+    url = serving(create_app(Inline, config=ServerConfig(max_message_bytes=2000)))
+    async with CountEnv(url) as other, CountEnv(url) as env:
+        await env.reset()
+        with pytest.raises(RequestRefused, match="above this server's limit of 2000"):
+            await env.step(CountAction(amount=1, mischief="x" * 2000))
+        assert (await env.step(CountAction(amount=1))).observation.total == 1
+        assert await count(other, [1]) == [1]
+
+
 # The two ends, without sessions.
 
 
@@ -253,6 +292,9 @@ class Peer(asyncio.Protocol):
     def data_received(self, data):
         assert data, "that would be the end"
         self.heard += data
+
+    def text_received(self, text):
+        self.heard += b"<%b>" % text
 
     def eof_received(self):
         self.told.append("end")
@@ -357,6 +399,53 @@ async def test_what_came_while_nobody_read_comes_first_and_the_end_last():
     assert (far.heard, far.told) == (b"", []), "it is heard in the next turn"
     await near.lost
     assert (far.heard, far.told) == (b"one two ", ["end"])
+
+
+async def test_texts_and_bytes_keep_their_order_also_while_nobody_reads():
+    ends = await Ends().connect()
+    near, far = await ends.pair()
+    near.transport.write(b"one ")
+    assert near.transport.write_text(b"two")
+    await until(lambda: far.heard == b"one <two>")
+    far.transport.pause_reading()
+    near.transport.write(b" three ")
+    assert near.transport.write_text(b"four")
+    near.transport.write(b" five")
+    await asyncio.sleep(0.05)
+    assert far.heard == b"one <two>"
+    far.transport.resume_reading()
+    await until(lambda: far.heard == b"one <two> three <four> five")
+
+
+async def test_texts_are_sent_within_what_is_granted_and_as_long_as_anything_can_be_said():
+    ends = await Ends().connect()
+    near, far = await ends.pair()
+    text = bytes(MOST_BYTES)
+    assert not near.transport.write_text(b"")
+    assert not near.transport.write_text(text + b"x")
+    far.transport.pause_reading()
+    assert [near.transport.write_text(text) for _ in range(5)] == [True] * 4 + [False]
+    far.transport.resume_reading()
+    await until(lambda: len(far.heard) == 4 * (len(text) + 2))
+    assert near.transport.write_text(text), "more is granted as it is read"
+    near.transport.write_eof()
+    assert not near.transport.write_text(b"late")
+    far.transport.close()
+    assert not far.transport.write_text(b"late")
+    await far.lost
+    assert far.heard.endswith(b"\0>")
+
+
+async def test_a_text_for_a_protocol_that_takes_none_closes_its_connection_and_no_other(caplog):
+    ends = await Ends().connect()
+    (near, far), (other, plain) = await ends.pair(), await ends.pair()
+    plain.text_received = None
+    assert other.transport.write_text(b"what is that?")
+    await plain.lost
+    await other.lost
+    assert "protocol of a trunk's connection failed" in caplog.text
+    near.transport.write(b"goes on")
+    await until(lambda: far.heard == b"goes on")
 
 
 async def test_packets_leave_together_and_many_at_once():

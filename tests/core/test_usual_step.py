@@ -175,8 +175,9 @@ async def test_a_step_that_is_traced_takes_the_long_way():
             spans.append(verb)
             return contextlib.nullcontext()
 
-    (short, _) = await both()
-    short.session._spans = Spans()
+    short = Played(InlineEnvironment, ServerConfig(), CountAction, shortly=True)
+    short.sessions._spans = Spans()
+    await short.open()
     await short.say(b'{"type":"reset","id":"r","data":{}}')
     await short.say(short.step(0, {"amount": 1}))
     assert spans == ["reset", "step"]

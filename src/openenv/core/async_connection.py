@@ -12,6 +12,7 @@ from websockets.uri import WebSocketURI
 
 from openenv.core.connection import Address, unreachable
 from openenv.core.errors import ServerUnreachable, Unauthorized
+from openenv.core.frames import TEXT, server_frame
 from openenv.core.local_socket import connected_beside
 from openenv.core.shared_trunks import trunk_for
 from openenv.core.trunk import Trunk
@@ -32,10 +33,13 @@ class AsyncConnection(asyncio.Protocol):
         self._watch: LoopWatch | None = LoopWatch.of(loop)
         """None: the connection shares a trunk, which watches."""
         self._protocol = WebSocketProtocol(uri, address.max_size, address.headers, reads_arrays=address.reads_arrays)
+        self._max_size = address.max_size
         self._ping_interval_s, self._ping_timeout_s = address.ping_interval_s, address.ping_timeout_s
         self._is_silent = False  # since the last ping
         self._next_check: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
+        self._shared: TrunkTransport | None = None
+        """The transport where it is a trunk's whose other end takes texts without frames."""
         self._line: Line | None = None
         self._opened: asyncio.Future[None] = loop.create_future()
         self._is_closed = False
@@ -110,6 +114,9 @@ class AsyncConnection(asyncio.Protocol):
 
     def send(self, message: bytes) -> None:
         """Send a message. Raises SessionLost when the connection is broken."""
+        shared = self._shared
+        if shared is not None and type(message) is bytes and self._protocol.is_open and shared.write_text(message):
+            return
         frame = self._protocol.frame(message)
         assert self._transport is not None
         self._transport.write(frame)
@@ -177,6 +184,16 @@ class AsyncConnection(asyncio.Protocol):
             self._opened.set_result(None)
             self._expect()  # the session's name comes next
         self._flush()
+
+    def text_received(self, text: bytes) -> None:
+        """Called by a trunk: a text message that came without a frame, as ours may go from now on."""
+        if self._shared is None and isinstance(self._transport, TrunkTransport):
+            self._shared = self._transport
+        self._is_silent = False
+        if len(text) <= self._max_size:
+            self.on_message(text)
+        else:
+            self.data_received(server_frame(TEXT, text))
 
     def eof_received(self) -> None:
         """Called by the event loop: the server will send nothing more."""

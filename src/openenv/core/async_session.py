@@ -3,7 +3,8 @@
 import asyncio
 import time
 from collections import deque
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 from openenv.core.async_connection import AsyncConnection
 from openenv.core.connection import Address
@@ -24,6 +25,8 @@ from openenv.core.session_handshake import (
 )
 from openenv.core.window import Window
 
+ResultT = TypeVar("ResultT")
+
 _MOST_UNDER_WAY = 16  # of one session: the server remembers at least as many answers
 
 
@@ -37,8 +40,8 @@ class AsyncRequests(Protocol):
         """Whether the session is gone for good."""
         ...
 
-    async def ask(self, request: Request, timeout_s: float) -> dict[str, Any]:
-        """Send a request, return its answer's data. Raises what an error answer stands for."""
+    async def ask(self, request: Request, timeout_s: float, read: Callable[[dict[str, Any]], ResultT]) -> ResultT:
+        """Send a request, return what `read` makes of its answer's data. Raises what an error answer stands for."""
         ...
 
     async def close(self) -> None:
@@ -88,8 +91,9 @@ class AsyncSession:
             else:
                 return session
 
-    async def ask(self, request: Request, timeout_s: float) -> dict[str, Any]:
-        """Send a request, return its answer's data. Raises AnswerTimeout, SessionLost, or what an error stands for."""
+    async def ask(self, request: Request, timeout_s: float, read: Callable[[dict[str, Any]], ResultT]) -> ResultT:
+        """Send a request, return what `read` makes of its answer's data. Raises AnswerTimeout, SessionLost, or what an
+        error stands for."""
         if not self._window.enter():
             await self._window.wait()
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
@@ -97,7 +101,7 @@ class AsyncSession:
         try:
             self._send(request_id, request.frame(request_id), answer)
             self._deadlines.add(answer, timeout_s)
-            return answer_data(await answer, request.kind)
+            return read(answer_data(await answer, request.kind))
         except SessionLost:
             self.is_lost = True
             raise
@@ -173,7 +177,8 @@ class AsyncSession:
     def _on_answer(self, frame: bytes) -> None:
         self._is_back_in_vain = False
         message = read_message(frame)
-        waiter = self._waiter(message)
+        known = self._open.get(message.get("id"))  # type: ignore[arg-type]  # no request is None
+        waiter = self._waiter(message) if known is None else known[1]
         if waiter is None:
             is_farewell = message.get("type") == "error" and message.get("id") is None
             if is_farewell and "is_unreadable" not in message:
@@ -183,13 +188,12 @@ class AsyncSession:
             waiter.set_result(message)
 
     def _waiter(self, message: dict[str, Any]) -> "asyncio.Future[dict[str, Any]] | None":
-        if self._extended:
-            request_id = message.get("id")
-            if request_id is None and message.get("type") == "error":
-                request_id = next(iter(self._open), None)  # the server could not read it: answers come in order
-            _, waiter = self._open.get(request_id or "", (b"", None))
-            return waiter
-        return self._in_order.popleft() if self._in_order else None
+        """Who waits for an answer without the id of a request."""
+        if not self._extended:
+            return self._in_order.popleft() if self._in_order else None
+        if self._open and message.get("id") is None and message.get("type") == "error":
+            return next(iter(self._open.values()))[1]  # the server could not read it: answers come in order
+        return None
 
     def _on_lost(self) -> None:
         assert self._connection is not None

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 from typing import Any
 
 from openenv.core.errors import AnswerTimeout
@@ -11,16 +12,15 @@ class Deadlines:
     """Gives futures that are late the exception AnswerTimeout. For one event loop."""
 
     def __init__(self) -> None:
-        self._due: dict[asyncio.Future[Any], float] = {}  # seconds of the event loop's clock
+        self._due: dict[asyncio.Future[Any], float] = {}  # monotonic seconds
         self._next_look = math.inf
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, future: "asyncio.Future[Any]", timeout_s: float) -> None:
         """From now on it has that long."""
-        loop = future.get_loop()
-        due = self._due[future] = loop.time() + timeout_s
+        due = self._due[future] = time.monotonic() + timeout_s
         if due < self._next_look:
-            self._look_at(due, loop)
+            self._look_at(due, future.get_loop())
 
     def discard(self, future: "asyncio.Future[Any]") -> None:
         """It has a deadline no longer, if it had one."""
@@ -37,10 +37,10 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
         self._next_look = due
-        self._timer = loop.call_at(due, self._look, loop)
+        self._timer = loop.call_later(due - time.monotonic(), self._look, loop)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        now = max(loop.time(), self._next_look)  # a timer may be a hair early
+        now = max(time.monotonic(), self._next_look)  # a timer may be a hair early
         for future, due in self._due.items():
             if due <= now and not future.done():
                 future.set_exception(

@@ -283,20 +283,22 @@ class EnvClient(WireMapping[ActT, ObsT, StateT], SessionOwner):
     def _verb(self, request: Request, read: Callable[[dict[str, Any]], ResultT]) -> ResultT:
         if self.trace_context is not None:
             request = replace(request, traceparent=self.trace_context())
-        if self._is_async:
-            return self._verb_async(request, read)  # type: ignore[return-value]
-        session = self._blocking or self._connected(is_reset=request.kind == "reset")
-        return read(session.ask(request, self._patience_s(request)))
+        patience_s = self._message_timeout_s
+        if request.timeout_s is not None:  # a server that enforces a limit of its own is given time to say so
+            patience_s = max(patience_s, request.timeout_s + _GRACE_OF_LIMIT_S)
+        if not self._is_async:
+            session = self._blocking or self._connected(is_reset=request.kind == "reset")
+            return read(session.ask(request, patience_s))
+        if self._async is None or request.kind != "step":
+            return self._verb_async(request, patience_s, read)  # type: ignore[return-value]
+        return self._async.ask(request, patience_s, read)  # type: ignore[return-value]
 
-    async def _verb_async(self, request: Request, read: Callable[[dict[str, Any]], ResultT]) -> ResultT:
+    async def _verb_async(
+        self, request: Request, patience_s: float, read: Callable[[dict[str, Any]], ResultT]
+    ) -> ResultT:
+        """In the session that is open when this is awaited; a step is of the one in which it was asked for."""
         session = self._async or await self._connected_async(is_reset=request.kind == "reset")
-        return read(await session.ask(request, self._patience_s(request)))
-
-    def _patience_s(self, request: Request) -> float:
-        """How long an answer is waited for: a server that enforces a limit of its own is given time to say so."""
-        if request.timeout_s is None:
-            return self._message_timeout_s
-        return max(self._message_timeout_s, request.timeout_s + _GRACE_OF_LIMIT_S)
+        return await session.ask(request, patience_s, read)
 
     def connect(self) -> Self:
         """Connect now instead of at the first verb; `await client.connect()` makes the client asynchronous."""

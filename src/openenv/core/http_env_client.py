@@ -1,13 +1,14 @@
 """The plain-HTTP client of the same verbs, for where a WebSocket cannot pass."""
 
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import orjson
 from typing_extensions import TypeVar
 
-from openenv.core.async_session import AsyncRequests
+from openenv.core.async_session import AsyncRequests, ResultT
 from openenv.core.blocking_session import BlockingRequests
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Action, Observation, State
@@ -118,15 +119,15 @@ class _AsyncHttp(_HttpSession):
         super().__init__(session_id)
         self._client = client
 
-    async def ask(self, request: Request, timeout_s: float) -> dict[str, Any]:
+    async def ask(self, request: Request, timeout_s: float, read: Callable[[dict[str, Any]], ResultT]) -> ResultT:
         sent = self.request(request)
         try:
             try:
-                return self.answer(await self._client.request(**sent, timeout=timeout_s))
+                return read(self.answer(await self._client.request(**sent, timeout=timeout_s)))
             except (httpx.ReadError, httpx.RemoteProtocolError):
                 if self.session_id is None:
                     raise
-                return self.answer(await self._client.request(**sent, timeout=timeout_s))
+                return read(self.answer(await self._client.request(**sent, timeout=timeout_s)))
         except httpx.TimeoutException as error:
             raise AnswerTimeout(f"no answer from {self._client.base_url} in {timeout_s} s") from error
         except httpx.TransportError as error:

@@ -94,11 +94,11 @@ class JointSession(Generic[ActT, ObsT]):
 
     async def _ask(self, request: Request, env_ids: list[int]) -> dict[int, StepResult[ObsT] | OpenEnvError]:
         try:
-            data = await self._session.ask(request, self._timeout_s)
+            answers = await self._session.ask(request, self._timeout_s, lambda data: data["answers"])
         except OpenEnvError as error:
             self._session.is_lost |= isinstance(error, SessionGone | SessionLost)
             return dict.fromkeys(env_ids, error)
-        return {env_id: self._read(answer) for env_id, answer in zip(env_ids, data["answers"], strict=True)}
+        return {env_id: self._read(answer) for env_id, answer in zip(env_ids, answers, strict=True)}
 
     def _read(self, answer: dict[str, Any]) -> StepResult[ObsT] | OpenEnvError:
         return error_from_wire(answer["error"]) if "error" in answer else self._wire.read(answer)

@@ -21,6 +21,8 @@ LOCAL = ("127.0.0.1", 0)
 BACKLOG = 2048
 _LONGEST_PATH = 100
 _SUFFIX = ".sock"
+_TRUNKS = "-trunk-2"
+"""In the name of a socket for trunks. The number goes up when packets change, so that versions pass each other by."""
 _CLIENTS_ADDRESSES = {"localhost": ("::1", "127.0.0.1"), "127.0.0.1": ("127.0.0.1",), "::1": ("::1",)}
 """Addresses of the server that a client may mean by a host."""
 _SERVERS_ADDRESSES = {"127.0.0.1": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::1": "::1", "::": "::1"}
@@ -84,9 +86,13 @@ class LocalListener:
             log.info("clients of this machine use the port: no socket at %s (%s)", path, error)
             return None
 
-    def remove(self) -> None:
-        """Stop listening, and leave nothing behind. Before the port is free: it may have a successor then."""
+    def hide(self) -> None:
+        """Let no client find the way here any more. Before the port is free: it may have a successor then."""
         Path(self._path).unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Stop listening, and leave nothing behind."""
+        self.hide()
         self.socket.close()
 
 
@@ -134,7 +140,7 @@ def _folder() -> str | None:
     if not (hasattr(os, "getuid") and hasattr(socket, "SOCK_NONBLOCK")):
         return None
     folder = f"{tempfile.gettempdir()}/openenv-{os.getuid()}"
-    return folder if len(folder) < _LONGEST_PATH - len("/4026531840-127.0.0.1-65535-trunk.sock.4194304") else None
+    return folder if len(folder) < _LONGEST_PATH - len("/4026531840-127.0.0.1-65535-trunk-2.sock.4194304") else None
 
 
 def _is_private(folder: str) -> bool:
@@ -147,7 +153,7 @@ def _is_private(folder: str) -> bool:
 
 
 def _path(folder: str, address: str, port: int, *, for_trunks: bool) -> str:
-    return f"{folder}/{_namespace()}-{address}-{port}{'-trunk' if for_trunks else ''}{_SUFFIX}"
+    return f"{folder}/{_namespace()}-{address}-{port}{_TRUNKS if for_trunks else ''}{_SUFFIX}"
 
 
 @functools.cache

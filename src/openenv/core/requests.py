@@ -9,7 +9,7 @@ from openenv.core.errors import EnvironmentFault, InvalidMessage, error_from_wir
 from openenv.core.json_text import read_json, write_json
 from openenv.core.protocol import ANSWER_TYPE
 
-_OBJECT, _TEXT = (dict, NoneType), (str, NoneType)
+_OBJECT, _TEXT = frozenset({dict, NoneType}), frozenset({str, NoneType})
 """What `data` and `id` of an answer may be."""
 
 
@@ -47,9 +47,9 @@ def read_message(frame: bytes) -> dict[str, Any]:
         message = unpacked(frame) if frame[:1] == b"\x01" else read_json(frame)
     except ValueError as error:
         return _unreadable(frame, str(error))
-    if not isinstance(message, dict):
+    if type(message) is not dict:
         return _unreadable(frame, f"it is {type(message).__name__}")
-    if not isinstance(message.get("data"), _OBJECT) or not isinstance(message.get("id"), _TEXT):
+    if type(message.get("data")) not in _OBJECT or type(message.get("id")) not in _TEXT:
         return _unreadable(frame, "its data is an object, its id text")
     return message
 
@@ -67,11 +67,11 @@ def encode_body(body: Any) -> bytes:
 def answer_data(message: dict[str, Any], kind: str) -> dict[str, Any]:
     """The data of an answer to a request of that kind. Raises the exception that an error answer stands for."""
     data: dict[str, Any] = message.get("data") or {}
-    if message.get("type") == "error":
-        raise error_from_wire(data)
-    expected = ANSWER_TYPE.get(kind, kind)
-    if message.get("type") != expected:
-        raise InvalidMessage(f"the server answered with type {message.get('type')!r}, expected {expected!r}")
+    said, expected = message.get("type"), ANSWER_TYPE.get(kind, kind)
+    if said != expected:
+        if said == "error":
+            raise error_from_wire(data)
+        raise InvalidMessage(f"the server answered with type {said!r}, expected {expected!r}")
     if expected == "observation" and "validity" in message:
         data["validity"] = message["validity"]
     return data

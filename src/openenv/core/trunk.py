@@ -4,7 +4,8 @@ System calls are a third of what a small step costs. What the connections of one
 leaves in one write here, and what has come for them is one read. Each is a transport to its own protocol.
 
 A packet is a head of nine bytes, big-endian: its kind (1), the connection's number (4) and a length (4). After `DATA`
-come that many bytes; of `GRANT` it is how many more of them may be sent. Whoever connects counts the numbers.
+and `TEXT` come that many bytes; of `GRANT` it is how many more of them may be sent. Whoever connects counts the
+connections.
 """
 
 import asyncio
@@ -13,13 +14,14 @@ import struct
 from collections.abc import Callable
 from typing import Any, cast
 
-from openenv.core.trunk_transport import CLOSE, DATA, END, GRANT, MOST_BYTES, OPEN, TrunkTransport
+from openenv.core.trunk_transport import CLOSE, DATA, END, GRANT, MOST_BYTES, OPEN, TEXT, TrunkTransport
 from openenv.core.watching import LoopWatch
 
 log = logging.getLogger(__name__)
 
 _HEAD = struct.Struct("!BII")
 _HEAD_BYTES = _HEAD.size
+_WITH_BYTES = frozenset({DATA, TEXT})
 _MOST_TOGETHER = 8
 """Packets in one write."""
 _LAST_WORDS_S = 5.0
@@ -143,20 +145,24 @@ class Trunk(asyncio.Protocol):
         self._watch.heard()
         if self._rest:
             data = self._rest + data
-        connections, at, size = self._connections, 0, len(data)
-        while size - at >= _HEAD_BYTES:
-            kind, number, length = _HEAD.unpack_from(data, at)
-            start = at + _HEAD_BYTES
-            if kind == DATA:
+        connections, at, size, head_at = self._connections, 0, len(data), _HEAD.unpack_from
+        while (start := at + _HEAD_BYTES) <= size:
+            kind, number, length = head_at(data, at)
+            if kind in _WITH_BYTES:
                 if not 0 < length <= MOST_BYTES:
                     self._abort(f"{length} bytes at once")
                     return
-                if start + length > size:
+                end = start + length
+                if end > size:
                     break
-                at = start + length
+                at = end
                 connection = connections.get(number)
-                if connection is not None:  # else it was closed here meanwhile
-                    connection.hear(data[start:at])
+                if connection is None:
+                    continue  # it was closed here meanwhile
+                if connection.is_listening:
+                    connection.hear(data[start:end], kind == TEXT)
+                else:
+                    connection.keep(data[start:end], is_text=kind == TEXT)
             else:
                 at = start
                 self._hear(kind, number, length)

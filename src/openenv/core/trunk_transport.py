@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OPEN, DATA, GRANT, END, CLOSE = range(5)
-"""Kinds of packets."""
+OPEN, DATA, GRANT, END, CLOSE, TEXT = range(6)
+"""Kinds of packets. A `TEXT` is a whole text message of a WebSocket, without its frame."""
 MOST_BYTES = 1 << 18
 """Of one packet."""
 _WINDOW_BYTES = 1 << 20
@@ -38,11 +38,13 @@ class TrunkTransport(asyncio.Transport):
         self._unsent = bytearray()
         self._num_read = 0
         """Bytes that were read and not granted again."""
-        self._unread: deque[bytes] = deque()
-        """What came while reading was paused."""
+        self._unread: deque[tuple[bytes, bool]] = deque()
+        """What came while reading was paused, and whether it is a text."""
         self._num_unread = 0
         """Bytes of it."""
         self._is_reading = True
+        self.is_listening = True
+        """Whether what comes is handed on at once."""
         self._is_full = False
         self._is_closing = self._is_gone = self._has_said_end = False
         self._has_heard_end = self._has_heard_close = False
@@ -55,6 +57,15 @@ class TrunkTransport(asyncio.Transport):
             self._trunk.send(DATA, self._number, size, data if type(data) is bytes else bytes(data))
         else:
             self._write_piecewise(data)
+
+    def write_text(self, text: bytes) -> bool:
+        """Send a text message without a frame, to a protocol that has `text_received`. False: not now, nor so."""
+        size = len(text)
+        if not 0 < size <= MOST_BYTES or size > self._granted or self._is_closing or self._has_said_end:
+            return False
+        self._granted -= size
+        self._trunk.send(TEXT, self._number, size, text)
+        return True
 
     def _write_piecewise(self, data: bytes | bytearray | memoryview) -> None:
         if self._has_heard_close:
@@ -93,32 +104,28 @@ class TrunkTransport(asyncio.Transport):
             self._is_full = is_full
             self.tell(self._protocol.pause_writing if is_full else self._protocol.resume_writing)
 
-    def hear(self, data: bytes) -> None:
-        """Bytes have come."""
-        if self._is_reading and not (self._unread or self._is_closing):
-            self._num_read += len(data)  # as `_hand_on`, without a call more for each packet
-            if self._num_read >= _WINDOW_BYTES // 2:
-                self._grant()
-            try:
-                self._protocol.data_received(data)
-            except Exception:  # noqa: BLE001  border: as `tell`
-                self._failed()
-        elif not self._is_closing:
-            self._unread.append(data)
+    def keep(self, data: bytes, *, is_text: bool) -> None:
+        """Bytes have come, or a text message, while it does not listen: they wait."""
+        if not self._is_closing:
+            self._unread.append((data, is_text))
             self._num_unread += len(data)
             if self._num_unread > _WINDOW_BYTES:
                 log.error("the other end of a trunk sends more than it was granted: the connection is closed")
                 self.abort()
 
-    def _hand_on(self, data: bytes) -> None:
+    def hear(self, data: bytes, is_text: bool) -> None:
+        """Bytes have come, or a text message: hand them on."""
         self._num_read += len(data)
         if self._num_read >= _WINDOW_BYTES // 2:
-            self._grant()
-        self.tell(self._protocol.data_received, data)
-
-    def _grant(self) -> None:
-        self._trunk.send(GRANT, self._number, self._num_read)
-        self._num_read = 0
+            self._trunk.send(GRANT, self._number, self._num_read)
+            self._num_read = 0
+        try:
+            if is_text:
+                self._protocol.text_received(data)
+            else:
+                self._protocol.data_received(data)
+        except Exception:  # noqa: BLE001  border: as `tell`
+            self._failed()
 
     def hear_end(self, *, is_closed: bool) -> None:
         """The other end says nothing more; when it is closed, it reads nothing more either."""
@@ -128,7 +135,7 @@ class TrunkTransport(asyncio.Transport):
             self._granted = 0
         if is_closed and (self._is_closing or self._unsent):
             self.abort()  # nobody will read it
-        elif self._is_reading and not self._unread:
+        elif self.is_listening:
             self._hand_on_end()
 
     def tell(self, callback: Callable[..., None], *arguments: Any) -> None:
@@ -152,11 +159,15 @@ class TrunkTransport(asyncio.Transport):
 
     def _read_on(self) -> None:
         while self._unread and self._is_reading and not self._is_closing:
-            data = self._unread.popleft()
+            data, is_text = self._unread.popleft()
             self._num_unread -= len(data)
-            self._hand_on(data)
-        if self._has_heard_end and self._is_reading and not self._is_closing:
+            self.hear(data, is_text)
+        self._listen()
+        if self._has_heard_end and self.is_listening:
             self._hand_on_end()
+
+    def _listen(self) -> None:
+        self.is_listening = self._is_reading and not (self._unread or self._is_closing)
 
     def lose(self, error: Exception | None) -> None:
         """The trunk is gone, or this connection is."""
@@ -164,6 +175,7 @@ class TrunkTransport(asyncio.Transport):
             self._is_closing = self._is_gone = True
             self._unsent.clear()
             self._unread.clear()
+            self._listen()
             self._loop.call_soon(self._tell_lost, error)
 
     def _tell_lost(self, error: Exception | None) -> None:
@@ -177,6 +189,7 @@ class TrunkTransport(asyncio.Transport):
         if not self._is_closing:
             self._is_closing = True
             self._unread.clear()
+            self._listen()
             if not self._unsent:
                 self._all_is_sent()
 
@@ -207,11 +220,13 @@ class TrunkTransport(asyncio.Transport):
     def pause_reading(self) -> None:
         """Hand on nothing more."""
         self._is_reading = False
+        self._listen()
 
     def resume_reading(self) -> None:
         """Hand on what has come, in the next turn of the event loop."""
         if not self._is_reading and not self._is_closing:
             self._is_reading = True
+            self._listen()
             self._loop.call_soon(self._read_on)
 
     def is_reading(self) -> bool:

@@ -1,6 +1,7 @@
 """The answers that a session has given and remembers, for a client that asks again under the same id."""
 
 import asyncio
+from collections.abc import Iterable
 
 from openenv.core.env_server.verbs import Answer
 from openenv.core.errors import RequestRefused
@@ -37,6 +38,8 @@ class AnswersKept:
         """Newer ones from which on each that comes makes room: with each where they are large."""
         self._most = IN_FLIGHT
         """In the newer generation: requests that are under way take no other's place."""
+        self._may_be_under_way = False
+        """Whether any of them may be."""
 
     def find(self, key: str) -> "Known | None":
         """What is known of a request."""
@@ -50,6 +53,8 @@ class AnswersKept:
         """
         if isinstance(known, RequestRefused):
             known.__traceback__ = known.__cause__ = known.__context__ = None
+        elif isinstance(known, asyncio.Future):
+            self._may_be_under_way = True
         self.newer[key] = known
         if len(self.newer) >= self.full_at:
             self.make_room()
@@ -61,10 +66,13 @@ class AnswersKept:
             if oldest is not None:
                 del self.older[oldest]
             return
-        self.older, self.newer = self.newer, {key: k for key, k in self.older.items() if is_under_way(k)}
+        under_way: dict[str, Known] = {}
+        if self._may_be_under_way:
+            under_way = {key: known for key, known in self.older.items() if is_under_way(known)}
+            self._may_be_under_way = any(map(is_under_way, [*under_way.values(), *self.newer.values()]))
+        self.older, self.newer = self.newer, under_way
         self._most = IN_FLIGHT + len(self.newer)
-        are_large = sum(map(_size_bytes, self.older.values())) > _BYTES_KEPT
-        self.full_at = 0 if are_large else self._most
+        self.full_at = 0 if _size_bytes(self.older.values()) > _BYTES_KEPT else self._most
 
 
 def is_under_way(known: "Known") -> bool:
@@ -72,9 +80,13 @@ def is_under_way(known: "Known") -> bool:
     return isinstance(known, asyncio.Future) and not known.done()
 
 
-def _size_bytes(known: "Known") -> int:
-    if isinstance(known, Answer):
-        return len(known.data) + sum(map(len, known.arrays))
-    if isinstance(known, RequestRefused) or is_under_way(known) or known.cancelled() or known.exception():
-        return 0
-    return _size_bytes(known.result())
+def _size_bytes(known: Iterable["Known"]) -> int:
+    size = 0
+    for one in known:
+        if isinstance(one, Answer):
+            size += len(one.data)
+            if one.arrays:
+                size += sum(map(len, one.arrays))
+        elif isinstance(one, asyncio.Future) and not (is_under_way(one) or one.cancelled() or one.exception()):
+            size += _size_bytes([one.result()])
+    return size

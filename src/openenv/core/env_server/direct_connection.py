@@ -60,10 +60,11 @@ class DirectConnection(asyncio.Protocol):
         self._answers: Answers | None = None
         self._waiting: deque[bytes] = deque()
         self._answering: asyncio.Task[None] | None = None
-        is_shared = isinstance(transport, TrunkTransport)
-        self._watch = None if is_shared else LoopWatch.of(loop)
+        self._shared = transport if isinstance(transport, TrunkTransport) else None
+        """The transport where it is a trunk's, which takes texts without frames."""
+        self._watch = None if self._shared else LoopWatch.of(loop)
         """None: the trunk watches."""
-        self._together = None if is_shared else _TOGETHER.setdefault(loop, FramesTogether())
+        self._together = None if self._shared else _TOGETHER.setdefault(loop, FramesTogether())
         """None: a trunk reads together what belongs together."""
         self._ended: asyncio.Future[bool] = loop.create_future()
         self._lost: asyncio.Future[None] = loop.create_future()
@@ -171,21 +172,25 @@ class DirectConnection(asyncio.Protocol):
         """Answer a frame, or keep it until its turn comes."""
         if self._answers is not None and self._answering is None and not self._waiting and not self._is_full:
             reply = self._answers(frame)
-            if self._watch is None and type(reply) is bytes:
-                self._transport.write(server_frame(TEXT, reply))  # which a trunk's takes also while it closes
-            else:
+            if self._shared is None or type(reply) is not bytes or not self._shared.write_text(reply):
                 self._say(reply)
         elif not self._ended.done():  # after its goodbye a client says nothing more
             self._waiting.append(frame)
             if len(self._waiting) >= _MOST_WAITING:
                 self._transport.pause_reading()
 
+    text_received = hear
+    """Called by a trunk with a text message that came without a frame. Who is deaf answers nothing any more."""
+
     def _say(self, reply: bytes | Coroutine[Any, Any, bytes] | None) -> None:
         if isinstance(reply, bytes):
-            if not self._transport.is_closing():
-                self._transport.write(server_frame(TEXT if type(reply) is bytes else BINARY, reply))
-                if self._watch is not None:
-                    self._watch.expect(self._loop)
+            if self._transport.is_closing() or (
+                self._shared is not None and type(reply) is bytes and self._shared.write_text(reply)
+            ):
+                return
+            self._transport.write(server_frame(TEXT if type(reply) is bytes else BINARY, reply))
+            if self._watch is not None:
+                self._watch.expect(self._loop)
         elif reply is None:
             self._end(said_goodbye=True)
         else:

@@ -63,5 +63,5 @@ class DrainingServer(uvicorn.Server):
         if self._sessions is not None:
             await self._sessions.drain()
         for beside in self._beside:
-            beside.remove()
-        await super().shutdown(sockets)
+            beside.hide()
+        await super().shutdown(sockets)  # which closes their sockets, as of all that it listens on

@@ -94,6 +94,7 @@ class Session:
         self._under_way: set[asyncio.Task[None]] = set()
         self._recorder = recorder
         self._spans = spans
+        self._is_watched = recorder is not None or spans is not None
 
     async def open(self) -> None:
         """Make the environment. Raises FactoryFault when that fails."""
@@ -161,8 +162,7 @@ class Session:
             or self._turn.locked()
             or self.has_ended
             or self._broken is not None
-            or self._spans is not None
-            or self._recorder is not None
+            or self._is_watched
         ):
             return None
         _, data, request_id, _, _ = request

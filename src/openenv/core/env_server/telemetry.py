@@ -5,8 +5,9 @@ somebody asks.
 """
 
 from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -37,7 +38,8 @@ PHASES = ("wait", "environment", "encode")
 """A verb's time: until its turn comes, in the environment's code, and from the observation to bytes."""
 
 
-_MOST_NOTED = 64
+_MOST_NOTED = 256
+_bucket_of = partial(bisect_left, BUCKETS_S)
 
 
 class _Histogram:
@@ -46,21 +48,19 @@ class _Histogram:
     __slots__ = ("counts", "sum_s")
 
     def __init__(self) -> None:
-        self.counts = [0] * (len(BUCKETS_S) + 1)
+        self.counts: Counter[int] = Counter()
         self.sum_s = 0.0
 
-    def add(self, times_s: Iterable[float]) -> None:
+    def add(self, times_s: Sequence[float]) -> None:
         """Count some more."""
-        counts = self.counts
-        for time_s in times_s:
-            counts[bisect_left(BUCKETS_S, time_s)] += 1
-            self.sum_s += time_s
+        self.counts.update(map(_bucket_of, times_s))
+        self.sum_s += sum(times_s)
 
     def cumulative(self) -> list[tuple[str, float]]:
         """(upper end, how many are at or below it), the last for infinity."""
         total, rows = 0, []
-        for end, count in zip((*map(str, BUCKETS_S), "+Inf"), self.counts, strict=True):
-            total += count
+        for bucket, end in enumerate((*map(str, BUCKETS_S), "+Inf")):
+            total += self.counts[bucket]
             rows.append((end, float(total)))
         return rows
 
@@ -72,25 +72,28 @@ class Telemetry:
         """The two functions are asked when the metrics are."""
         self._num_sessions = num_sessions
         self._num_waiting = num_waiting
-        self._verbs: defaultdict[str, int] = defaultdict(int)
+        self._verbs: Counter[str] = Counter()
         self._errors: defaultdict[str, int] = defaultdict(int)
         self._phases = {phase: _Histogram() for phase in PHASES}
-        self._noted: list[tuple[float, float, float]] = []
-        """Times of PHASES that are not counted yet."""
+        self._noted: list[tuple[str, float, float, float]] = []
+        """Verbs and their times, of PHASES, that are not counted yet."""
         self._registry = CollectorRegistry()
         self._registry.register(_Exposition(self))
 
     def answered(self, verb: str, wait_s: float, environment_s: float, encode_s: float) -> None:
         """Count an answer and its times, in seconds."""
-        self._verbs[verb] += 1
-        self._noted.append((wait_s, environment_s, encode_s))
-        if len(self._noted) >= _MOST_NOTED:
+        noted = self._noted
+        noted.append((verb, wait_s, environment_s, encode_s))
+        if len(noted) >= _MOST_NOTED:
             self._count_noted()
 
     def _count_noted(self) -> None:
-        noted, self._noted = self._noted, []
-        for histogram, times_s in zip(self._phases.values(), zip(*noted, strict=True), strict=False):
-            histogram.add(times_s)
+        if self._noted:
+            verbs, *phases = zip(*self._noted, strict=True)
+            self._noted.clear()
+            self._verbs.update(verbs)
+            for histogram, times_s in zip(self._phases.values(), phases, strict=True):
+                histogram.add(times_s)
 
     def counted(self, verb: str) -> None:
         """Count an answer whose times are of no interest."""

@@ -9,8 +9,7 @@ import logging
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
@@ -42,13 +41,13 @@ _TOLD_APART = frozenset({"reset", "load"})
 """Verbs for each call of which an environment may say where it runs."""
 _OF_EVERY_RESET = ("seed", "episode_id")
 WHERE = "execution_for"
+_new = tuple.__new__
 
 LOOK_S = 1.0
 """How long an environment may think about where a call is to run."""
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What a verb returned: its JSON object, whether the episode is over or was cut short, and what it took."""
 
     data: bytes
@@ -374,7 +373,7 @@ class Verbs:
             else:
                 data = observation_data(observation)
             encoded = time.perf_counter()
-            return Answer(data, is_over, truncated, returned - began, encoded - returned, arrays)
+            return _new(Answer, (data, is_over, truncated, returned - began, encoded - returned, arrays, 1))
         except (PydanticSerializationError, TypeError) as error:
             log.warning("the observation of %s cannot be serialised: %s", self._declaration.name, error)
             raise EnvironmentFault(str(error)) from error

@@ -32,7 +32,8 @@ _EXTENDED = {
     "restore": {"type", "data", "id"},
     "fork": {"type", "data", "id"},
 }
-_USUAL = frozenset({"type", "data", "id"})
+_USUAL_KEYS = 3
+"""type, data, id"""
 _EXACT = frozenset({bool, int, str, NoneType})
 """What orjson reads as it stands there: an integer that it rounds becomes a float."""
 _new = tuple.__new__
@@ -88,20 +89,22 @@ def read_usual_request(frame: bytes) -> Request | None:
     """A reset or step in the extended dialect as nearly all are; None: the frame is for `read_request`."""
     try:
         message = orjson.loads(frame)
-    except orjson.JSONDecodeError:
+        if type(message) is not dict or len(message) != _USUAL_KEYS:
+            return None
+        kind, data, request_id = message["type"], message["data"], message["id"]
+    except (orjson.JSONDecodeError, KeyError):
         return None
-    if type(message) is not dict or message.keys() != _USUAL:
-        return None
-    kind, data, request_id = message["type"], message["data"], message["id"]
     if (
-        (kind == "step" or kind == "reset")
-        and type(data) is dict
-        and type(request_id) is str
-        and len(request_id) <= _LONGEST_ID
-        and _EXACT.issuperset(map(type, data.values()))
+        not (kind == "step" or kind == "reset")
+        or type(data) is not dict
+        or type(request_id) is not str
+        or len(request_id) > _LONGEST_ID
     ):
-        return _new(Request, (kind, data, request_id, None, None))
-    return None
+        return None
+    for value in data.values():
+        if type(value) not in _EXACT:
+            return None
+    return _new(Request, (kind, data, request_id, None, None))
 
 
 def refuse_too_big(frame: str | bytes, max_bytes: int) -> None:
