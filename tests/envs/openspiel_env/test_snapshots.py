@@ -80,3 +80,17 @@ def test_a_game_that_is_over_is_restored_as_over(url):
         assert env.state().step_count == 9
         with pytest.raises(Exception, match="over"):
             env.step(OpenSpielAction(action_id=1))
+
+
+def test_what_was_gained_before_the_first_step_is_told_after_it_in_a_restored_game_too() -> None:
+    env, other = (OpenSpielEnvironment("hanabi", agent_player=1) for _ in range(2))
+    first = env.reset(seed=14)
+    other.load_state(env.save_state())
+    action = OpenSpielAction(action_id=first.legal_actions[0])
+    told = env.step(action)
+    assert told.reward == 2.0, "one of it by the seat before"
+    assert other.step(action) == told
+
+    other.load_state(env.save_state())
+    action = OpenSpielAction(action_id=told.legal_actions[0])
+    assert other.step(action) == env.step(action), "and what was told is not told again"

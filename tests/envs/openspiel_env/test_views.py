@@ -62,7 +62,7 @@ def test_in_kuhn_poker_nothing_sent_depends_on_the_opponents_card() -> None:
 
 def test_in_blackjack_nothing_sent_depends_on_the_dealers_hidden_card() -> None:
     game = load("blackjack", {})
-    view = views.view_of(game)
+    view = views.view_of(game, 0)
 
     def after(hidden: int) -> tuple[list[float], str]:
         state = game.new_initial_state()

@@ -11,7 +11,7 @@ from openenv.envs.openspiel_env.server.draws import draws_of
 from openenv.envs.openspiel_env.server.episode import (
     Episode,
     GameChoice,
-    apply,
+    advance,
     check_action,
     new_reward,
     play_until_agent,
@@ -77,18 +77,15 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         is_another = choice is not table.choice and choice != table.choice
         if is_another or table.openings is None or reveal_history:
             table = self._table = set_table(choice, draws, reveal_history=reveal_history)
-        self._episode = table.begin(draws, seed, reveal_history=reveal_history)
+        episode = self._episode = table.begin(draws, seed, reveal_history=reveal_history)
         self._told_id = episode_id
         self.execution = _execution(choice)
-        play_until_agent(self._episode)
-        facts = {
-            "seed": seed,
-            "num_players": self._episode.state.num_players(),
-            "opponent_policy": choice.opponent_policy,
-        }
-        state = self._episode.state
-        sight = look(table.view, state, table.agent) if table.openings is None else table.openings.look(state)
-        return _observe(self._episode, sight, None, facts)
+        play_until_agent(episode)
+        state = episode.state
+        facts = {"seed": seed, "num_players": state.num_players(), "opponent_policy": choice.opponent_policy}
+        is_over = episode.phase == "terminal"
+        sight = look(table.view, state, is_over=is_over) if table.openings is None else table.openings.look(state)
+        return _observe(episode, sight, new_reward(episode) if is_over else None, facts)
 
     def execution_for(self, verb: str, keywords: Mapping[str, Any]) -> Execution:
         """What takes long, a first trial of game_params or tree search, happens in a thread."""
@@ -111,18 +108,10 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         legal = episode.legal
         if legal is None or action.action_id not in legal or action.game_name or action.game_params:
             check_action(episode, action)
-        reward = self._advance(episode, action.action_id)
-        return _observe(episode, look(episode.table.view, episode.state, episode.table.agent), reward, _NO_FACTS)
-
-    def _advance(self, episode: Episode, action_id: int) -> float:
-        """Play a legal action and all that follows until the agent's next decision; returns what the agent gained."""
-        apply(episode, action_id)
-        episode.actions.append(action_id)
-        episode.phase = "playing"
-        play_until_agent(episode)
-        if episode.table.pays_at_the_end and episode.phase != "terminal":
-            return 0.0
-        return new_reward(episode)
+        advance(episode, action.action_id)
+        reward = _gained(episode)
+        sight = look(episode.table.view, episode.state, is_over=episode.phase == "terminal")
+        return _observe(episode, sight, reward, _NO_FACTS)
 
     def vectorized(self, num_envs: int) -> "VectorEnvironment":
         """Games that are stepped in one loop, without words and metadata."""
@@ -157,9 +146,12 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
             reveal_history=saved["reveal_history"],
             **saved["choice"],
         )
-        assert self._episode is not None
+        episode = self._episode
+        assert episode is not None
         for action_id in saved["actions"]:
-            self._advance(self._episode, action_id)
+            advance(episode, action_id)
+        if saved["actions"]:  # what is gained before the first step is told after it
+            _gained(episode)
 
     @property
     def state(self) -> OpenSpielState:
@@ -221,21 +213,26 @@ def _execution(choice: GameChoice) -> Execution:
     return "thread" if "mcts" in choice.opponent_policy else "inline"
 
 
+def _gained(episode: Episode) -> float:
+    """What the agent has gained since it was last told, after a step."""
+    return 0.0 if episode.table.pays_at_the_end and episode.phase != "terminal" else new_reward(episode)
+
+
 def _observe(episode: Episode, sight: Sight, reward: float | None, facts: Mapping[str, Any]) -> OpenSpielObservation:
-    table, done = episode.table, episode.phase == "terminal"
+    table, phase = episode.table, episode.phase
     legal, names, words, numbers = sight
     episode.legal = tuple(legal)
     metadata = {**table.facts, "text": words, "legal_action_names": names, **facts}
     if episode.reveal_history:
         metadata["history"] = episode.state.history()
     seen = {
-        "done": done,
-        "reward": new_reward(episode) if done and reward is None else reward,
+        "done": phase == "terminal",
+        "reward": reward,
         "metadata": metadata,
         "info_state": numbers,
         "legal_actions": legal,
-        "game_phase": episode.phase,
-        "current_player_id": int(episode.state.current_player()),
+        "game_phase": phase,
+        "current_player_id": episode.player,
         "opponent_last_action": episode.opponent_last_action if table.view.shows_moves else None,
     }
     return OpenSpielObservation.trusted(seen)

@@ -11,6 +11,13 @@ from openenv.envs.openspiel_env.server.draws import Draws
 from openenv.envs.openspiel_env.server.games import is_changed_by_play, load_for_episode, pays_at_the_end
 from openenv.envs.openspiel_env.server.openings import Openings, openings_of
 from openenv.envs.openspiel_env.server.opponents import Opponent, check_opponent_policy, make_opponents
+from openenv.envs.openspiel_env.server.spiel import (
+    apply_action,
+    chance_outcomes,
+    current_player,
+    new_initial_state,
+    player_return,
+)
 from openenv.envs.openspiel_env.server.views import View, view_of
 
 CHANCE = pyspiel.PlayerId.CHANCE
@@ -47,6 +54,8 @@ class Episode:
     actions: list[int] = field(default_factory=list)
     """The agent's, in order."""
     phase: str = "initial"
+    player: int = 0
+    """Whose turn it is, as OpenSpiel numbers seats, chance and the end."""
     opponent_last_action: int | None = None
     total_reward: float = 0.0
     legal: Sequence[int] | None = None
@@ -54,7 +63,7 @@ class Episode:
 
     def restart(self, table: "Table") -> None:
         """Begin another game with the same players, whose random numbers go on."""
-        self.table, self.state = table, table.game.new_initial_state()
+        self.table, self.state = table, new_initial_state(table.game)
         self.actions.clear()
         self.phase, self.opponent_last_action, self.total_reward, self.legal = "initial", None, 0.0, None
 
@@ -87,7 +96,7 @@ class Table:
     def begin(self, draws: Draws, seed: int, *, reveal_history: bool = False) -> Episode:
         """A new game before its first move. draws: what chance and opponents draw from."""
         opponents = make_opponents(self.game, self.agent, self.opponents, draws)
-        return Episode(self, draws, self.game.new_initial_state(), opponents, seed, reveal_history)
+        return Episode(self, draws, new_initial_state(self.game), opponents, seed, reveal_history)
 
 
 def set_table(choice: GameChoice, draws: Draws, *, reveal_history: bool = False) -> Table:
@@ -97,7 +106,7 @@ def set_table(choice: GameChoice, draws: Draws, *, reveal_history: bool = False)
     if not 0 <= choice.agent_player < num_players:
         seats = "seat 0 only" if num_players == 1 else f"seats 0 to {num_players - 1}"
         raise ValueError(f"agent_player={choice.agent_player}: {choice.game_name!r} has {seats}.")
-    view = view_of(game)
+    view = view_of(game, choice.agent_player)
     if reveal_history and not view.shows_history:
         raise ValueError(
             f"reveal_history=True: {choice.game_name!r} hides something from its players, moves all seats at once, or "
@@ -143,10 +152,22 @@ def check_action(episode: Episode, action: OpenSpielAction) -> None:
         raise ValueError(f"action_id={action.action_id} is not legal now. Legal: {names}{more}.")
 
 
-def apply(episode: Episode, agent_action: int) -> None:
+def advance(episode: Episode, agent_action: int) -> None:
+    """Play a legal action and all that follows until the agent's next decision, or the end."""
+    episode.legal = None
+    if episode.table.is_sequential:
+        apply_action(episode.state, agent_action)
+    else:
+        apply_together(episode, agent_action)
+    episode.actions.append(agent_action)
+    episode.phase = "playing"
+    play_until_agent(episode)
+
+
+def apply_together(episode: Episode, agent_action: int) -> None:
     """The agent's action, with those of the other seats where all move at once."""
-    state, episode.legal = episode.state, None
-    if episode.table.is_sequential or not state.is_simultaneous_node():
+    state = episode.state
+    if not state.is_simultaneous_node():
         state.apply_action(agent_action)
         return
     joint = [NOBODY_CAN_CHOOSE] * state.num_players()
@@ -163,25 +184,26 @@ def apply(episode: Episode, agent_action: int) -> None:
 def play_until_agent(episode: Episode) -> None:
     """Chance and the other seats move until the agent has a choice or the game is over."""
     state, agent = episode.state, episode.table.agent
-    while (player := state.current_player()) != agent:
+    while (player := current_player(state)) != agent:
         if player >= 0:
             action = episode.opponents[player](state, player)
-            state.apply_action(action)
+            apply_action(state, action)
             episode.opponent_last_action = action
         elif player == CHANCE:
-            state.apply_action(chance_action(state, episode.draws))
+            apply_action(state, chance_action(state, episode.draws))
         elif player == SIMULTANEOUS:
             if state.legal_actions(agent):
-                return
-            apply(episode, NOBODY_CAN_CHOOSE)
+                break
+            apply_together(episode, NOBODY_CAN_CHOOSE)
         else:
             episode.phase = "terminal"
-            return
+            break
+    episode.player = player
 
 
 def chance_action(state: Any, draws: Draws) -> int:
     """What chance does next, by the odds that the game tells."""
-    outcomes = state.chance_outcomes()
+    outcomes = chance_outcomes(state)
     point = next(draws) * _UNIT
     for action, probability in outcomes:
         point -= probability
@@ -195,7 +217,7 @@ def new_reward(episode: Episode) -> float:
 
     Differences of returns, since `rewards()` of some games repeats the last reward after a chance move.
     """
-    total: float = episode.state.player_return(episode.table.agent)
+    total: float = player_return(episode.state, episode.table.agent)
     if total == episode.total_reward:
         return 0.0
     gained, episode.total_reward = total - episode.total_reward, total

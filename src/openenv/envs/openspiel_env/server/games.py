@@ -10,13 +10,14 @@ import open_spiel.python.games  # noqa: F401  registers the games written in Pyt
 import pyspiel
 
 from openenv.envs.openspiel_env.server.draws import Draws, draw_bits
+from openenv.envs.openspiel_env.server.spiel import WRITTEN_IN_PYTHON
 
 MAX_CACHED_GAMES = 64
-CHANGED_BY_PLAY = ("python_", "add_noise")
+CHANGED_BY_PLAY = (WRITTEN_IN_PYTHON, "add_noise")
 """What the descriptions of games contain that playing changes: games written in Python write observations into one
 array (python_dynamic_routing never clears it: sessions would see each other's), and add_noise draws the noise of an
 ending when it is first reached, by whichever session."""
-PAYS_ON_THE_WAY = ("python_", "repeated")
+PAYS_ON_THE_WAY = (WRITTEN_IN_PYTHON, "repeated")
 """What the descriptions of games contain that may pay before the end although their type says that they do not."""
 FILE_PARAMETERS = frozenset({"boards_file", "filename", "instances_file", "puzzles_root", "word_list_file"})
 """Parameters naming a file on the server: whoever starts the server may set them, a client may not."""

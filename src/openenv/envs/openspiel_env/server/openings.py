@@ -17,8 +17,7 @@ class Openings:
 
     def __init__(self, game: Any, seat: int) -> None:
         """game: one that play does not change."""
-        self._view = view_of(game)
-        self._seat = seat
+        self._view = view_of(game, seat)
         self._known: dict[tuple[int, ...], Sight] = {}
         self._size = 0
 
@@ -27,7 +26,7 @@ class Openings:
         history = tuple(state.history())
         known = self._known.get(history)
         if known is None:
-            known = look(self._view, state, self._seat)
+            known = look(self._view, state, is_over=state.is_terminal())
             self._remember(history, known)
         legal, names, words, numbers = known
         return legal.copy(), names.copy(), words, numbers.copy()

@@ -7,6 +7,7 @@ import pyspiel
 
 from openenv.envs.openspiel_env.server.draws import Draws, draw_bits
 from openenv.envs.openspiel_env.server.games import unknown
+from openenv.envs.openspiel_env.server.spiel import legal_actions
 
 Opponent = Callable[[Any, int], int]
 """From the game's state and a seat to that seat's action."""
@@ -62,7 +63,7 @@ def _make_opponent(game: Any, name: str, draws: Draws) -> Opponent:
 
 def _random(draws: Draws) -> Opponent:
     def choose(state: Any, seat: int) -> int:
-        legal = state.legal_actions(seat)
+        legal = legal_actions(state, seat)
         action: int = legal[next(draws) % len(legal)]  # of 4,000 none is rarer by a millionth
         return action
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from openenv.envs.openspiel_env.server.episode import (
     Episode,
     GameChoice,
     Table,
-    apply,
+    advance,
     chance_action,
     check_action,
     new_reward,
@@ -25,12 +26,14 @@ from openenv.envs.openspiel_env.server.episode import (
     set_table,
 )
 from openenv.envs.openspiel_env.server.opponents import RANDOM
+from openenv.envs.openspiel_env.server.spiel import WRITTEN_IN_PYTHON, apply_action, current_player, legal_actions
 
 WIDEST_MASK = 10_000
 """Actions of a game above which its legal ones are lists instead of a mask."""
 NO_ACTION = -1
 _NOTHING: list[int] = []
 _BYTE_VALUES = 256
+_view, _legal, _opponents_action = attrgetter("view"), attrgetter("legal"), attrgetter("opponents_action")
 
 
 class OpenSpielVector(VectorEnvironment):
@@ -87,7 +90,7 @@ class OpenSpielVector(VectorEnvironment):
         if not self._has_quick_starts:
             return None
         seats, rewards, errors = self._play(env_ids, actions)
-        ended = [row for row, seat in enumerate(seats) if not seat.legal]
+        ended = [row for row, legal in enumerate(map(_legal, seats)) if not legal]
         last = self._observation([seats[row] for row in ended]) if ended else {}
         for row in ended:
             seats[row].begin_next()
@@ -137,25 +140,28 @@ class OpenSpielVector(VectorEnvironment):
 
     def _seated(self, env_ids: Sequence[int]) -> list["_Seat"]:
         """Those of the environments that have a game."""
-        return [seat for env_id in env_ids if (seat := self._seats[env_id]) is not None]
+        seats = list(map(self._seats.__getitem__, env_ids))
+        return [seat for seat in seats if seat is not None] if None in seats else seats  # type: ignore[return-value]
 
     def _observation(self, seats: Sequence["_Seat"]) -> dict[str, Column]:
-        views = bytearray().join([seat.view for seat in seats])
+        views, legal = bytearray().join(map(_view, seats)), list(map(_legal, seats))
         return {
             "info_state": np.frombuffer(views, np.dtype("<f4")).reshape(len(seats), -1),
-            "legal_actions": [seat.legal for seat in seats] if self.ragged else self._mask(seats),
-            "opponent_last_action": np.array([seat.opponents_action for seat in seats], dtype=np.int64),
+            "legal_actions": legal if self.ragged else self._mask(legal),
+            "opponent_last_action": np.fromiter(map(_opponents_action, seats), np.int64, len(seats)),
         }
 
-    def _mask(self, seats: Sequence["_Seat"]) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        legal, width = [seat.legal for seat in seats], self._num_actions
-        mask = np.zeros(len(seats) * width, dtype=np.bool_)
+    def _mask(self, legal: Sequence[Sequence[int]]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        width = self._num_actions
+        mask = np.zeros(len(legal) * width, dtype=np.bool_)
         if any(legal):
             actions = chain.from_iterable(legal)
             is_narrow = width <= _BYTE_VALUES  # their numbers are collected as bytes, in two thirds of the time
             columns = np.frombuffer(bytes(actions), np.uint8) if is_narrow else np.fromiter(actions, np.intp)
-            mask[np.arange(0, len(mask), width).repeat(list(map(len, legal))) + columns] = True
-        return mask.reshape(len(seats), width)
+            places = np.arange(0, len(mask), width).repeat(np.fromiter(map(len, legal), np.intp, len(legal)))
+            places += columns
+            mask[places] = True
+        return mask.reshape(len(legal), width)
 
 
 class _Seat:
@@ -165,7 +171,7 @@ class _Seat:
     __slots__ = (
         "_agent", "_draws", "_episode", "_is_sequential", "_opening", "_opponents", "_pays_at_the_end", "_set_from",
         "_shows_moves", "_state", "_table", "_to_bytes",
-        "legal", "opponents_action", "view",
+        "is_changed_by_play", "legal", "opponents_action", "view",
     )  # fmt: skip
 
     def __init__(self, table: Table, episode: Episode, seen: "Seen") -> None:
@@ -181,6 +187,8 @@ class _Seat:
 
     def _sit_down(self, table: Table, seen: "Seen") -> None:
         self._table = table
+        self.is_changed_by_play = table.is_changed_by_play
+        """Whether every game at this table needs a table of its own."""
         self._is_sequential, self._pays_at_the_end = table.is_sequential, table.pays_at_the_end
         self._set_from, self._to_bytes, self._shows_moves = seen.set_from, seen.to_bytes, seen.shows_moves
         self._opening = seen.opening
@@ -195,11 +203,6 @@ class _Seat:
             self.legal, self.view = self._opening
 
     @property
-    def is_changed_by_play(self) -> bool:
-        """Whether every game at this table needs a table of its own."""
-        return self._table.is_changed_by_play
-
-    @property
     def num_actions(self) -> int:
         """Actions of the game, legal ones or not."""
         return int(self._table.game.num_distinct_actions())
@@ -207,7 +210,7 @@ class _Seat:
     def begin_next(self) -> None:
         """Another game at the same table."""
         episode, table = self._episode, self._table
-        if table.is_changed_by_play:
+        if self.is_changed_by_play:
             table = set_table(table.choice, episode.draws)
             episode.restart(table)
             self._sit_down(table, seen_of(table))
@@ -221,24 +224,24 @@ class _Seat:
         agent, state, begins = self._agent, self._state, action is None
         if self._is_sequential:
             if action is not None:
-                state.apply_action(action)
-            while (player := state.current_player()) != agent:
+                apply_action(state, action)
+            while (player := current_player(state)) != agent:
                 if player >= 0:
                     if self._draws is None:
                         action = self._opponents[player](state, player)
                     else:
-                        legal = state.legal_actions()
+                        legal = legal_actions(state)
                         action = legal[next(self._draws) % len(legal)]
-                    state.apply_action(action)
+                    apply_action(state, action)
                     if self._shows_moves:
                         self.opponents_action = action
                 elif player == CHANCE:
-                    state.apply_action(chance_action(state, self._episode.draws))
+                    apply_action(state, chance_action(state, self._episode.draws))
                 else:
                     self.legal = _NOTHING
                     break
             else:
-                self.legal = state.legal_actions()
+                self.legal = legal_actions(state)
         else:
             self._play_together(action)
         self._set_from(state, agent)
@@ -250,8 +253,9 @@ class _Seat:
     def _play_together(self, action: int | None) -> None:
         episode, agent = self._episode, self._agent
         if action is not None:
-            apply(episode, action)
-        play_until_agent(episode)
+            advance(episode, action)
+        else:
+            play_until_agent(episode)
         if self._shows_moves and episode.opponent_last_action is not None:
             self.opponents_action = episode.opponent_last_action
         self.legal = self._state.legal_actions(agent) if episode.phase != "terminal" else _NOTHING
@@ -304,7 +308,7 @@ def _seen_of(table: Table) -> Seen:
     def set_from(state: Any, seat: int) -> None:
         numbers[:] = view.numbers(state, seat)
 
-    is_listed = view.kind == "string" or game.get_type().short_name.startswith("python_")
+    is_listed = view.kind == "string" or game.get_type().short_name.startswith(WRITTEN_IN_PYTHON)
     if is_listed or table.is_changed_by_play:  # to make an observer draws from what such a game has inside
         return Seen(set_from, numbers.tobytes, view.shows_moves)
     kind = pyspiel.IIGObservationType(

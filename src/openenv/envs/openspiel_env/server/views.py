@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import pyspiel
+
+from openenv.envs.openspiel_env.server.spiel import function_of, legal_actions
 
 MAX_TENSOR_VALUES = 100_000
 """A larger view is left out (`info_state_kind` is then `string`): a step would carry half a megabyte of zeros."""
@@ -30,51 +33,50 @@ Sight = tuple[list[int], list[str], str, list[float]]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How to look at the states of one game from a seat."""
+    """How to look at the states of one game from one seat."""
 
+    seat: int
     kind: TensorKind
     """What `numbers` gives."""
     numbers: Callable[[Any, int], list[float]]
-    """From a state and a seat to the seat's view as numbers; empty for `string`."""
+    """From a state and the seat to its view as numbers; empty for `string`."""
     words: Callable[[Any, int], str]
-    """From a state and a seat to the seat's view in OpenSpiel's words."""
+    """From a state and the seat to its view in OpenSpiel's words."""
+    name: Callable[[Any, int, int], str]
+    """From a state, the seat and an action to the action's name."""
     shows_moves: bool
     """Whether the rules let every seat see every other seat's actions."""
     shows_history: bool
     """Whether the whole history, chance included, is known to every seat."""
 
 
-def look(view: View, state: Any, seat: int) -> Sight:
-    """What a seat sees."""
-    legal: list[int] = [] if state.is_terminal() else state.legal_actions(seat)
-    names = [state.action_to_string(seat, action) for action in legal]
+def look(view: View, state: Any, *, is_over: bool) -> Sight:
+    """What is seen of a state. is_over: whether it is a game's last."""
+    seat = view.seat
+    legal: list[int] = [] if is_over else legal_actions(state, seat)
+    names = list(map(partial(view.name, state, seat), legal))
     numbers = view.numbers(state, seat)
     if type(numbers) is not list:  # games written in Python give arrays
         numbers = [float(value) for value in numbers]
     return legal, names, view.words(state, seat), numbers
 
 
-def view_of(game: Any) -> View:
+def view_of(game: Any, seat: int) -> View:
     """The fullest view that `game` provides: information state before observation, numbers and words chosen apart."""
     game_type = game.get_type()
     kind = _tensor_kind(game)
     known = not _hides_anything(game_type) and HIDES_THE_WORD not in str(game)
     return View(
+        seat=seat,
         kind=kind,
-        numbers=_NUMBERS[kind],
-        words=_words(game_type),
+        numbers=(lambda _state, _seat: []) if kind == "string" else function_of(game, kind),
+        words=_words(game),
+        name=function_of(game, "action_to_string"),
         shows_moves=known or game_type.short_name in MOVES_ARE_PUBLIC,
         shows_history=known
         and game_type.dynamics == pyspiel.GameType.Dynamics.SEQUENTIAL
         and game_type.chance_mode != pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC,
     )
-
-
-_NUMBERS: dict[TensorKind, Callable[[Any, int], list[float]]] = {
-    "information_state_tensor": lambda state, seat: state.information_state_tensor(seat),
-    "observation_tensor": lambda state, seat: state.observation_tensor(seat),
-    "string": lambda _state, _seat: [],
-}
 
 
 def _tensor_kind(game: Any) -> TensorKind:
@@ -90,17 +92,20 @@ def _hides_anything(game_type: Any) -> bool:
     return bool(game_type.information == pyspiel.GameType.Information.IMPERFECT_INFORMATION)
 
 
-def _words(game_type: Any) -> Callable[[Any, int], str]:
+def _words(game: Any) -> Callable[[Any, int], str]:
     """The information state, which forgets nothing, where something is hidden; else the board, the shorter."""
+    game_type = game.get_type()
     if game_type.information == pyspiel.GameType.Information.ONE_SHOT:
-        return lambda state, _seat: str(state)  # names the payoffs, which the views leave out
+        return _whole  # names the payoffs, which the views leave out
     prefers_observation = not _hides_anything(game_type) or game_type.short_name in READS_BETTER_AS_OBSERVATION
     if game_type.provides_observation_string and (
         prefers_observation or not game_type.provides_information_state_string
     ):
-        return lambda state, seat: state.observation_string(seat)
+        return function_of(game, "observation_string")
     if game_type.provides_information_state_string:
-        return lambda state, seat: state.information_state_string(seat)
-    if not _hides_anything(game_type):
-        return lambda state, _seat: str(state)
-    return lambda _state, _seat: ""
+        return function_of(game, "information_state_string")
+    return (lambda _state, _seat: "") if _hides_anything(game_type) else _whole
+
+
+def _whole(state: Any, _seat: int) -> str:
+    return str(state)
