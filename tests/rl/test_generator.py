@@ -1,6 +1,7 @@
 """What the generator writes, and that the trainer finds it exactly as likely."""
 
 import random
+from typing import get_args
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from openenv.rl.batch import make_batch
 from openenv.rl.chat import Chat
 from openenv.rl.config import Precision
 from openenv.rl.generator import Generator
-from openenv.rl.model import tiny_model
+from openenv.rl.model import autocast, tiny_model
 from openenv.rl.reference import ReferenceModel
 from openenv.rl.trajectory import Group, Segment, Trajectory
 from openenv.rl.weights import WeightStore
@@ -49,6 +50,22 @@ def test_the_trainer_finds_sampled_tokens_as_likely_as_the_generator_did(precisi
     of_trainer = ReferenceModel(model, precision).logprobs(batch)[batch.position]
 
     assert (of_trainer - batch.generator_logprobs).abs().max() <= bound
+
+
+@pytest.mark.parametrize(("has_amx", "has_avx512"), [(False, False), (True, False), (False, True)])
+def test_bfloat16_is_for_processors_that_have_instructions_for_it(
+    has_amx: bool, has_avx512: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: has_amx)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has_avx512)
+    ones = torch.ones(2, 2)
+    found = {}
+    for precision in get_args(Precision):
+        with autocast(precision, ones.device):
+            found[precision] = (ones @ ones).dtype
+
+    wanted = torch.bfloat16 if has_amx or has_avx512 else torch.float32
+    assert found == {"auto": wanted, "float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def test_one_token_replies_to_prompts_of_one_length_are_exactly_as_likely() -> None:

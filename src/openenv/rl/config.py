@@ -14,7 +14,7 @@ import yaml
 AdvantageName = Literal["grpo", "dr_grpo", "rloo", "reinforce++"]
 LossName = Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"]
 KLName = Literal["k1", "k2", "k3"]
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["auto", "float32", "bfloat16"]
 
 
 class ConfigError(ValueError):
@@ -52,8 +52,9 @@ class ModelConfig:
     """Attention heads of the tiny model, of 32 dimensions each; half as many for keys and values."""
     intermediate_size: int = 384
     """Width of the tiny model's feed-forward layers."""
-    precision: Precision = "bfloat16"
-    """In what the matrix products are computed. Weights and optimizer stay in float32."""
+    precision: Precision = "auto"
+    """In what the matrix products are computed. auto: bfloat16, but float32 on a processor that has no instructions for
+    it, where it would take many times as long. Weights and optimizer stay in float32."""
     instructions: bool = False
     """Whether the rules of the game come first, as a system message. For a model that has read about the world."""
 

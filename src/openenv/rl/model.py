@@ -45,7 +45,12 @@ def load_model(path: str | Path) -> tuple[PreTrainedModel, Any]:
 
 def autocast(precision: Precision, device: torch.device) -> torch.autocast:
     """The context in which every forward pass runs, so that generator, trainer and reference compute alike."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16")
+    is_bfloat16 = precision == "bfloat16" or (precision == "auto" and _multiplies_bfloat16(device))
+    return torch.autocast(device.type, torch.bfloat16, enabled=is_bfloat16)
+
+
+def _multiplies_bfloat16(device: torch.device) -> bool:
+    return device.type != "cpu" or torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
 def next_token_logits(model: PreTrainedModel, input_ids: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
