@@ -103,7 +103,6 @@ async def _digests(pool: SessionPool[Any, Any], episodes: list[Episode]) -> dict
     return {playing.episode: playing.digest.hexdigest() for playing in ended}
 
 
-@pytest.mark.timeout(240)
 async def test_all_loadable_games_play_three_episodes_that_equal_seeds_repeat(openspiel_url: str) -> None:
     """First in one session, one after another; then in another order in 64 sessions at the same time."""
     episodes = [(game, seed) for game in GAMES for seed in SEEDS]

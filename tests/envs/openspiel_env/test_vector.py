@@ -35,7 +35,6 @@ def _compare(env: OpenSpielEnvironment, observation: Any, batch: Any, game: str)
         assert batch.reward[0] == observation.reward, game
 
 
-@pytest.mark.timeout(240)
 def test_every_game_is_the_one_that_a_single_environment_plays() -> None:
     for game in GAMES:
         kwargs = _reset_kwargs(game, 1)
