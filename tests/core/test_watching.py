@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from openenv.core import watching
-from openenv.core.watching import MOST_LEFT_OUT, WATCH_S, LoopWatch, SocketWatch
+from openenv.core.watching import MOST_LATE, MOST_LEFT_OUT, SOON_S, WATCH_S, Looks, LoopWatch, SocketWatch
 
 
 @pytest.fixture
@@ -46,6 +46,53 @@ def test_the_looks_that_are_left_out_have_an_end(pair):
         watch.seen(16)
     theirs.sendall(b"answer")
     assert b"answer" in [watch.seen(16) for _ in range(MOST_LEFT_OUT + 1)]
+
+
+def test_what_comes_late_in_look_after_look_is_watched_no_longer_until_it_comes_soon():
+    looks, late_s = Looks(), 1.5 * SOON_S
+    for left_out in (1, 3, 7):
+        for _ in range(MOST_LATE):
+            assert looks.next_is_due()
+            looks.seen(late_s)
+        assert looks.next_is_due()
+        looks.seen(late_s)
+        assert [looks.next_is_due() for _ in range(left_out)] == [False] * left_out
+    for _ in range(MOST_LATE - 1):
+        looks.seen(late_s)
+    looks.seen(SOON_S)
+    for _ in range(MOST_LATE):
+        looks.seen(late_s)
+        assert looks.next_is_due(), "counted from the one that came soon"
+    looks.in_vain()
+    assert [looks.next_is_due() for _ in range(2)] == [False, True], "and so are those that are left out"
+
+
+class _Scripted:
+    """A socket to which an answer comes at a time of a clock that moves on with each look at it."""
+
+    def __init__(self, at_s: float) -> None:
+        self.now, self._at_s = 0.0, at_s
+
+    def clock(self) -> float:
+        self.now += WATCH_S / 50
+        return self.now
+
+    def recv(self, most_bytes: int, flags: int) -> bytes:
+        if self.now < self._at_s:
+            raise BlockingIOError
+        return b"answer"
+
+
+@pytest.mark.parametrize(("at_s", "is_watched_on"), [(0.5 * SOON_S, True), (1.5 * SOON_S, False)])
+def test_a_look_at_a_socket_tells_how_long_it_took(monkeypatch, at_s: float, is_watched_on: bool):
+    script = _Scripted(at_s)
+    monkeypatch.setattr(watching.time, "perf_counter", script.clock)
+    watch = SocketWatch(script)
+    for _ in range(MOST_LATE + 1):
+        script.now = 0.0
+        assert watch.seen(16) == b"answer"
+    script.now = 0.0
+    assert watch.seen(16) == (b"answer" if is_watched_on else b"")
 
 
 @pytest.fixture
@@ -110,6 +157,19 @@ def test_a_loop_leaves_out_looks_after_one_in_vain(loop):
     assert run(loop, watch, others=[watch.heard]) < 10
     assert run(loop, watch) >= 50
     assert [run(loop, watch) >= 50 for _ in range(2)] == [False, True], "what was found makes up for what was not"
+
+
+@pytest.mark.parametrize(("turns", "is_watched_on"), [(10, True), (30, False)])
+def test_a_loop_that_hears_late_in_look_after_look_leaves_looks_out(loop, turns: int, is_watched_on: bool):
+    """A look is of fifty turns, of which twenty are soon."""
+    watch = LoopWatch.of(loop)
+
+    def in_turns(left: int) -> None:
+        loop.call_soon(in_turns, left - 1) if left else watch.heard()
+
+    for _ in range(MOST_LATE + 1):
+        assert run(loop, watch, others=[lambda: in_turns(turns)]) < 50
+    assert (run(loop, watch) >= 50) == is_watched_on
 
 
 def test_others_have_their_turns_while_a_loop_stays_awake(loop):

@@ -4,6 +4,10 @@ To fall asleep and be woken costs both ends of a connection more than most steps
 therefore looks for what comes next, a moment long, before it sleeps: a thread on its own socket, an event loop for all
 of its connections. After a look in vain the next ones are left out, each time twice as many, so that a slow
 environment, a model that thinks about its next move, or a machine with other things to do is not watched for nothing.
+
+Two ends that are both awake hear each other in microseconds. When one has slept, the other hears it only after it was
+woken, which takes tens of microseconds on bare metal and hundreds on a virtual machine: a look lasts that long, too,
+or two ends that fell asleep once would stay so for good. Many such looks in a row are as good as looks in vain.
 """
 
 import asyncio
@@ -18,7 +22,12 @@ from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
-WATCH_S = 2e-4
+WATCH_S = 5e-4
+"""How long a look lasts at most: a step, and the other end's waking up."""
+SOON_S = 2e-4
+"""What is seen after that may have come from an end that is awake."""
+MOST_LATE = 32
+"""Looks in a row that see something later: meanwhile the other end tries a look of its own."""
 MOST_LEFT_OUT = 255
 _LISTEN_S = 2e-5
 """How long everything else in an event loop waits at most while a line is listened to."""
@@ -28,12 +37,13 @@ _MOST_BYTES = 1 << 16
 class Looks:
     """Which looks are worth while."""
 
-    __slots__ = ("_left_out", "_to_leave_out")
+    __slots__ = ("_left_out", "_num_late", "_to_leave_out")
 
     def __init__(self) -> None:
         self._left_out = 0
         """Looks that the last one in vain has cost."""
         self._to_leave_out = 0
+        self._num_late = 0
 
     def next_is_due(self) -> bool:
         """Whether to look this time. Counts what is left out."""
@@ -42,12 +52,18 @@ class Looks:
             return False
         return True
 
-    def seen(self) -> None:
-        """A look found something."""
-        self._left_out = 0
+    def seen(self, after_s: float) -> None:
+        """A look found something. after_s: how long it took."""
+        if after_s <= SOON_S:
+            self._left_out = self._num_late = 0
+        elif self._num_late < MOST_LATE:
+            self._num_late += 1
+        else:
+            self.in_vain()
 
     def in_vain(self) -> None:
         """A look found nothing."""
+        self._num_late = 0
         self._left_out = self._to_leave_out = min(2 * self._left_out + 1, MOST_LEFT_OUT)
 
 
@@ -64,13 +80,14 @@ class SocketWatch:
         if not self._can_watch or not self._looks.next_is_due():
             return b""
         receive = self._socket.recv
-        until = time.perf_counter() + WATCH_S
-        while time.perf_counter() < until:
+        began = now = time.perf_counter()
+        while now < began + WATCH_S:
             try:
                 data = receive(most_bytes, socket.MSG_DONTWAIT)
             except BlockingIOError:
+                now = time.perf_counter()
                 continue
-            self._looks.seen()
+            self._looks.seen(now - began)
             return data
         self._looks.in_vain()
         return b""
@@ -154,8 +171,8 @@ class LoopWatch:
         self._is_alone = heard is self._last_heard
         self._last_heard = heard
         if self._until:
-            self._until = 0.0
-            self._looks.seen()
+            began, self._until = self._until - WATCH_S, 0.0
+            self._looks.seen(time.perf_counter() - began)
 
     def _stay_awake(self, loop: asyncio.AbstractEventLoop) -> None:
         self._is_awake = False
