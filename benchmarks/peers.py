@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+
 from openenv.core.containers.local_process import wait_until_healthy
 
 HERE = Path(__file__).parent
@@ -38,12 +40,19 @@ class Sides:
         """The interpreter of `ours` or `published`."""
         return sys.executable if side == "ours" else self.published_python
 
-    def in_turns(self, measures: dict[str, Callable[[], Figures]]) -> dict[str, Figures]:
-        """The median of each figure, for each measurement; their turns alternate, so that noise falls on all."""
+    def in_turns(self, what: str, measures: dict[str, Callable[[], Figures]]) -> dict[str, Figures]:
+        """The median of each figure, for each measurement; their turns alternate, so that noise falls on all.
+
+        what: for the line that says it is done, and how much of the processors the machine's host gave to others.
+        """
         results: dict[str, list[Figures]] = {name: [] for name in measures}
+        began, stolen = time.perf_counter(), -stolen_s()
         for _ in range(self.rounds):
             for name, measure in measures.items():
                 results[name].append(measure())
+        took, stolen = time.perf_counter() - began, stolen + stolen_s()
+        share = stolen / (took * (os.cpu_count() or 1))
+        Console(stderr=True).print(f"  {what}: {self.rounds} turns, {took:.0f} s, {share:.1%} of the processors stolen")
         return {name: medians(figures) for name, figures in results.items()}
 
 
@@ -68,6 +77,11 @@ def cpu_s(pid: int) -> float:
     """Processor seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def stolen_s() -> float:
+    """Seconds since the machine's start in which its host ran something else on its processors."""
+    return int(Path("/proc/stat").read_text().split(maxsplit=9)[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_mb(pid: int) -> float:

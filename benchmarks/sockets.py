@@ -29,9 +29,9 @@ def rows(sides: Sides) -> list[Row]:
                 "beside": partial(play, sides, beside, mode, sessions),
                 "port": partial(play, sides, port, mode, sessions),
             }
-            measured = sides.in_turns(turns)
+            what = f"{name}, {mode}{f', {sessions} sessions' * (sessions > 1)}: Unix socket / port"
+            measured = sides.in_turns(what, turns)
         ours, ports = measured["beside"], measured["port"]
-        what = f"{name}, {mode}{f', {sessions} sessions' * (sessions > 1)}: Unix socket / port"
         note = f"p50 {ours['p50_us']:.0f} / {ports['p50_us']:.0f} us"
         shown.append(Row(what, "/s", ours["rate"], ports["rate"], 1, note))
     return shown

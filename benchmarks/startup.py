@@ -26,13 +26,13 @@ def rows(sides: Sides) -> list[Row]:
     """Seconds and memory of imports and servers, and of sessions from their connection to their end."""
     shown: list[Row] = []
     for statement in IMPORTS:
-        ours, theirs = _both(sides, {side: partial(imported, sides, side, statement) for side in SIDES})
+        ours, theirs = _both(sides, statement, {side: partial(imported, sides, side, statement) for side in SIDES})
         note = f"wanted: {_LONGEST_S} s and {_MOST_MB} MiB at most"
         shown += [
             Row(f"{statement}: time", "s", ours["s"], theirs["s"], theirs["s"] / _LONGEST_S, note),
             Row(f"{statement}: memory", "MiB", ours["mb"], theirs["mb"], theirs["mb"] / _MOST_MB, note),
         ]
-    ours, theirs = _both(sides, {side: partial(started, sides, side) for side in SIDES})
+    ours, theirs = _both(sides, "echo server", {side: partial(started, sides, side) for side in SIDES})
     shown += [
         Row("echo server: start to first answered reset", "s", ours["s"], theirs["s"], 4),
         Row("echo server: memory", "MiB", ours["mb"], theirs["mb"], 2),
@@ -40,15 +40,15 @@ def rows(sides: Sides) -> list[Row]:
     with serving(sides, "ours", "echo") as mine, serving(sides, "published", "echo") as peer:
         for mode, client in (("open", "sync"), ("open_async", "async")):
             turns = {server.side: partial(play, sides, server, mode) for server in (mine, peer)}
-            measured = sides.in_turns({**turns, "floor": partial(floor, sides, "open")})
+            measured = sides.in_turns(f"session, {client}", {**turns, "floor": partial(floor, sides, "open")})
             ours, theirs = measured["ours"], measured["published"]
             note = f"p50 {ours['p50_us']:.0f} / {theirs['p50_us']:.0f} us; floor {measured['floor']['rate']:,.0f} /s"
             shown.append(Row(f"session, {client}: connect, reset, close", "/s", ours["rate"], theirs["rate"], 5, note))
     return shown
 
 
-def _both(sides: Sides, measures: dict[str, Callable[[], Figures]]) -> list[Figures]:
-    measured = sides.in_turns(measures)
+def _both(sides: Sides, what: str, measures: dict[str, Callable[[], Figures]]) -> list[Figures]:
+    measured = sides.in_turns(what, measures)
     return [measured[side] for side in SIDES]
 
 

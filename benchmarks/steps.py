@@ -42,7 +42,7 @@ def rows(sides: Sides) -> list[Row]:
                 side: partial(play, sides, servers[side, scenario.game], scenario.mode, scenario.sessions)
                 for side in ("ours", "published")
             }
-            measured = sides.in_turns({**measures, "floor": partial(floor, sides, scenario.sessions)})
+            measured = sides.in_turns(str(scenario), {**measures, "floor": partial(floor, sides, scenario.sessions)})
             shown += _rows_of(scenario, measured["ours"], measured["published"], measured["floor"])
     return shown
 

@@ -24,12 +24,13 @@ def rows(sides: Sides) -> list[Row]:
         for game in GAMES:
             with serving(sides, "ours", game) as one, serving(sides, "ours", game, "--workers", "2") as two:
                 measured = sides.in_turns(
+                    f"{NUM_ENVS} environments of {game}",
                     {
                         "one": partial(stepped, one, sides.seconds),
                         "two": partial(stepped, two, sides.seconds),
                         "raw": partial(in_process, game, sides.seconds),
                         "published": partial(play, sides, peer, "sync"),
-                    }
+                    },
                 )
             raw, published = measured["raw"]["rate"], measured["published"]["rate"]
             for workers in ("one", "two"):
