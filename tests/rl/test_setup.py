@@ -1,5 +1,6 @@
 """Whole runs against a real server."""
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -124,13 +125,29 @@ INTERRUPTED = """
 import json, sys
 from openenv.rl.config import config_from_mapping
 from openenv.rl.demo import run_demo_blocking
-run_demo_blocking(config_from_mapping(json.loads(sys.argv[1])))
+config = config_from_mapping(json.loads(sys.argv[1]))
+run_demo_blocking(config, on_progress=lambda what, *_: print(what, flush=True))
 """
 
 
-def test_ctrl_c_keeps_what_was_made(tmp_path: Path) -> None:
+@pytest.fixture
+def demo():
+    """Starts a demo of some configuration as a process, and ends it if need be."""
+    with contextlib.ExitStack() as stack:
+
+        def start(config: dict[str, Any]) -> "subprocess.Popen[str]":
+            command = [sys.executable, "-c", INTERRUPTED, json.dumps(config)]
+            child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            stack.callback(child.communicate)
+            stack.callback(child.kill)
+            return child
+
+        yield start
+
+
+def test_ctrl_c_keeps_what_was_made(tmp_path: Path, demo: Any) -> None:
     config = {**TINY, "checkpoint": {"folder": str(tmp_path)}, "trainer": {"training": {"steps": 100_000}}}
-    child = subprocess.Popen([sys.executable, "-c", INTERRUPTED, json.dumps(config)], stderr=subprocess.PIPE, text=True)
+    child = demo(config)
     metrics = tmp_path / "tiny" / "metrics.jsonl"
     deadline = time.monotonic() + 60
     while len(read_metrics(metrics)) < 2 and time.monotonic() < deadline:
@@ -143,6 +160,17 @@ def test_ctrl_c_keeps_what_was_made(tmp_path: Path) -> None:
     assert "Training" in (tmp_path / "tiny" / "report.html").read_text()
     latest = (tmp_path / "tiny" / "checkpoints" / "latest").read_text()
     assert (tmp_path / "tiny" / "checkpoints" / latest / "model.safetensors").exists()
+
+
+def test_ctrl_c_does_not_wait_until_the_model_has_read(tmp_path: Path, demo: Any) -> None:
+    reading = {**TINY["reading"], "steps": 10_000_000}
+    child = demo({**TINY, "checkpoint": {"folder": str(tmp_path)}, "reading": reading})
+    assert "read\n" in child.stdout
+
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=60)
+
+    assert errors.strip().endswith("KeyboardInterrupt")
 
 
 def test_importing_the_setup_does_not_import_torch() -> None:

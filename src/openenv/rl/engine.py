@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import logging
 import os
+import threading
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -159,6 +160,13 @@ async def _taught_model(
     chat = Chat(word_tokenizer(transcript_words(transcripts)))
     length = config.max_req_tokens + config.max_res_tokens
     model = tiny_model(config.model, chat.tokenizer, max_length=length, seed=config.seed)
+    given_up = threading.Event()
+
+    def tell(done: int, total: int) -> None:
+        if given_up.is_set():
+            raise asyncio.CancelledError
+        on_progress("read", done, total, {})
+
     with ThreadPoolExecutor(1, "reader", initializer=_use_all_cores) as reader:
         reading = partial(
             read,
@@ -168,9 +176,12 @@ async def _taught_model(
             config.reading,
             precision=config.model.precision,
             seed=config.seed,
-            on_progress=lambda done, total: on_progress("read", done, total, {}),
+            on_progress=tell,
         )
-        losses = await asyncio.get_running_loop().run_in_executor(reader, reading)
+        try:
+            losses = await asyncio.get_running_loop().run_in_executor(reader, reading)
+        finally:
+            given_up.set()  # Ctrl-C does not wait for the rest of it
     torch.set_num_threads(config.threads)
     log.info("read transcripts: distinct=%d loss=%.4f", len(transcripts), losses[-1] if losses else float("nan"))
     return model, chat
