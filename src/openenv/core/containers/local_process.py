@@ -22,7 +22,10 @@ _KEPT_BYTES = 1 << 20
 
 
 class ServerProcess:
-    """A command that serves at `base_url`. What it prints is kept for the error that says why it does not."""
+    """A command that serves at `base_url`. What it prints is kept for the error that says why it does not.
+
+    Its standard input is a pipe that ends when it is stopped, or when this program has ended in whatever way.
+    """
 
     def __init__(self, command: Sequence[str], base_url: str, env_vars: Mapping[str, str] | None = None) -> None:
         """Start it. env_vars: added to this program's own. Raises ContainerFault when there is no such command."""
@@ -31,6 +34,7 @@ class ServerProcess:
         try:
             self._process = subprocess.Popen(
                 list(command),
+                stdin=subprocess.PIPE,
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(env_vars or {})},
@@ -74,6 +78,8 @@ class ServerProcess:
             self._process.wait()
         with contextlib.suppress(ProcessLookupError, PermissionError):  # as a rule it has left nothing behind
             os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process.stdin is not None:
+            self._process.stdin.close()
         self._log.close()
 
     def output(self) -> str:
@@ -99,7 +105,7 @@ class LocalServer:
         env_vars: Mapping[str, str] | None = None,
         start_timeout_s: float = 60.0,
     ) -> None:
-        self._command = [sys.executable, "-m", module, *args]
+        self._module, self._args = module, args
         self._env_vars = env_vars
         self._start_timeout_s = start_timeout_s
         self._process: ServerProcess | None = None
@@ -109,8 +115,7 @@ class LocalServer:
         """Start the server and wait until it is healthy. Raises NotReady, with its output, when it is not."""
         port = free_port()
         self.base_url = f"http://127.0.0.1:{port}"
-        command = [*self._command, "--host", "127.0.0.1", "--port", str(port)]
-        self._process = ServerProcess(command, self.base_url, self._env_vars)
+        self._process = ServerProcess(module_command(self._module, port, self._args), self.base_url, self._env_vars)
         try:
             self._process.wait_until_healthy(self._start_timeout_s)
         except BaseException:
@@ -142,6 +147,12 @@ class LocalServer:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def module_command(module: str, port: int, args: Sequence[str] = ()) -> list[str]:
+    """Serves an environment's server module on that port, and no longer than this program lives."""
+    tethered = [sys.executable, "-m", "openenv.core.containers.tethered"]
+    return [*tethered, module, *args, "--host", "127.0.0.1", "--port", str(port)]
 
 
 def wait_until_healthy(base_url: str, process: "subprocess.Popen[bytes]", timeout_s: float) -> None:

@@ -1,9 +1,8 @@
 """A server module of this Python's own packages, as a process of this machine."""
 
-import sys
 from typing import Any
 
-from openenv.core.containers.local_process import ServerProcess, free_port
+from openenv.core.containers.local_process import ServerProcess, free_port, module_command
 from openenv.core.containers.runtime.providers import RuntimeProvider
 from openenv.core.errors import ContainerFault, NotReady
 
@@ -20,8 +19,7 @@ class ModuleProvider(RuntimeProvider):
         if self._process is not None:
             raise ContainerFault("this provider runs a server already: stop() first")
         port = free_port() if port is None else port
-        command = [sys.executable, "-m", self._module, "--host", "127.0.0.1", "--port", str(port)]
-        self._process = ServerProcess(command, f"http://127.0.0.1:{port}", env_vars)
+        self._process = ServerProcess(module_command(self._module, port), f"http://127.0.0.1:{port}", env_vars)
         return self._process.base_url
 
     def stop(self) -> None:
