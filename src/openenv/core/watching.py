@@ -7,12 +7,13 @@ environment, a model that thinks about its next move, or a machine with other th
 
 Two ends that are both awake hear each other in microseconds. When one has slept, the other hears it only after it was
 woken, which takes tens of microseconds on bare metal and hundreds on a virtual machine: a look lasts that long, too,
-or two ends that fell asleep once would stay so for good. Many such looks in a row are as good as looks in vain.
+or two ends that fell asleep once would stay so for good. Where most looks take so long, they are as good as in vain.
 """
 
 import asyncio
 import logging
 import os
+import random
 import select
 import socket
 import ssl
@@ -25,10 +26,12 @@ log = logging.getLogger(__name__)
 WATCH_S = 5e-4
 """How long a look lasts at most: a step, and the other end's waking up."""
 SOON_S = 2e-4
-"""What is seen after that may have come from an end that is awake."""
-MOST_LATE = 32
-"""Looks in a row that see something later: meanwhile the other end tries a look of its own."""
+"""What is seen later came from an end that slept, or is slow: no sign that looks pay."""
+MOST_LATE = 16
+"""So many more looks that saw something late than soon are allowed, for the other end to wake up meanwhile and look
+too. The next one counts as one in vain."""
 MOST_LEFT_OUT = 255
+_RANDOM = random.Random()
 _LISTEN_S = 2e-5
 """How long everything else in an event loop waits at most while a line is listened to."""
 _MOST_BYTES = 1 << 16
@@ -41,9 +44,10 @@ class Looks:
 
     def __init__(self) -> None:
         self._left_out = 0
-        """Looks that the last one in vain has cost."""
+        """Looks that the last one in vain has cost at most."""
         self._to_leave_out = 0
         self._num_late = 0
+        """Looks that saw something late, less those that saw something soon."""
 
     def next_is_due(self) -> bool:
         """Whether to look this time. Counts what is left out."""
@@ -54,17 +58,21 @@ class Looks:
 
     def seen(self, after_s: float) -> None:
         """A look found something. after_s: how long it took."""
-        if after_s <= SOON_S:
-            self._left_out = self._num_late = 0
-        elif self._num_late < MOST_LATE:
+        if after_s > SOON_S:
             self._num_late += 1
+            if self._num_late > MOST_LATE:
+                self._num_late = 0
+                self.in_vain()
+        elif self._num_late:
+            self._num_late -= 1
         else:
-            self.in_vain()
+            self._left_out = 0
 
     def in_vain(self) -> None:
         """A look found nothing."""
-        self._num_late = 0
-        self._left_out = self._to_leave_out = min(2 * self._left_out + 1, MOST_LEFT_OUT)
+        self._left_out = most = min(2 * self._left_out + 1, MOST_LEFT_OUT)
+        # not as many each time: two ends in step with each other would never look at the same time
+        self._to_leave_out = _RANDOM.randint((most + 1) // 2, most)
 
 
 class SocketWatch:

@@ -16,33 +16,49 @@ from openenv.core.errors import ContainerFault, NotReady
 
 log = logging.getLogger(__name__)
 
-_STOP_TIMEOUT_S = 5.0
+STOP_TIMEOUT_S = 5.0
+"""How long a server may take to end once it is asked to."""
 _SHOWN = 4000  # characters of output in an error
 _KEPT_BYTES = 1 << 20
+_TETHERS: set[int] = set()
+"""Our ends of the pipes that servers have as standard input."""
+
+
+def _let_go() -> None:
+    """In a fork: the servers are another process's, and end with that."""
+    while _TETHERS:
+        os.close(_TETHERS.pop())
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 class ServerProcess:
     """A command that serves at `base_url`. What it prints is kept for the error that says why it does not.
 
-    Its standard input is a pipe that ends when it is stopped, or when this program has ended in whatever way.
+    Its standard input is a pipe that ends when this program does, in whatever way: what reads it can end then, too.
     """
 
     def __init__(self, command: Sequence[str], base_url: str, env_vars: Mapping[str, str] | None = None) -> None:
         """Start it. env_vars: added to this program's own. Raises ContainerFault when there is no such command."""
         self.base_url = base_url
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed by stop()
+        servers_end, self._tether = os.pipe()
+        _TETHERS.add(self._tether)
         try:
             self._process = subprocess.Popen(
                 list(command),
-                stdin=subprocess.PIPE,
+                stdin=servers_end,
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(env_vars or {})},
                 start_new_session=True,  # a terminal's Ctrl-C is for the program, which stops the server itself
             )
         except OSError as error:
-            self._log.close()
+            self._close()
             raise ContainerFault(f"{command[0]} cannot be run: {error}") from error
+        finally:
+            os.close(servers_end)
         log.info("started %s: pid=%d url=%s", " ".join(command), self._process.pid, base_url)
 
     @property
@@ -72,14 +88,18 @@ class ServerProcess:
             return
         self._process.terminate()
         try:
-            self._process.wait(_STOP_TIMEOUT_S)
+            self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         with contextlib.suppress(ProcessLookupError, PermissionError):  # as a rule it has left nothing behind
             os.killpg(self._process.pid, signal.SIGKILL)
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        self._close()
+
+    def _close(self) -> None:
+        if self._tether in _TETHERS:
+            _TETHERS.remove(self._tether)
+            os.close(self._tether)
         self._log.close()
 
     def output(self) -> str:

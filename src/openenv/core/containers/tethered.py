@@ -1,7 +1,8 @@
 """Runs a server's module until the program that started it is gone, however that ended.
 
 `python -m openenv.core.containers.tethered MODULE [ARGUMENT ...]`, with a pipe as standard input whose other end that
-program alone holds open. It is asked to stop as by SIGTERM.
+program alone holds open, and in a process group of its own: the server is asked to stop, and killed with what it has
+started when it takes too long.
 """
 
 import os
@@ -9,6 +10,9 @@ import runpy
 import signal
 import sys
 import threading
+import time
+
+from openenv.core.containers.local_process import STOP_TIMEOUT_S
 
 
 def main() -> None:
@@ -22,6 +26,8 @@ def _end_with_the_pipe() -> None:
     while os.read(sys.stdin.fileno(), 1024):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(STOP_TIMEOUT_S)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from openenv.core.errors import ContainerFault, NotReady
 
 
 class ModuleProvider(RuntimeProvider):
-    """Serves `python -m module --host 127.0.0.1 --port ...`, as the modules of the bundled environments do."""
+    """Runs a module that takes `--host` and `--port`, as those of the bundled environments do."""
 
     def __init__(self, module: str) -> None:
         self._module = module
