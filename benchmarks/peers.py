@@ -52,7 +52,9 @@ class Sides:
                 results[name].append(measure())
         took, stolen = time.perf_counter() - began, stolen + stolen_s()
         share = stolen / (took * (os.cpu_count() or 1))
-        Console(stderr=True).print(f"  {what}: {self.rounds} turns, {took:.0f} s, {share:.1%} of the processors stolen")
+        Console(stderr=True).print(
+            f"  {what}: {self.rounds} turns, {took:.0f} s, {share:.1%} of the processors stolen", soft_wrap=True
+        )
         return {name: medians(figures) for name, figures in results.items()}
 
 
