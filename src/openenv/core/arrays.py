@@ -10,6 +10,7 @@ followed by the arrays:
 """
 
 import functools
+import math
 import re
 import struct
 import sys
@@ -29,11 +30,14 @@ if TYPE_CHECKING:
 BINARY_MARK = 1
 _HEAD = struct.Struct("<B3xI")
 BINARY_HEAD_BYTES = _HEAD.size
+_PADDING = tuple(bytes(-length % 8) for length in range(8))
 _KEY = "$array"
 _KINDS = frozenset("biuf")
 """Booleans, integers and floats: dtypes whose elements are their bytes."""
 _DTYPE = re.compile(r"[<>|=]?[biuf]\d{1,2}")
 _LONGEST_EMPTY = 1 << 16
+_MOST_DIMENSIONS = 64
+"""As numpy has it."""
 
 
 class BinaryFrame(bytes):
@@ -108,17 +112,28 @@ class Buffers:
 
     def add(self, array: Any) -> dict[str, Any]:
         """What stands in the JSON for an array."""
-        if array.dtype.str[0] == ">":
+        text = _text_of(array.dtype)
+        if text[0] == ">":
             array = array.astype(array.dtype.newbyteorder("<"))
-        self.parts.append(array.tobytes())
-        return {_KEY: [len(self.parts) - 1, array.dtype.str, array.shape]}
+            text = _text_of(array.dtype)
+        parts = self.parts
+        parts.append(array.tobytes())
+        return {_KEY: [len(parts) - 1, text, array.shape]}
+
+
+@functools.lru_cache(maxsize=64)
+def _text_of(dtype: Any) -> str:
+    text: str = dtype.str
+    return text
 
 
 def pack(head: bytes, parts: Sequence[bytes]) -> BinaryFrame:
     """The binary frame of a message: its JSON and its arrays."""
-    pieces = [_HEAD.pack(BINARY_MARK, len(head)), head, bytes(-len(head) % 8)]
+    pieces = [_HEAD.pack(BINARY_MARK, len(head)), head, _PADDING[len(head) % 8]]
     for part in parts:
-        pieces += (part, bytes(-len(part) % 8))
+        pieces.append(part)
+        if len(part) % 8:
+            pieces.append(_PADDING[len(part) % 8])
     return BinaryFrame(b"".join(pieces))
 
 
@@ -139,15 +154,14 @@ def packed(message: Any) -> BinaryFrame:
 def unpacked(frame: bytes) -> Any:
     """The object in a binary frame, its arrays as read-only views of the frame. Raises ValueError for any other."""
     head, start = split(frame)
-    refs: list[tuple[dict[str, Any] | list[Any], Any, list[Any]]] = []
+    places: list[_Place] = []
     root = {"": read_json(head)}
     try:
-        _find(root, refs)
+        _find(root, places)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    views = _views(frame, start, [ref for _, _, ref in refs])
-    for (holder, key, _), view in zip(refs, views, strict=True):
-        holder[key] = view
+    places.sort(key=_number)
+    _put_views(places, frame, start)
     return root[""]
 
 
@@ -167,55 +181,66 @@ def inlined(data: bytes, parts: Sequence[bytes]) -> bytes:
     return write_json(unpacked(pack(data, parts)), default=lambda array: array.tolist())
 
 
-def _find(holder: Any, refs: list[tuple[Any, Any, list[Any]]]) -> None:
+_Place = tuple[Any, Any, Any]
+"""Where an array stands: an object or list, its key there, and what is said of the array."""
+
+
+def _find(holder: Any, places: list[_Place]) -> None:
     """The places in `holder` where arrays stand."""
-    for key, value in holder.items() if isinstance(holder, dict) else enumerate(holder):
-        if isinstance(value, dict) and len(value) == 1 and _KEY in value:
-            refs.append((holder, key, value[_KEY]))
-        elif isinstance(value, dict | list):
-            _find(value, refs)
+    for key, value in holder.items() if type(holder) is dict else enumerate(holder):
+        kind = type(value)
+        if kind is dict:
+            if len(value) == 1 and _KEY in value:
+                places.append((holder, key, value[_KEY]))
+            else:
+                _find(value, places)
+        elif kind is list:
+            _find(value, places)
 
 
-def _views(frame: bytes, start: int, refs: list[Any]) -> list[Any]:
+def _put_views(places: Sequence[_Place], frame: bytes, start: int) -> None:
+    """Let each array, in the order of their numbers, take the place of what is said of it."""
     import numpy as np
 
-    order: Sequence[int] = range(len(refs))
-    if any(_number(ref) != place for place, ref in enumerate(refs)):
-        order = sorted(order, key=lambda place: _number(refs[place]))
-    views: list[Any] = [None] * len(refs)
-    for number, place in enumerate(order):
-        wanted, dtype_text, shape = refs[place]
+    end = len(frame)
+    for number, (holder, key, (wanted, dtype_text, shape)) in enumerate(places):
         if wanted != number:
             raise ValueError(f"array {number} is missing, or named twice")
-        dtype = _dtype(str(dtype_text))
-        size = dtype.itemsize * _count(shape)
-        if start + size > len(frame):
+        if type(shape) is not list or len(shape) > _MOST_DIMENSIONS:
+            raise ValueError(f"a shape is a list of at most {_MOST_DIMENSIONS} sizes, not {str(shape)[:80]}")
+        try:
+            dtype, sizes, num_bytes = _layout(dtype_text, *shape)
+        except TypeError:  # an object or list, which cannot be looked up
+            said = str([dtype_text, shape])[:80]
+            raise ValueError(f"array {number} has a text as dtype and whole numbers as shape, not {said}") from None
+        if start + num_bytes > end:
             raise ValueError(f"array {number} of shape {shape} goes beyond the frame's end")
-        views[place] = np.frombuffer(frame, dtype, size // dtype.itemsize, start).reshape(shape)
-        start += size + -size % 8
-    return views
+        holder[key] = np.ndarray(sizes, dtype, frame, start)
+        start += num_bytes + -num_bytes % 8
 
 
-def _number(ref: Any) -> int:
-    if not (isinstance(ref, list) and len(ref) == 3 and type(ref[0]) is int):
+def _number(place: _Place) -> int:
+    ref = place[2]
+    if not (type(ref) is list and len(ref) == 3 and type(ref[0]) is int):
         raise ValueError(f"{_KEY} is [number, dtype, shape], not {str(ref)[:80]}")
-    return ref[0]
+    number: int = ref[0]
+    return number
 
 
-def _count(shape: Any) -> int:
-    if not isinstance(shape, list):
-        raise ValueError(f"a shape is a list of sizes, not {str(shape)[:80]}")
-    count = 1
-    for size in shape:
+@functools.lru_cache(maxsize=1024, typed=True)
+def _layout(dtype_text: str, *sizes: int) -> tuple[Any, tuple[int, ...], int]:
+    """An array's dtype, shape and bytes. Raises ValueError for what is none."""
+    shape = str(list(sizes))[:80]
+    for size in sizes:
         if type(size) is not int or not 0 <= size < 1 << 40:
-            raise ValueError(f"a shape is a list of sizes, not {str(shape)[:80]}")
-        count *= size
-    if count == 0 and max(shape) > _LONGEST_EMPTY:
-        raise ValueError(f"a shape without elements has sizes of at most {_LONGEST_EMPTY}, not {str(shape)[:80]}")
-    return count
+            raise ValueError(f"a shape is a list of sizes, not {shape}")
+    count = math.prod(sizes)
+    if count == 0 and max(sizes) > _LONGEST_EMPTY:
+        raise ValueError(f"a shape without elements has sizes of at most {_LONGEST_EMPTY}, not {shape}")
+    dtype = _dtype(str(dtype_text))
+    return dtype, sizes, dtype.itemsize * count
 
 
-@functools.lru_cache(maxsize=64)
 def _dtype(text: str) -> Any:
     import numpy as np
 

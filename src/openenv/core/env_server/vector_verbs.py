@@ -33,6 +33,7 @@ from openenv.core.errors import (
 log = logging.getLogger(__name__)
 
 _PLAYED = frozenset({"reset", "step"})
+_ASYNC = frozenset({"mcp", "describe"})
 _OVER = "The episode is over: reset before the next step"
 
 
@@ -61,6 +62,9 @@ class VectorVerbs(Verbs):
         self._over = np.ones(manner.num_envs, dtype=np.bool_)
         try:
             self._vector = self._made()
+            self._each_has_its_own = self._vector is None or isinstance(self._vector, EachInTurn)
+            """Whether each environment has verbs of its own, and is not one of a library's vector."""
+            self._waits = self._each_has_its_own and not signatures.asynchronous.isdisjoint(_PLAYED)
         except BaseException:
             self.close()
             raise
@@ -85,8 +89,7 @@ class VectorVerbs(Verbs):
             with InlineTimeLimit(WHERE, LOOK_S):
                 takes_long = self._takes_long(verb, data)
             where = "thread" if takes_long else "inline"
-        waits = isinstance(self._vector, EachInTurn | None) and not self._signatures.asynchronous.isdisjoint(_PLAYED)
-        return "thread" if where == "inline" and waits else where
+        return "thread" if where == "inline" and self._waits else where
 
     def _takes_long(self, verb: str, data: Mapping[str, Any]) -> bool:
         if verb != "reset":
@@ -108,17 +111,17 @@ class VectorVerbs(Verbs):
                 self._took_long.add(env_id)
 
     def is_async(self, verb: str) -> bool:
-        return verb in ("mcp", "describe")
+        return verb in _ASYNC
 
     def runs_at_once(self, verb: str, data: dict[str, Any]) -> bool:
-        return not self.is_async(verb) and self.execution(verb, data) == "inline"
+        return verb not in _ASYNC and self.execution(verb, data) == "inline"
 
     def call(self, verb: str, data: dict[str, Any], options: dict[str, Any]) -> Answer:
-        if self.is_async(verb):
+        if verb in _ASYNC:
             return self._loop.submit(self.call_async(verb, data, options)).result()
         if verb == "state":
             return Answer(b'{"states":[' + b",".join(self._states()) + b"]}")
-        if verb not in ("reset", "step"):
+        if verb not in _PLAYED:
             raise NotSupported(f"{verb} is of one environment: open a session without num_envs")
         env_ids = self._env_ids(data)
         try:
@@ -145,7 +148,7 @@ class VectorVerbs(Verbs):
         super().close()
 
     def _states(self) -> list[bytes]:
-        if isinstance(self._vector, EachInTurn | None):
+        if self._each_has_its_own:
             mine = super().call("state", {}, {})
             return [mine.data, *(one.call("state", {}, {}).data for one in self._others)]
         raise NotSupported(f"{self._declaration.name} keeps no state of each of its environments")
@@ -191,7 +194,7 @@ class VectorVerbs(Verbs):
             batch, final = self._step_rows(vector, env_ids, data)
         returned = time.perf_counter()
         buffers = Buffers()
-        body = {**_said(batch, vector.ragged, buffers), **_packed_final(final, vector.ragged, buffers)}
+        body = _said(batch, final, vector.ragged, buffers)
         if verb == "reset":
             body |= {"seeds": self._seeds, "action_fields": vector.action_fields()}
         try:
@@ -233,10 +236,11 @@ class VectorVerbs(Verbs):
         if not isinstance(actions, dict) or not actions:
             raise InvalidMessage("actions: give an object with a column for each field of the action")
         for name, column in actions.items():
-            if not isinstance(column, list | np.ndarray) or np.ndim(column) == 0 or len(column) != len(env_ids):
+            is_column = column.ndim > 0 if isinstance(column, np.ndarray) else isinstance(column, list)
+            if not is_column or len(column) != len(env_ids):
                 raise InvalidMessage(f"actions.{name}: give one value for each of {len(env_ids)} environments")
         over = self._over if data.get("env_ids") is None else self._over[list(env_ids)]
-        some_wait = bool(over.any())
+        some_wait = bool(np.count_nonzero(over))  # which takes a tenth of the time of any()
         if self._manner.autoreset == "same_step" and not some_wait:
             with self._authors_code("step"):
                 passed = vector.step_and_begin_next(env_ids, actions)
@@ -277,7 +281,7 @@ class VectorVerbs(Verbs):
 
     def _authors_code(self, verb: str) -> contextlib.AbstractContextManager[None]:
         """Around what a library's vector does; environments that are stepped in turn see to each of themselves."""
-        return contextlib.nullcontext() if isinstance(self._vector, EachInTurn) else AuthorsCode(verb)
+        return contextlib.nullcontext() if self._each_has_its_own else AuthorsCode(verb)
 
     def _step_some(
         self, vector: VectorEnvironment, env_ids: Sequence[int], actions: Mapping[str, Any], over: Any
@@ -350,23 +354,20 @@ def _list_of(data: Mapping[str, Any], key: str, length: int) -> list[dict[str, A
     return said
 
 
-def _said(batch: Batch, ragged: frozenset[str], buffers: Buffers) -> dict[str, Any]:
-    """A batch as it travels: arrays in `buffers`, the rest as it is."""
-    errors = {str(row): error_data(error) for row, error in batch.errors.items()}
-    return {
+def _said(batch: Batch, final: Mapping[str, Any], ragged: frozenset[str], buffers: Buffers) -> dict[str, Any]:
+    """A batch and the last observations as they travel: arrays in `buffers`, the rest as it is."""
+    said: dict[str, Any] = {
         "observation": _packed(batch.observation, ragged, buffers),
         "reward": buffers.add(batch.reward),
         "terminated": buffers.add(batch.terminated),
         "truncated": buffers.add(batch.truncated),
-        **({"errors": errors} if errors else {}),
     }
-
-
-def _packed_final(final: Mapping[str, Any], ragged: frozenset[str], buffers: Buffers) -> dict[str, Any]:
-    if not final:
-        return {}
-    rows = np.array(final["rows"])
-    return {"final": {"rows": buffers.add(rows), "observation": _packed(final["observation"], ragged, buffers)}}
+    if batch.errors:
+        said["errors"] = {str(row): error_data(error) for row, error in batch.errors.items()}
+    if final:
+        rows = buffers.add(np.array(final["rows"]))
+        said["final"] = {"rows": rows, "observation": _packed(final["observation"], ragged, buffers)}
+    return said
 
 
 def _packed(columns: Mapping[str, Column], ragged: frozenset[str], buffers: Buffers) -> dict[str, Any]:

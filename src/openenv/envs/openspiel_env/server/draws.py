@@ -1,14 +1,13 @@
 """What chance and opponents draw from: 32-bit numbers, one after another, that a seed decides."""
 
-import struct
+import sys
+from array import array
 from collections.abc import Iterator
 from hashlib import blake2b
 from itertools import chain, count
 
 Draws = Iterator[int]
 """Whole numbers from 0 up to 2**32, all as likely, for as long as they are asked for."""
-
-_numbers_of = struct.Struct("<16I").unpack
 
 
 def draws_of(seed: int) -> Draws:
@@ -20,9 +19,13 @@ def draws_of(seed: int) -> Draws:
     return chain.from_iterable(_blocks(seed))
 
 
-def _blocks(seed: int) -> Iterator[tuple[int, ...]]:
+def _blocks(seed: int) -> Iterator["array[int]"]:
+    """Numbers that are objects only when they are drawn: hundreds of games then stay in the processor's cache."""
     for number in count():
-        yield _numbers_of(blake2b(b"openspiel %d %d" % (seed, number)).digest())
+        block = array("I", blake2b(b"openspiel %d %d" % (seed, number)).digest())
+        if sys.byteorder == "big":
+            block.byteswap()
+        yield block
 
 
 def draw_bits(draws: Draws, num_bits: int) -> int:

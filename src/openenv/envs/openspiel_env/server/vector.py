@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, not_
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ WIDEST_MASK = 10_000
 NO_ACTION = -1
 _NOTHING: list[int] = []
 _BYTE_VALUES = 256
+_FLOATS = np.dtype("<f4")
 _view, _legal, _opponents_action = attrgetter("view"), attrgetter("legal"), attrgetter("opponents_action")
 
 
@@ -90,13 +91,12 @@ class OpenSpielVector(VectorEnvironment):
         if not self._has_quick_starts:
             return None
         seats, rewards, errors = self._play(env_ids, actions)
-        ended = [row for row, legal in enumerate(map(_legal, seats)) if not legal]
+        over = _over(seats)
+        ended = over.nonzero()[0].tolist()
         last = self._observation([seats[row] for row in ended]) if ended else {}
         for row in ended:
             seats[row].begin_next()
-        over = np.zeros(len(seats), dtype=np.bool_)
-        over[ended] = True
-        batch = Batch(self._observation(seats), np.array(rewards), over, np.zeros_like(over), errors)
+        batch = Batch(self._observation(seats), np.array(rewards), over, np.zeros(len(seats), np.bool_), errors)
         return GoneOn(batch, ended, last, [row for row in ended if not seats[row].legal])
 
     def _play(
@@ -135,18 +135,17 @@ class OpenSpielVector(VectorEnvironment):
         return _Seat(table, table.begin(draws, seed), seen)
 
     def _batch(self, seats: Sequence["_Seat"], rewards: list[float], errors: dict[int, RequestRefused]) -> Batch:
-        over = np.array([not seat.legal for seat in seats], dtype=np.bool_)
-        return Batch(self._observation(seats), np.array(rewards), over, np.zeros_like(over), errors)
+        over, truncated = _over(seats), np.zeros(len(seats), np.bool_)
+        return Batch(self._observation(seats), np.array(rewards), over, truncated, errors)
 
     def _seated(self, env_ids: Sequence[int]) -> list["_Seat"]:
         """Those of the environments that have a game."""
-        seats = list(map(self._seats.__getitem__, env_ids))
-        return [seat for seat in seats if seat is not None] if None in seats else seats  # type: ignore[return-value]
+        return list(filter(None, map(self._seats.__getitem__, env_ids)))
 
     def _observation(self, seats: Sequence["_Seat"]) -> dict[str, Column]:
         views, legal = bytearray().join(map(_view, seats)), list(map(_legal, seats))
         return {
-            "info_state": np.frombuffer(views, np.dtype("<f4")).reshape(len(seats), -1),
+            "info_state": np.frombuffer(views, _FLOATS).reshape(len(seats), -1),
             "legal_actions": legal if self.ragged else self._mask(legal),
             "opponent_last_action": np.fromiter(map(_opponents_action, seats), np.int64, len(seats)),
         }
@@ -263,6 +262,11 @@ class _Seat:
     def check(self, action: int) -> None:
         """Raises ValueError that says why an action may not be taken."""
         check_action(self._episode, OpenSpielAction(action_id=action))
+
+
+def _over(seats: Sequence[_Seat]) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Whose game has ended."""
+    return np.frombuffer(bytearray(map(not_, map(_legal, seats))), np.bool_)
 
 
 def _refusal(seat: _Seat, action: Any) -> RequestRefused:
