@@ -119,6 +119,13 @@ def test_a_frame_that_is_none_is_refused_by_what_is_wrong(data, words):
         unpacked(data)
 
 
+@pytest.mark.parametrize("size", [1.0, True], ids=str)
+def test_a_size_that_is_no_integer_is_refused_also_after_an_equal_one_that_is(size):
+    unpacked(frame({"a": {"$array": [0, "<f4", [1]]}}, bytes(4)))
+    with pytest.raises(ValueError, match="a shape is a list of sizes"):
+        unpacked(frame({"a": {"$array": [0, "<f4", [size]]}}, bytes(4)))
+
+
 def test_arrays_left_out_of_the_json_can_be_put_back():
     buffers = Buffers()
     data = orjson.dumps({"screen": buffers.add(np.array([[1, 2], [3, 4]], dtype=np.uint8)), "reward": 1.5})
