@@ -1,5 +1,7 @@
 """Many environments in one session: stacked, seeded, reset by themselves, failing each for itself."""
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -22,6 +24,8 @@ from openenv.core.errors import (
     TimeLimitExceeded,
     WorkerCrashed,
 )
+from openenv.core.requests import Request
+from openenv.core.vector_session import VectorSession
 from tests.core.counting_env import (
     AsyncEnvironment,
     CountAction,
@@ -52,7 +56,15 @@ def add(*amounts, mischief=None):
     return {"amount": np.array(amounts), "mischief": mischief or [""] * len(amounts)}
 
 
-@pytest.mark.parametrize("environment", [InlineEnvironment, CountingEnvironment, AsyncEnvironment, ProcessEnvironment])
+class InlineAsync(AsyncEnvironment):
+    """Waits in the event loop."""
+
+    execution = "inline"
+
+
+@pytest.mark.parametrize(
+    "environment", [InlineEnvironment, CountingEnvironment, AsyncEnvironment, InlineAsync, ProcessEnvironment]
+)
 def test_equal_seeds_and_actions_give_what_one_environment_alone_gives(serving, environment):
     url = serving(create_app(environment))
     envs = CountEnv(url).vector(3, autoreset="disabled")
@@ -175,10 +187,6 @@ def test_an_unknown_field_of_an_action_is_named(vector):
 
 @pytest.mark.parametrize("query", ["num_envs=0", "num_envs=x", "num_envs=2&autoreset=never", "num_envs=99999999"])
 def test_a_vector_that_cannot_be_is_refused_by_name(serving, query):
-    from dataclasses import replace
-
-    from openenv.core.vector_session import VectorSession
-
     client = CountEnv(serving(create_app(CountingEnvironment)))
     with pytest.raises(InvalidMessage, match=r"num_envs|autoreset"):
         VectorSession(replace(client._address, query=query, reads_arrays=True), 2)
@@ -482,8 +490,17 @@ def test_seeds_belong_to_environments(vector):
 def test_columns_that_are_no_columns_are_refused_and_the_session_lives(vector):
     envs = vector(2)
     envs.reset(seed=1)
-    for wrong in (np.array(1), np.zeros((70_000, 0))):
-        with pytest.raises(OpenEnvError):
-            envs.step({"amount": wrong})
+    with pytest.raises(InvalidMessage, match=r"actions\.amount: give one value for each of 2 environments"):
+        envs.step({"amount": np.array(1)})
+    with pytest.raises(OpenEnvError):
+        envs.step({"amount": np.zeros((70_000, 0))})
     assert envs.step({"amount": np.array([[1], [2]])})[4]["failed"].all()
     assert envs.step(np.array([1, 1]))[0]["total"].tolist() == [1, 1]
+
+
+def test_each_environment_has_a_state_of_its_own(vector):
+    envs = vector(2)
+    envs.reset(seed=1)
+    envs.step(np.array([1, 3]))
+    states = envs._sessions[0].ask(Request("state"), 10)["states"]
+    assert [state["total"] for state in states] == [1, 3]

@@ -1,6 +1,7 @@
 """Games stepped in one loop are the games that one environment plays, and say what is wrong with an action."""
 
 import select
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from openenv.core.errors import EnvironmentFault
+from openenv.core.vector_session import VectorSession
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from openenv.envs.openspiel_env.server.draws import draws_of
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
@@ -129,6 +131,30 @@ def test_different_games_do_not_stack(openspiel_url: str) -> None:
     assert envs.step(np.array([0, 0]))[0]["info_state"].shape == (2, 50)
     assert envs.reset(options={"game_name": "tic_tac_toe"})[0]["info_state"].shape == (2, 27)
     envs.close()
+
+
+@pytest.mark.parametrize("autoreset", ["next_step", "same_step", "disabled"])
+def test_games_that_were_never_reset_begin_by_themselves_or_say_that_they_must_be(
+    openspiel_url: str, autoreset: str
+) -> None:
+    address = OpenSpielEnv(openspiel_url)._address
+    session = VectorSession(replace(address, query=f"num_envs=2&autoreset={autoreset}", reads_arrays=True), 2)
+    session.send("reset", {"env_ids": [0], "resets": [{"seed": 1}]})
+    session.receive(10)
+    rows_of_the_ball = []
+    for _ in range(2):
+        session.send("step", {"actions": {"action_id": [1, 1]}})
+        answer = session.receive(10)
+        rows_of_the_ball.append(
+            answer["observation"]["info_state"].reshape(2, 10, 5)[:, :9].any(axis=2).argmax(axis=1).tolist()
+        )
+    codes = [row["code"] for row in answer.get("errors", {}).values()]
+    if autoreset == "disabled":
+        assert codes == ["EPISODE_OVER"]
+    else:
+        assert not codes
+        assert rows_of_the_ball == [[1, 0], [2, 1]]
+    session.close()
 
 
 def test_the_space_is_the_games_own(openspiel_url: str) -> None:

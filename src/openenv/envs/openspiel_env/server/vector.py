@@ -1,6 +1,6 @@
 """Many games stepped in one loop: numbers only, observed straight into the bytes that are sent."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter, not_
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyspiel
 
+from openenv.core.env_server.each_in_turn import next_seed
 from openenv.core.env_server.vector_environment import Batch, Column, GoneOn, VectorEnvironment
 from openenv.core.errors import EnvironmentFault, RequestRefused
 from openenv.envs.openspiel_env.models import OpenSpielAction
@@ -77,11 +78,13 @@ class OpenSpielVector(VectorEnvironment):
         return self._batch(self._seated(env_ids), [np.nan] * len(env_ids), errors)
 
     def begin_next(self, env_ids: Sequence[int]) -> Batch:
-        """Their random numbers go on."""
-        seats = self._seated(env_ids)
-        for seat in seats:
+        """Their random numbers go on. Who was never reset begins as environments that are stepped in turn do."""
+        unbegun = [env_id for env_id in env_ids if self._seats[env_id] is None]
+        if unbegun:
+            self.reset(unbegun, [{"seed": next_seed(0)}] * len(unbegun))
+        for seat in self._seated(set(env_ids).difference(unbegun)):
             seat.begin_next()
-        return self._batch(seats, [np.nan] * len(seats), {})
+        return self._batch(self._seated(env_ids), [np.nan] * len(env_ids), {})
 
     def step(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> Batch:
         seats, rewards, errors = self._play(env_ids, actions)
@@ -102,16 +105,13 @@ class OpenSpielVector(VectorEnvironment):
     def _play(
         self, env_ids: Sequence[int], actions: Mapping[str, Any]
     ) -> "tuple[list[_Seat], list[float], dict[int, RequestRefused]]":
-        """Take the actions that are legal. Who played, rewards, and errors by row. Raises EnvironmentFault where
-        nobody could have played."""
+        """Take the actions that are legal. Who played, rewards, and errors by row. Raises EnvironmentFault for another
+        column."""
         if actions.keys() != {"action_id"}:
             raise EnvironmentFault(f"actions: one column is wanted, action_id, not {', '.join(sorted(actions))}")
         column = actions["action_id"]
         chosen = column.tolist() if isinstance(column, np.ndarray) else column
         seats = self._seated(env_ids)
-        if len(seats) < len(env_ids):
-            unbegun = [env_id for env_id in env_ids if self._seats[env_id] is None]
-            raise EnvironmentFault(f"step came before reset: environments {unbegun[:10]} have no game yet")
         rewards: list[float] = []
         errors: dict[int, RequestRefused] = {}
         for seat, action in zip(seats, chosen, strict=True):
@@ -138,9 +138,9 @@ class OpenSpielVector(VectorEnvironment):
         over, truncated = _over(seats), np.zeros(len(seats), np.bool_)
         return Batch(self._observation(seats), np.array(rewards), over, truncated, errors)
 
-    def _seated(self, env_ids: Sequence[int]) -> list["_Seat"]:
-        """Those of the environments that have a game."""
-        return list(filter(None, map(self._seats.__getitem__, env_ids)))
+    def _seated(self, env_ids: Iterable[int]) -> list["_Seat"]:
+        """The games of environments that were reset: no others are stepped."""
+        return list(map(self._seats.__getitem__, env_ids))  # type: ignore[arg-type]
 
     def _observation(self, seats: Sequence["_Seat"]) -> dict[str, Column]:
         views, legal = bytearray().join(map(_view, seats)), list(map(_legal, seats))
