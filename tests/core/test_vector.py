@@ -1,5 +1,8 @@
 """Many environments in one session: stacked, seeded, reset by themselves, failing each for itself."""
 
+import asyncio
+import threading
+import time
 from dataclasses import replace
 
 import gymnasium
@@ -10,6 +13,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from pydantic import Field
 
 from openenv.core import EnvClient, Environment, Observation, State
+from openenv.core.arrays import pack
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.each_in_turn import next_seed
@@ -31,6 +35,7 @@ from tests.core.counting_env import (
     CountAction,
     CountEnv,
     CountingEnvironment,
+    InlineAsyncEnvironment,
     InlineEnvironment,
     ProcessEnvironment,
 )
@@ -56,14 +61,9 @@ def add(*amounts, mischief=None):
     return {"amount": np.array(amounts), "mischief": mischief or [""] * len(amounts)}
 
 
-class InlineAsync(AsyncEnvironment):
-    """Waits in the event loop."""
-
-    execution = "inline"
-
-
 @pytest.mark.parametrize(
-    "environment", [InlineEnvironment, CountingEnvironment, AsyncEnvironment, InlineAsync, ProcessEnvironment]
+    "environment",
+    [InlineEnvironment, CountingEnvironment, AsyncEnvironment, InlineAsyncEnvironment, ProcessEnvironment],
 )
 def test_equal_seeds_and_actions_give_what_one_environment_alone_gives(serving, environment):
     url = serving(create_app(environment))
@@ -494,6 +494,10 @@ def test_columns_that_are_no_columns_are_refused_and_the_session_lives(vector):
         envs.step({"amount": np.array(1)})
     with pytest.raises(OpenEnvError):
         envs.step({"amount": np.zeros((70_000, 0))})
+    connection = envs._sessions[0]._connection
+    head = b'{"type":"step","id":"raw","data":{"actions":{"amount":{"$array":[0,"<i8",[]]}}}}'
+    connection.send(pack(head, [bytes(8)]))
+    assert b"actions.amount: give one value" in connection.receive(time.monotonic() + 10)
     assert envs.step({"amount": np.array([[1], [2]])})[4]["failed"].all()
     assert envs.step(np.array([1, 1]))[0]["total"].tolist() == [1, 1]
 
@@ -504,3 +508,23 @@ def test_each_environment_has_a_state_of_its_own(vector):
     envs.step(np.array([1, 3]))
     states = envs._sessions[0].ask(Request("state"), 10)["states"]
     assert [state["total"] for state in states] == [1, 3]
+
+
+class Patient(InlineAsyncEnvironment):
+    """A step waits until another session has spoken."""
+
+    somebody_spoke = threading.Event()
+
+    async def step_async(self, action, timeout_s=None, **kwargs):
+        if not await asyncio.to_thread(self.somebody_spoke.wait, 20):
+            raise TimeoutError("nobody spoke")
+        return await super().step_async(action, timeout_s, **kwargs)
+
+
+def test_environments_that_wait_do_not_hold_up_other_sessions(serving):
+    url = serving(create_app(Patient))
+    with CountEnv(url).vector(2) as envs, CountEnv(url) as other:
+        envs.send(np.array([1, 3]))
+        other.reset(seed=1)
+        Patient.somebody_spoke.set()
+        assert envs.recv()[0]["total"].tolist() == [1, 3]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from openenv.core.env_server.each_in_turn import next_seed
 from openenv.core.errors import EnvironmentFault
 from openenv.core.vector_session import VectorSession
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
@@ -141,20 +142,21 @@ def test_games_that_were_never_reset_begin_by_themselves_or_say_that_they_must_b
     session = VectorSession(replace(address, query=f"num_envs=2&autoreset={autoreset}", reads_arrays=True), 2)
     session.send("reset", {"env_ids": [0], "resets": [{"seed": 1}]})
     session.receive(10)
-    rows_of_the_ball = []
+    played = []
     for _ in range(2):
         session.send("step", {"actions": {"action_id": [1, 1]}})
-        answer = session.receive(10)
-        rows_of_the_ball.append(
-            answer["observation"]["info_state"].reshape(2, 10, 5)[:, :9].any(axis=2).argmax(axis=1).tolist()
-        )
-    codes = [row["code"] for row in answer.get("errors", {}).values()]
-    if autoreset == "disabled":
-        assert codes == ["EPISODE_OVER"]
-    else:
-        assert not codes
-        assert rows_of_the_ball == [[1, 0], [2, 1]]
+        played.append(session.receive(10))
     session.close()
+    codes = [error["code"] for answer in played for error in answer.get("errors", {}).values()]
+    if autoreset == "disabled":
+        assert codes == ["EPISODE_OVER"] * 2
+        return
+    assert not codes
+    with OpenSpielEnv(openspiel_url) as env:
+        for row, seed in enumerate((1, next_seed(0))):
+            alone = [env.reset(seed=seed), *(env.step(OpenSpielAction(action_id=1)) for _ in range(2))]
+            shown = [answer["observation"]["info_state"][row].tolist() for answer in played]
+            assert shown == [result.observation.info_state for result in alone[1 - row : 3 - row]]
 
 
 def test_the_space_is_the_games_own(openspiel_url: str) -> None:
