@@ -159,6 +159,23 @@ def test_games_that_were_never_reset_begin_by_themselves_or_say_that_they_must_b
             assert shown == [result.observation.info_state for result in alone[1 - row : 3 - row]]
 
 
+@pytest.mark.parametrize("autoreset", ["next_step", "same_step"])
+def test_who_cannot_begin_beside_the_others_says_so_and_they_go_on(openspiel_url: str, autoreset: str) -> None:
+    address = OpenSpielEnv(openspiel_url)._address
+    session = VectorSession(replace(address, query=f"num_envs=2&autoreset={autoreset}", reads_arrays=True), 2)
+    session.send("reset", {"env_ids": [0], "resets": [{"seed": 1, "game_name": "tic_tac_toe"}]})
+    session.receive(10)
+    boards = []
+    for action in (4, 4):  # the second time it is taken
+        session.send("step", {"actions": {"action_id": [action, 1]}})
+        answer = session.receive(10)
+        assert "play one game in a session" in answer["errors"]["1"]["message"]
+        boards.append(answer["observation"]["info_state"][0].tolist())
+    assert boards[0] == boards[1], "the first of two steps was taken, and told"
+    assert "action_id=4 is not legal now" in answer["errors"]["0"]["message"]
+    session.close()
+
+
 def test_the_space_is_the_games_own(openspiel_url: str) -> None:
     envs = OpenSpielEnv(openspiel_url).vector(4, autoreset="same_step")
     assert envs.single_action_space.n == 3

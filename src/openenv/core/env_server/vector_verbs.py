@@ -288,20 +288,26 @@ class VectorVerbs(Verbs):
     ) -> Batch:
         """Step those whose episode goes on; the others begin a new one, or are refused."""
         live, waiting = np.flatnonzero(~over).tolist(), np.flatnonzero(over).tolist()
-        begins = self._manner.autoreset != "disabled"
         parts = []
         if live:
             taken = {name: _rows_of(column, live) for name, column in actions.items()}
             parts.append((live, self._stepped(vector, [env_ids[row] for row in live], taken)))
-        if begins:
-            fresh = self._begin_next(vector, [env_ids[row] for row in waiting])
-            fresh.reward[[row for row in range(len(waiting)) if row not in fresh.errors]] = 0.0
-            parts.append((waiting, fresh))
-        refused = EpisodeOver(_OVER)
-        if not parts:
+        refused: RequestRefused | None = None
+        if self._manner.autoreset == "disabled":
+            refused = EpisodeOver(_OVER)
+        else:
+            try:
+                fresh = self._begin_next(vector, [env_ids[row] for row in waiting])
+                fresh.reward[[row for row in range(len(waiting)) if row not in fresh.errors]] = 0.0
+                parts.append((waiting, fresh))
+            except TimeLimitExceeded:
+                raise
+            except RequestRefused as error:  # the steps of the others have happened
+                refused = error
+        if refused is not None and not parts:
             raise refused
         batch = merged(len(env_ids), parts)
-        if not begins:
+        if refused is not None:
             batch.errors.update(dict.fromkeys(waiting, refused))
         return batch
 
