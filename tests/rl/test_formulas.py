@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from openenv.rl import advantages, loss
-from openenv.rl.config import LossConfig
+from openenv.rl.config import ConfigError, LossConfig, LossName
 from openenv.rl.reward import BlackJackReward
 from openenv.rl.trajectory import Group, Trajectory
 
@@ -80,7 +80,7 @@ def test_clipped_tokens_have_no_gradient() -> None:
 def test_gspo_has_one_ratio_for_all_tokens_of_a_sequence() -> None:
     lp, sequence = vector(2e-4, 0.0, 1.0, 1.0), torch.tensor([0, 0, 1, 1])
 
-    losses = loss.gspo(lp, torch.zeros(4), vector(1.0, 1.0, 1.0, 1.0), sequence)
+    losses = loss.gspo(lp, torch.zeros(4), vector(1.0, 1.0, 1.0, 1.0), sequence, 3e-4, 4e-4)
 
     # means of the log ratios: 1e-4 (inside the clip range) and 1 (clipped to 1 + 4e-4)
     assert losses.tolist() == pytest.approx([-math.exp(1e-4)] * 2 + [-1.0004] * 2)
@@ -127,7 +127,39 @@ def test_token_weights_say_over_what_the_mean_is_taken() -> None:
 def test_clip_fractions_count_only_what_clipping_changes() -> None:
     lp, advantage = vector(LOG2, LOG2, -LOG2, 0.0), vector(1.0, -1.0, -1.0, 1.0)
 
-    assert loss.clip_fractions(LossConfig(), lp, torch.zeros(4), advantage) == (0.25, 0.25)
+    assert loss.clip_fractions(LossConfig(), lp, torch.zeros(4), advantage, torch.arange(4)) == (0.25, 0.25)
+
+
+def test_clip_fractions_are_of_what_each_loss_clips() -> None:
+    lp, old, advantage = vector(LOG2, LOG2, -LOG2, -LOG2), torch.zeros(4), vector(1.0, -1.0, 1.0, -1.0)
+
+    def fractions(name: LossName, sequence: list[int]) -> tuple[float, float]:
+        config = LossConfig(name=name)
+        return loss.clip_fractions(config, lp, old, advantage, torch.tensor(sequence))
+
+    assert fractions("grpo", [0, 1, 2, 3]) == (0.25, 0.25)
+    assert fractions("cispo", [0, 1, 2, 3]) == (0.5, 0.5), "its weights are clipped whatever the advantage is"
+    assert fractions("gspo", [0, 1, 0, 1]) == (0.0, 0.0), "the ratios of both sequences are 1"
+    assert fractions("rloo", [0, 1, 2, 3]) == (0.0, 0.0), "it has no ratio"
+
+
+@pytest.mark.parametrize(("name", "expected"), [("grpo", (-1.28, 0.8)), ("gspo", (-1.0004, 0.9997))])
+def test_each_loss_is_clipped_as_its_paper_has_it_unless_told_otherwise(
+    name: LossName, expected: tuple[float, float]
+) -> None:
+    lp, old, advantage, sequence = vector(LOG2, -LOG2), torch.zeros(2), vector(1.0, -1.0), torch.tensor([0, 1])
+
+    assert loss.token_losses(LossConfig(name=name), lp, old, advantage, sequence).tolist() == pytest.approx(expected)
+
+    told = LossConfig(name=name, clip_low=0.1, clip_high=0.05)
+    assert loss.token_losses(told, lp, old, advantage, sequence).tolist() == pytest.approx([-1.05, 0.9])
+
+
+def test_a_limit_that_a_loss_does_not_have_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"loss\.clip_high=0\.2.*rloo"):
+        LossConfig(name="rloo", clip_high=0.2)
+    with pytest.raises(ConfigError, match=r"loss\.clip_low=-0\.1"):
+        LossConfig(clip_low=-0.1)
 
 
 @pytest.mark.parametrize("name", ["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"])

@@ -16,6 +16,8 @@ LossName = Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"]
 KLName = Literal["k1", "k2", "k3"]
 Precision = Literal["auto", "float32", "bfloat16"]
 
+_CLIP, _GSPO_CLIP = (0.2, 0.28), (3e-4, 4e-4)
+
 
 class ConfigError(ValueError):
     """A key or value of the YAML file that cannot be used; the message names it and says what would do."""
@@ -98,10 +100,11 @@ class LossConfig:
 
     name: LossName = "dr_grpo"
     """grpo, dr_grpo, dapo, gspo, cispo or rloo."""
-    clip_low: float = 0.2
-    """How far the ratio to the weights before the step may fall below 1."""
-    clip_high: float = 0.28
-    """How far that ratio may rise above 1."""
+    clip_low: float | None = None
+    """How far the ratio to the weights before the step may fall below 1. None: 0.2; for gspo, whose ratio is that of a
+    whole sequence, 0.0003."""
+    clip_high: float | None = None
+    """How far that ratio may rise above 1. None: 0.28; for gspo 0.0004."""
     constant_length: float = 1.0
     """Dr. GRPO divides each episode's sum of token losses by this number instead of by its length."""
     kl: KLName = "k3"
@@ -120,6 +123,16 @@ class LossConfig:
         _require(self.kl != "k1" or self.kl_weight == self.kl_weight_end == 0, "loss.kl", self.kl, rule)
         _require(self.constant_length > 0, "loss.constant_length", self.constant_length, "must be above 0.")
         _require(self.importance_cap > 0, "loss.importance_cap", self.importance_cap, "must be above 0.")
+        for name, limit in (("clip_low", self.clip_low), ("clip_high", self.clip_high)):
+            rule = "rloo has no ratio to clip. Leave it out."
+            _require(self.name != "rloo" or limit is None, f"loss.{name}", limit, rule)
+            _require(limit is None or limit >= 0, f"loss.{name}", limit, "must be 0 or more.")
+
+    @property
+    def clip(self) -> tuple[float, float]:
+        """How far the ratio may fall below 1 and rise above it."""
+        low, high = _GSPO_CLIP if self.name == "gspo" else _CLIP
+        return low if self.clip_low is None else self.clip_low, high if self.clip_high is None else self.clip_high
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,20 +9,18 @@ from torch import Tensor
 
 from openenv.rl.config import KLName, LossConfig, LossName
 
-_GSPO_CLIP_LOW, _GSPO_CLIP_HIGH = 3e-4, 4e-4
-
 
 def token_losses(
     config: LossConfig, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, sequence: Tensor
 ) -> Tensor:
     """The policy's loss of each token, [N], before weighting and without the divergence."""
     if config.name == "cispo":
-        return cispo(logprobs, old_logprobs, advantages, config.clip_low, config.clip_high)
+        return cispo(logprobs, old_logprobs, advantages, *config.clip)
     if config.name == "gspo":
-        return gspo(logprobs, old_logprobs, advantages, sequence)
+        return gspo(logprobs, old_logprobs, advantages, sequence, *config.clip)
     if config.name == "rloo":
         return reinforce(logprobs, advantages)
-    return clipped(logprobs, old_logprobs, advantages, config.clip_low, config.clip_high)
+    return clipped(logprobs, old_logprobs, advantages, *config.clip)
 
 
 def clipped(logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
@@ -33,20 +31,19 @@ def clipped(logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, low: flo
 
 
 def gspo(
-    logprobs: Tensor,
-    old_logprobs: Tensor,
-    advantages: Tensor,
-    sequence: Tensor,
-    low: float = _GSPO_CLIP_LOW,
-    high: float = _GSPO_CLIP_HIGH,
+    logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, sequence: Tensor, low: float, high: float
 ) -> Tensor:
-    """The clipped loss with one ratio per sequence, exp of the mean of its log ratios, arXiv:2507.18071."""
+    """The clipped loss with one ratio per sequence, exp of the mean of its log ratios, arXiv:2507.18071 (low, high =
+    0.0003, 0.0004)."""
+    means = _sequence_means(logprobs - old_logprobs, sequence)
+    return clipped(means, torch.zeros_like(logprobs), advantages, low, high)
+
+
+def _sequence_means(values: Tensor, sequence: Tensor) -> Tensor:
+    """For each token the mean over its sequence, [N]."""
     size = int(sequence.max()) + 1
-    sums = torch.zeros(size, dtype=logprobs.dtype, device=logprobs.device).index_add(
-        0, sequence, logprobs - old_logprobs
-    )
-    means = sums / torch.bincount(sequence, minlength=size).clamp(min=1)
-    return clipped(means[sequence], torch.zeros_like(logprobs), advantages, low, high)
+    sums = torch.zeros(size, dtype=values.dtype, device=values.device).index_add(0, sequence, values)
+    return (sums / torch.bincount(sequence, minlength=size).clamp(min=1))[sequence]
 
 
 def cispo(logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
@@ -92,10 +89,15 @@ def token_weights(name: LossName, episode: Tensor, num_episodes: int, constant_l
 
 
 def clip_fractions(
-    config: LossConfig, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor
+    config: LossConfig, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, sequence: Tensor
 ) -> tuple[float, float]:
-    """The parts of the tokens whose ratio was clipped below (A < 0) and above (A > 0)."""
-    ratio = torch.exp(logprobs.detach() - old_logprobs)
-    low = (ratio < 1 - config.clip_low) & (advantages < 0)
-    high = (ratio > 1 + config.clip_high) & (advantages > 0)
-    return low.float().mean().item(), high.float().mean().item()
+    """The parts of the tokens that the loss clips below and above: where the ratio is the worse for it, A < 0 and
+    A > 0, but with cispo, which weighs with the ratio, whatever A is. Zero with rloo."""
+    if config.name == "rloo":
+        return 0.0, 0.0
+    log_ratio = logprobs.detach() - old_logprobs
+    ratio = torch.exp(_sequence_means(log_ratio, sequence) if config.name == "gspo" else log_ratio)
+    below, above = ratio < 1 - config.clip[0], ratio > 1 + config.clip[1]
+    if config.name != "cispo":
+        below, above = below & (advantages < 0), above & (advantages > 0)
+    return below.float().mean().item(), above.float().mean().item()

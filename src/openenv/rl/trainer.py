@@ -128,7 +128,7 @@ class Trainer:
         kl = formulas.divergence(config.kl, logprobs, reference)
         bonus = config.entropy_weight * (1.0 - progress)
         loss = ((policy + self.kl_weight(progress) * kl - bonus * entropy) * weights).sum()
-        low, high = formulas.clip_fractions(config, logprobs, old, batch.advantages)
+        low, high = formulas.clip_fractions(config, logprobs, old, batch.advantages, batch.sequence)
         mismatch = formulas.divergence("k3", batch.generator_logprobs, old)
         measured = {
             "kl": kl.detach().mean().item(),
