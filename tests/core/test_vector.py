@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from dataclasses import replace
+from typing import Literal
 
 import gymnasium
 import numpy as np
@@ -127,6 +128,74 @@ def test_at_the_same_step_the_last_observation_is_kept(vector):
     assert infos["final_obs"][1] is None
     again = vector(1)
     assert again.reset(seed=next_seed(5))[0]["draw"][0] == observations["draw"][0]
+
+
+class TellingEnvironment(CountingEnvironment):
+    """Says its total in fields that do not stack, too."""
+
+    def step(self, action, **kwargs):
+        observation = super().step(action, **kwargs)
+        observation.payload = observation.metadata["text"] = f"at {observation.total}"
+        return observation
+
+
+def test_at_the_same_step_what_does_not_stack_of_the_last_observation_is_kept_too(vector):
+    envs = vector(3, TellingEnvironment, autoreset="same_step", num_sessions=2)
+    envs.reset(seed=5)
+    infos = envs.step(np.array([1, 10, 2]))[4]
+    assert "final_info" not in envs.step(np.array([1, 1, 1]))[4]
+    assert infos["final_info"]["payload"] == [None, "at 10", None]
+    assert infos["final_info"]["metadata"] == [None, {"text": "at 10"}, None]
+    assert infos["_final_info"].tolist() == [False, True, False]
+    assert infos["payload"][1] is None, "of the episode that follows"
+
+
+class WordyObservation(Observation):
+    """Fields that are columns of lists."""
+
+    legal: list[int] = Field(default_factory=list)
+    said: str = ""
+    mood: Literal["good", "bad"] = "good"
+    rarely: str | None = None
+
+
+class WordyEnvironment(Environment[CountAction, WordyObservation, State]):
+    """Ends with its first step."""
+
+    state = State()
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        return WordyObservation(legal=[1], said="begun", rarely="at first")
+
+    def step(self, action, timeout_s=None, **kwargs):
+        return WordyObservation(
+            legal=[1, 2, 3], said="over", mood="bad", done=True, rarely="again" * (action.amount == 1)
+        )
+
+
+def test_what_is_text_follows_from_the_declared_types_and_not_from_the_values(serving):
+    url = serving(create_app(WordyEnvironment))
+    with EnvClient(base_url=url).vector(2) as envs:
+        shown = [envs.reset(seed=1), envs.step(np.array([1, 2]))[::4], envs.step(np.array([1, 1]))[::4]]
+        assert set(envs.single_observation_space) == {"legal", "said", "mood"}
+        for observations, infos in shown:
+            assert observations.keys() == {"legal", "said", "mood"}
+            assert "rarely" in infos
+            assert envs.single_observation_space["said"].contains(observations["said"][0])
+        assert shown[1][0]["mood"] == ("bad", "bad")
+        assert shown[1][1]["rarely"] == ["again", ""]
+
+
+def test_who_is_over_has_no_numbers_and_no_text_beside_one_that_steps(serving):
+    with EnvClient(base_url=serving(create_app(WordyEnvironment))).vector(2, autoreset="disabled") as envs:
+        envs.reset(seed=1)
+        envs.send({"amount": [1]}, env_ids=[0])
+        envs.recv()
+        observations, _, terminated, _, infos = envs.step({"amount": [1, 1]})
+        assert terminated.tolist() == [False, True]
+        assert isinstance(infos["errors"][0], EpisodeOver)
+        assert [row.tolist() for row in observations["legal"]] == [[], [1, 2, 3]]
+        assert observations["said"] == ("", "over")
 
 
 def test_told_to_wait_an_ended_episode_is_over_until_it_is_reset(vector):

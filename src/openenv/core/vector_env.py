@@ -53,9 +53,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         """Connect and reset once, to learn what is observed.
 
         autoreset: when an environment whose episode has ended begins the next: at the step after (Gymnasium's default),
-        at once, keeping the last observation in `infos["final_obs"]`, or only by `reset`. options: said to every reset,
-        such as a game's name. Raises ValueError for numbers that do not fit, ServerUnreachable, and NotSupported when
-        the server holds one environment in a session.
+        at once, keeping the last observation in `infos["final_obs"]` and what has no place in it in
+        `infos["final_info"]`, or only by `reset`. options: said to every reset, such as a game's name. Raises
+        ValueError for numbers that do not fit, ServerUnreachable, and NotSupported when the server holds one
+        environment in a session.
         """
         if autoreset not in _MODES:
             raise ValueError(f"autoreset={autoreset!r}: give one of {', '.join(_MODES)}")
@@ -80,6 +81,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                 self._first[session] = first
             self._session_of = np.repeat(np.arange(num_sessions), np.diff(bounds))
             self._column = ""
+            self._text_fields: list[str] = []
             observations, infos = self.reset()
             self.single_action_space, self._action_field = single_action_space(infos["action_fields"])
             self.action_space = batch_space(self.single_action_space, num_envs)
@@ -215,7 +217,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         infos: dict[str, Any] = {}
         if env_ids != list(range(self.num_envs)):
             infos["env_ids"] = np.array(env_ids)
-        columns, others = concatenated([data["observation"] for _, data in parts])
+        if "text_fields" in parts[0][1]:
+            self._text_fields = parts[0][1]["text_fields"]
+        columns, others = concatenated([data["observation"] for _, data in parts], self._text_fields)
         infos.update(others)
         _tell_errors(infos, parts)
         self._tell_final(infos, parts)
@@ -233,9 +237,16 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         if not any("final" in data for _, data in parts):
             return
         ended = _joined([_ended(len(numbers), data) for numbers, data in parts])
-        columns, _ = concatenated([data["final"]["observation"] for _, data in parts if "final" in data])
+        last = [data["final"]["observation"] for _, data in parts if "final" in data]
+        columns, others = concatenated(last, self._text_fields)
         infos["final_obs"] = FinalObservations(self._observation(columns), ended)
         infos["_final_obs"] = ended
+        if others:
+            said = {name: iter(values) for name, values in others.items()}
+            infos["final_info"] = {
+                name: [next(values) if is_last else None for is_last in ended] for name, values in said.items()
+            }
+            infos["_final_info"] = ended
 
 
 class FinalObservations(Sequence[Any]):

@@ -2,7 +2,7 @@
 
 import itertools
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import gymnasium.spaces as spaces
@@ -80,22 +80,22 @@ def columns_of(actions: Any, only_field: str) -> dict[str, Any]:
     return {only_field: list(actions) if is_text else np.asarray(actions)}
 
 
-def concatenated(parts: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The observations of several answers as one: columns that have a space, and lists of what has none."""
-    columns, others = {}, {}
+def concatenated(parts: Sequence[Mapping[str, Any]], texts: Container[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The observations of several answers as one: columns that have a space, and lists of what has none.
+
+    texts: the fields that are declared as text.
+    """
+    columns, others = dict[str, Any](), dict[str, Any]()
     firsts = {name: column for part in reversed(parts) for name, column in part.items()}
     for name, first in firsts.items():
-        column: Any
         if isinstance(first, np.ndarray):
-            column = first if len(parts) == 1 else np.concatenate([part[name] for part in parts])
+            columns[name] = first if len(parts) == 1 else np.concatenate([part[name] for part in parts])
         elif isinstance(first, dict):
-            column = tuple(row for part in parts for row in _split(part[name]))
+            columns[name] = tuple(row for part in parts for row in _split(part[name]))
+        elif name in texts:
+            columns[name] = tuple(row for part in parts for row in part[name])
         else:
-            column = tuple(row for part in parts for row in part.get(name, [None] * _num_rows(part)))
-            if not all(isinstance(row, str) for row in column):
-                others[name] = list(column)
-                continue
-        columns[name] = column
+            others[name] = [row for part in parts for row in part.get(name, [None] * _num_rows(part))]
     return columns, others
 
 

@@ -3,7 +3,7 @@
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import numpy as np
 
@@ -32,6 +32,7 @@ class EachInTurn(VectorEnvironment):
             if name not in _COMMON
         }
         self.ragged = frozenset(name for name, kind in self._kinds.items() if kind == "ragged")
+        self.texts = frozenset(name for name, kind in self._kinds.items() if kind == "text")
         self._last: list[Observation | None] = [None] * len(verbs)
         self._requests: list[dict[str, Any]] = [{}] * len(verbs)
 
@@ -92,12 +93,17 @@ class EachInTurn(VectorEnvironment):
 
 
 def _kind(annotation: Any) -> str:
-    """How values of a declared type are put together: bool, int, float, ragged, dense, or list for what does not."""
+    """How values of a declared type are put together: bool, int, float, text, ragged, dense, or list for what does
+    not."""
     if get_origin(annotation) is Annotated:
         return _kind(get_args(annotation)[0])
     if annotation in (bool, int, float):
         return str(annotation.__name__)
+    if isinstance(annotation, type) and issubclass(annotation, str):
+        return "text"
     origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal and all(isinstance(value, str) for value in arguments):
+        return "text"
     if origin in (typing.Union, types.UnionType):
         return "float" if set(arguments) == {float, type(None)} else "list"
     if origin in (list, tuple, Sequence) and arguments:
@@ -113,7 +119,7 @@ _STACKS = frozenset({"bool", "int", "float", "dense", "ragged"})
 
 def _column(name: str, kind: str, observations: Sequence[Observation]) -> Column:
     values = [getattr(observation, name, None) for observation in observations]
-    if kind in ("list", "ragged"):
+    if kind in ("list", "ragged", "text"):
         return values
     if kind == "float":
         values = [np.nan if value is None else value for value in values]

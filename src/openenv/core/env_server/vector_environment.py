@@ -86,6 +86,9 @@ class VectorEnvironment(ABC):
 
     ragged: frozenset[str] = frozenset()
     """Fields of which each row is a list of numbers of another length; they are columns of lists."""
+    texts: frozenset[str] = frozenset()
+    """Fields of which each row is text; they are columns of lists. A column of lists that is neither is told beside the
+    observation."""
 
     @abstractmethod
     def reset(self, env_ids: Sequence[int], requests: Sequence[Mapping[str, Any]]) -> Batch:

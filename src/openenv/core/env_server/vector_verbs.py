@@ -194,9 +194,10 @@ class VectorVerbs(Verbs):
             batch, final = self._step_rows(vector, env_ids, data)
         returned = time.perf_counter()
         buffers = Buffers()
-        body = _said(batch, final, vector.ragged, buffers)
+        body = _said(batch, final, vector, buffers)
         if verb == "reset":
-            body |= {"seeds": self._seeds, "action_fields": vector.action_fields()}
+            fields = {"action_fields": vector.action_fields(), "text_fields": sorted(vector.texts)}
+            body |= {"seeds": self._seeds, **fields}
         try:
             packed = orjson.dumps(body, default=_plain)
         except TypeError:  # half a surrogate pair, an integer beyond 64 bits
@@ -360,10 +361,10 @@ def _list_of(data: Mapping[str, Any], key: str, length: int) -> list[dict[str, A
     return said
 
 
-def _said(batch: Batch, final: Mapping[str, Any], ragged: frozenset[str], buffers: Buffers) -> dict[str, Any]:
+def _said(batch: Batch, final: Mapping[str, Any], vector: VectorEnvironment, buffers: Buffers) -> dict[str, Any]:
     """A batch and the last observations as they travel: arrays in `buffers`, the rest as it is."""
     said: dict[str, Any] = {
-        "observation": _packed(batch.observation, ragged, buffers),
+        "observation": _packed(batch.observation, vector, buffers),
         "reward": buffers.add(batch.reward),
         "terminated": buffers.add(batch.terminated),
         "truncated": buffers.add(batch.truncated),
@@ -372,19 +373,23 @@ def _said(batch: Batch, final: Mapping[str, Any], ragged: frozenset[str], buffer
         said["errors"] = {str(row): error_data(error) for row, error in batch.errors.items()}
     if final:
         rows = buffers.add(np.array(final["rows"]))
-        said["final"] = {"rows": rows, "observation": _packed(final["observation"], ragged, buffers)}
+        said["final"] = {"rows": rows, "observation": _packed(final["observation"], vector, buffers)}
     return said
 
 
-def _packed(columns: Mapping[str, Column], ragged: frozenset[str], buffers: Buffers) -> dict[str, Any]:
+def _packed(columns: Mapping[str, Column], vector: VectorEnvironment, buffers: Buffers) -> dict[str, Any]:
+    """Columns as they travel. What was refused has no row: no numbers stand there, or no text."""
     said: dict[str, Any] = {}
     for name, column in columns.items():
-        if name in ragged:
-            offsets = np.cumsum([0, *map(len, column)], dtype=np.int64)
-            values = np.array([value for row in column for value in row], dtype=np.int64)
+        if name in vector.ragged:
+            rows = [() if row is None else row for row in column]
+            offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+            values = np.array([value for row in rows for value in row], dtype=np.int64)
             said[name] = {"values": buffers.add(values), "offsets": buffers.add(offsets)}
+        elif isinstance(column, list):
+            said[name] = ["" if row is None else row for row in column] if name in vector.texts else column
         else:
-            said[name] = column if isinstance(column, list) else buffers.add(column)
+            said[name] = buffers.add(column)
     return said
 
 
