@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from concurrent.futures import ThreadPoolExecutor
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from openenv.core.client_types import StepResult
@@ -101,7 +102,7 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
 
     def _settled(self, result: Any) -> Any:
         """The result itself, or what it comes to when a subclass has made the method a coroutine."""
-        if not inspect.iscoroutine(result):
+        if not isinstance(result, CoroutineType):
             return result
         if self._loop is None:
             self._loop = _LoopThread()

@@ -6,6 +6,8 @@ Both transports, blocking and asyncio, drive it.
 import functools
 import os
 import re
+import struct
+from collections.abc import Iterator
 from urllib.parse import urlsplit, urlunsplit
 
 import orjson
@@ -67,7 +69,7 @@ class WebSocketProtocol:
         self._address = f"{uri.host}:{uri.port}"
         self._max_size = max_size
         self._reader = FrameReader(max_size, from_client=False)
-        self._masks = _Masks()
+        self._masks = _masks()
         self._outgoing: list[bytes] = [self._handshake.request]
         self.is_connecting = True
         """Whether the handshake is still under way."""
@@ -88,7 +90,7 @@ class WebSocketProtocol:
     def ping(self) -> None:
         """Ask the other side for a sign of life, when there is one to ask."""
         if self.is_open:
-            self._outgoing.append(client_frame(PING, b"", self._masks.next()))
+            self._outgoing.append(client_frame(PING, b"", next(self._masks)))
 
     def outgoing(self) -> bytes:
         """Bytes to write to the socket now."""
@@ -101,7 +103,7 @@ class WebSocketProtocol:
         """The bytes of a message. Raises SessionLost when the connection is not open."""
         if not self.is_open:
             raise SessionLost(self.reason())
-        return client_frame(BINARY if isinstance(message, BinaryFrame) else TEXT, message, self._masks.next())
+        return client_frame(BINARY if isinstance(message, BinaryFrame) else TEXT, message, next(self._masks))
 
     def close(self) -> None:
         """Say goodbye, once."""
@@ -165,13 +167,13 @@ class WebSocketProtocol:
 
     def _control(self, frame: Message) -> None:
         if frame.opcode == PING:
-            self._outgoing.append(client_frame(PONG, frame.data, self._masks.next()))
+            self._outgoing.append(client_frame(PONG, frame.data, next(self._masks)))
         elif frame.opcode == CLOSE and self.is_open:
             self._why_closed = str(close_code(frame.data))
             self._close(NORMAL)
 
     def _close(self, code: int) -> None:
-        self._outgoing.append(client_frame(CLOSE, close_payload(code), self._masks.next()))
+        self._outgoing.append(client_frame(CLOSE, close_payload(code), next(self._masks)))
         self.is_open = False
 
     def reason(self) -> str:
@@ -179,21 +181,13 @@ class WebSocketProtocol:
         return f"the connection to {self._address} is closed ({self._why_closed or 'without a goodbye'})"
 
 
-class _Masks:
+def _masks() -> Iterator[bytes]:
     """Masks that nobody can foretell, drawn from the system many at a time; few for a connection that says little."""
-
-    def __init__(self) -> None:
-        self._drawn = unforeseen_bytes()
-        self._at = 0
-
-    def next(self) -> bytes:
-        """Four bytes."""
-        at = self._at
-        if at >= len(self._drawn):
-            self._drawn = os.urandom(_MASK_BYTES)
-            at = 0
-        self._at = at + 4
-        return self._drawn[at : at + 4]
+    drawn = unforeseen_bytes()
+    while True:
+        for (mask,) in struct.iter_unpack("4s", drawn):
+            yield mask
+        drawn = os.urandom(_MASK_BYTES)
 
 
 def _message_in(body: str) -> str:

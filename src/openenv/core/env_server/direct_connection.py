@@ -172,8 +172,10 @@ class DirectConnection(asyncio.Protocol):
         """Answer a frame, or keep it until its turn comes."""
         if self._answers is not None and self._answering is None and not self._waiting and not self._is_full:
             reply = self._answers(frame)
-            if self._shared is None or type(reply) is not bytes or not self._shared.write_text(reply):
+            if type(reply) is not bytes:
                 self._say(reply)
+            elif self._shared is None or not self._shared.write_text(reply):
+                self._write(TEXT, reply)
         elif not self._ended.done():  # after its goodbye a client says nothing more
             self._waiting.append(frame)
             if len(self._waiting) >= _MOST_WAITING:
@@ -184,17 +186,19 @@ class DirectConnection(asyncio.Protocol):
 
     def _say(self, reply: bytes | Coroutine[Any, Any, bytes] | None) -> None:
         if isinstance(reply, bytes):
-            if self._transport.is_closing() or (
-                self._shared is not None and type(reply) is bytes and self._shared.write_text(reply)
-            ):
-                return
-            self._transport.write(server_frame(TEXT if type(reply) is bytes else BINARY, reply))
-            if self._watch is not None:
-                self._watch.expect(self._loop)
+            is_text = type(reply) is bytes
+            if self._shared is None or not is_text or not self._shared.write_text(reply):
+                self._write(TEXT if is_text else BINARY, reply)
         elif reply is None:
             self._end(said_goodbye=True)
         else:
             self._answering = self._loop.create_task(self._answer_later(reply))
+
+    def _write(self, opcode: int, reply: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(server_frame(opcode, reply))
+            if self._watch is not None:
+                self._watch.expect(self._loop)
 
     async def _answer_later(self, reply: Coroutine[Any, Any, bytes]) -> None:
         """Wait for a reply, then answer what has come meanwhile."""
