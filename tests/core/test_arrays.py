@@ -119,6 +119,13 @@ def test_a_frame_that_is_none_is_refused_by_what_is_wrong(data, words):
         unpacked(data)
 
 
+def test_arrays_are_found_by_their_numbers_wherever_they_are_named():
+    message = {"late": {"$array": [1, "|u1", [3]]}, "inner": [{"early": {"$array": [0, "<f4", [2]]}}]}
+    arrived = unpacked(frame(message, np.array([1.5, 2.5], "<f4").tobytes(), bytes([7, 8, 9])))
+    assert arrived["late"].tolist() == [7, 8, 9]
+    assert arrived["inner"][0]["early"].tolist() == [1.5, 2.5]
+
+
 @pytest.mark.parametrize("size", [1.0, True], ids=str)
 def test_a_size_that_is_no_integer_is_refused_also_after_an_equal_one_that_is(size):
     unpacked(frame({"a": {"$array": [0, "<f4", [1]]}}, bytes(4)))

@@ -18,6 +18,7 @@ from openenv.core.arrays import pack
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.each_in_turn import next_seed
+from openenv.core.env_server.vector_environment import Batch, VectorEnvironment
 from openenv.core.errors import (
     AnswerTimeout,
     EnvironmentFault,
@@ -126,6 +127,9 @@ def test_at_the_same_step_the_last_observation_is_kept(vector):
     assert terminated.tolist() == infos["_final_obs"].tolist() == [True, False]
     assert infos["final_obs"][0]["total"] == 10
     assert infos["final_obs"][1] is None
+    _, _, terminated, _, infos = envs.step(np.array([12, 15]))
+    assert terminated.all()
+    assert [final["total"] for final in infos["final_obs"]] == [12, 16]
     again = vector(1)
     assert again.reset(seed=next_seed(5))[0]["draw"][0] == observations["draw"][0]
 
@@ -148,6 +152,49 @@ def test_at_the_same_step_what_does_not_stack_of_the_last_observation_is_kept_to
     assert infos["final_info"]["metadata"] == [None, {"text": "at 10"}, None]
     assert infos["_final_info"].tolist() == [False, True, False]
     assert infos["payload"][1] is None, "of the episode that follows"
+
+
+class LibraryVector(VectorEnvironment):
+    """What a library might bring: all totals in one array."""
+
+    def __init__(self, num_envs):
+        self._totals = np.zeros(num_envs, np.int64)
+
+    def action_fields(self):
+        return {"amount": {"n": 100}}
+
+    def reset(self, env_ids, requests):
+        self._totals[list(env_ids)] = 0
+        return self._batch(env_ids, np.nan)
+
+    def begin_next(self, env_ids):
+        return self.reset(env_ids, [])
+
+    def step(self, env_ids, actions):
+        if actions["amount"].max() == 99:
+            raise ValueError("the library takes no 99")
+        self._totals[list(env_ids)] += actions["amount"]
+        return self._batch(env_ids, 1.0)
+
+    def _batch(self, env_ids, reward):
+        totals = self._totals[list(env_ids)]
+        return Batch({"total": totals}, np.full(len(totals), reward), totals >= 10, np.zeros(len(totals), np.bool_))
+
+
+class LibraryEnvironment(InlineEnvironment):
+    """Steps many at once."""
+
+    def vectorized(self, num_envs):
+        return LibraryVector(num_envs)
+
+
+def test_a_librarys_own_vector_is_used_and_what_it_raises_is_told(vector):
+    envs = vector(3, LibraryEnvironment, autoreset="same_step")
+    with pytest.raises(EnvironmentFault, match="the library takes no 99"):
+        envs.step(np.array([1, 99, 1]))
+    observations, _, terminated, _, infos = envs.step(np.array([11, 2, 12]))
+    assert (observations.tolist(), terminated.tolist()) == ([0, 2, 0], [True, False, True])
+    assert [infos["final_obs"][row] for row in range(3)] == [11, None, 12]
 
 
 class WordyObservation(Observation):
@@ -577,6 +624,14 @@ def test_each_environment_has_a_state_of_its_own(vector):
     envs.step(np.array([1, 3]))
     states = envs._sessions[0].ask(Request("state"), 10)["states"]
     assert [state["total"] for state in states] == [1, 3]
+
+
+def test_each_environment_has_a_state_of_its_own_where_answers_are_not_stacked(serving):
+    address = CountEnv(serving(create_app(CountingEnvironment)))._address
+    session = VectorSession(replace(address, query="num_envs=2&stacked=false", reads_arrays=True), 2)
+    session.ask(Request("reset", {"resets": [{"start": 4}, {"start": 7}]}), 10)
+    assert [state["total"] for state in session.ask(Request("state"), 10)["states"]] == [4, 7]
+    session.close()
 
 
 class Patient(InlineAsyncEnvironment):

@@ -67,6 +67,19 @@ def _overlaid(name: str, column: Column, new: Column, rows: Sequence[int]) -> Co
     return wide
 
 
+def merged(num_rows: int, parts: Sequence[tuple[Sequence[int], Batch]]) -> Batch:
+    """One batch of several, each of which has some of the rows. Rows of none are zeros, their rewards NaN."""
+    ended = np.zeros(num_rows, dtype=np.bool_)
+    whole = Batch({}, np.full(num_rows, np.nan), ended, ended.copy())
+    for rows, part in parts:
+        whole.put(rows, part)
+        index = list(rows)
+        whole.reward[index], whole.terminated[index] = part.reward, part.terminated
+        whole.truncated[index] = part.truncated
+        whole.errors.update({rows[row]: error for row, error in part.errors.items()})
+    return whole
+
+
 @dataclass(slots=True)
 class GoneOn:
     """What follows a step where ended episodes are followed by the next at once."""
@@ -97,7 +110,8 @@ class VectorEnvironment(ABC):
     @abstractmethod
     def begin_next(self, env_ids: Sequence[int]) -> Batch:
         """Begin the episodes that follow by themselves: as the last reset of those environments said, and as random,
-        but so that the seed of that reset and the actions since fix all that happens."""
+        but so that the seed of that reset and the actions since fix all that happens. Those of environments that were
+        never reset begin as an empty reset has it, with `next_seed(0)`. Only such as have begun are stepped."""
 
     @abstractmethod
     def step(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> Batch:

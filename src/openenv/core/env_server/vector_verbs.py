@@ -18,7 +18,7 @@ from openenv.core.env_server.inline_limit import InlineTimeLimit
 from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.manner import VectorManner
 from openenv.core.env_server.types import Observation
-from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment
+from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment, merged
 from openenv.core.env_server.verbs import LOOK_S, WHERE, Answer, Verbs, VerbSignatures
 from openenv.core.env_server.wire import error_data, error_json
 from openenv.core.errors import (
@@ -332,19 +332,6 @@ class VectorVerbs(Verbs):
 
 def _refuse_step() -> Observation:
     raise EpisodeOver(_OVER)
-
-
-def merged(num_rows: int, parts: Sequence[tuple[Sequence[int], Batch]]) -> Batch:
-    """One batch of several, each of which has some of the rows. Rows of none are zeros, their rewards NaN."""
-    ended = np.zeros(num_rows, dtype=np.bool_)
-    whole = Batch({}, np.full(num_rows, np.nan), ended, ended.copy())
-    for rows, part in parts:
-        whole.put(rows, part)
-        index = list(rows)
-        whole.reward[index], whole.terminated[index] = part.reward, part.terminated
-        whole.truncated[index] = part.truncated
-        whole.errors.update({rows[row]: error for row, error in part.errors.items()})
-    return whole
 
 
 def _rows_of(column: Any, rows: Sequence[int]) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 import pyspiel
 
 from openenv.core.env_server.each_in_turn import next_seed
-from openenv.core.env_server.vector_environment import Batch, Column, GoneOn, VectorEnvironment
+from openenv.core.env_server.vector_environment import Batch, Column, GoneOn, VectorEnvironment, merged
 from openenv.core.errors import EnvironmentFault, RequestRefused
 from openenv.envs.openspiel_env.models import OpenSpielAction
 from openenv.envs.openspiel_env.server.draws import draws_of
@@ -80,11 +80,23 @@ class OpenSpielVector(VectorEnvironment):
     def begin_next(self, env_ids: Sequence[int]) -> Batch:
         """Their random numbers go on. Who was never reset begins as environments that are stepped in turn do."""
         unbegun = [env_id for env_id in env_ids if self._seats[env_id] is None]
+        refused: RequestRefused | None = None
         if unbegun:
-            self.reset(unbegun, [{"seed": next_seed(0)}] * len(unbegun))
+            try:
+                self.reset(unbegun, [{"seed": next_seed(0)}] * len(unbegun))
+            except RequestRefused as error:  # beside games of another size
+                if len(unbegun) == len(env_ids):
+                    raise
+                refused = error
         for seat in self._seated(set(env_ids).difference(unbegun)):
             seat.begin_next()
-        return self._batch(self._seated(env_ids), [np.nan] * len(env_ids), {})
+        rows = [row for row, env_id in enumerate(env_ids) if self._seats[env_id] is not None]
+        begun = self._batch(self._seated([env_ids[row] for row in rows]), [np.nan] * len(rows), {})
+        if refused is None:
+            return begun
+        batch = merged(len(env_ids), [(rows, begun)])
+        batch.errors = dict.fromkeys(set(range(len(env_ids))).difference(rows), refused)
+        return batch
 
     def step(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> Batch:
         seats, rewards, errors = self._play(env_ids, actions)
