@@ -143,6 +143,21 @@ def test_clip_fractions_are_of_what_each_loss_clips() -> None:
     assert fractions("rloo", [0, 1, 2, 3]) == (0.0, 0.0), "it has no ratio"
 
 
+@pytest.mark.parametrize("name", ["grpo", "gspo"])
+def test_clip_fractions_are_those_of_the_tokens_without_a_gradient(name: LossName) -> None:
+    config = LossConfig(name=name, clip_low=0.1, clip_high=0.15)
+    generator = torch.Generator().manual_seed(0)
+    lp, advantage = 0.3 * torch.randn(2, 40, generator=generator)
+    sequence = torch.randint(0, 12, (40,), generator=generator)
+
+    losses = loss.token_losses(config, lp.requires_grad_(), torch.zeros(40), advantage, sequence)
+    still = [not torch.autograd.grad(one, lp, retain_graph=True)[0].any() for one in losses]
+
+    fractions = loss.clip_fractions(config, lp, torch.zeros(40), advantage, sequence)
+    assert 0 < sum(still) < 40
+    assert sum(fractions) == pytest.approx(sum(still) / 40)
+
+
 @pytest.mark.parametrize(("name", "expected"), [("grpo", (-1.28, 0.8)), ("gspo", (-1.0004, 0.9997))])
 def test_each_loss_is_clipped_as_its_paper_has_it_unless_told_otherwise(
     name: LossName, expected: tuple[float, float]
