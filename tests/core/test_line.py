@@ -6,13 +6,15 @@ import socket
 import struct
 import time
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import uvloop
 
+from openenv.core import watching, websocket_protocol
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.watching import Line, LoopWatch
+from openenv.core.watching import NO_TURN_S, Line, LoopWatch
 
 SOON_S = 0.01
 
@@ -137,6 +139,95 @@ async def test_only_a_line_that_is_alone_is_listened_to(spoken, listens):
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert "".join(name for name, line in lines.items() if line.times) == listens
+
+
+class Answering(Listening):
+    """A line on which something comes as soon as anybody listens, for a watch that looks at a clock of its own."""
+
+    def __init__(self, watch, *, in_vain=0):
+        super().__init__()
+        self._watch, self.in_vain = watch, in_vain
+
+    def listen(self, until):
+        super().listen(until)
+        if self.times <= self.in_vain:
+            return False
+        self._watch.heard(self)
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """What a watch takes for the time, in seconds."""
+    clock = SimpleNamespace(now=1.0)
+    monkeypatch.setattr(watching.time, "perf_counter", lambda: clock.now)
+    return clock
+
+
+async def alone(loop, **kwargs):
+    """A watch, and a line that has just been heard in a turn of its loop, and before."""
+    watch = LoopWatch()
+    line = Answering(watch, **kwargs)
+    for _ in range(2):
+        watch.heard(line)
+    watch.expect(loop, line)
+    await asyncio.sleep(0)
+    assert line.times == 1, "first the loop has its turn"
+    return watch, line
+
+
+async def test_who_is_alone_is_answered_before_the_loop_has_its_turn_until_that_is_due(clock):
+    loop = asyncio.get_running_loop()
+    watch, line = await alone(loop)
+    for _ in range(3):
+        before = line.times
+        for _ in range(10):
+            clock.now += NO_TURN_S / 12
+            watch.expect(loop, line)
+        assert line.times == before + 10, "each is heard at once"
+        clock.now += NO_TURN_S / 4
+        watch.expect(loop, line)
+        assert line.times == before + 10, "the loop's turn is due"
+        await asyncio.sleep(0)
+        assert line.times == before + 11, "and what is expected is heard in it"
+    watch.heard(Listening())
+    before = line.times
+    watch.expect(loop, line)
+    assert line.times == before, "it is alone no longer"
+
+
+async def test_a_line_on_which_nothing_comes_at_once_is_left_to_the_loops_turns(clock):
+    loop = asyncio.get_running_loop()
+    watch, line = await alone(loop)
+    heard_at_once = []
+    for come_in_vain in (True, False, False, False, True, False, False, False):
+        before = line.times
+        line.in_vain = before + come_in_vain
+        watch.expect(loop, line)
+        heard_at_once.append(line.times - before)
+        await asyncio.sleep(0)
+        assert not watch._until, "what was not heard at once is heard in the loop's turn"
+    assert heard_at_once == [1, 0, 1, 1] * 2, "in vain, left out, and as before"
+
+
+@pytest.mark.parametrize("subprotocols", [None, []], ids=["extended", "published"])
+async def test_a_client_that_is_alone_does_without_turns_of_its_loop(monkeypatch, subprotocols):
+    for limit in ("SOON_S", "_AT_ONCE_S", "NO_TURN_S"):
+        monkeypatch.setattr(watching, limit, 60.0)  # however slow this machine is
+    if subprotocols is not None:
+        monkeypatch.setattr(websocket_protocol, "SUBPROTOCOL", "none.that.is.known")
+        monkeypatch.setattr(websocket_protocol, "ARRAYS_SUBPROTOCOL", "nor.this")
+    with LocalServer("openenv.envs.echo_env.server.app") as server:
+        async with GenericEnvClient(base_url=server.base_url) as env:
+            await env.reset()
+            for number in range(5):
+                await env.step({"message": str(number)})
+            turns = []
+            asyncio.get_running_loop().call_soon(turns.append, 1)
+            said = [(await env.step({"message": str(number)})).observation["echoed_message"] for number in range(50)]
+            assert (said, turns) == ([str(number) for number in range(50)], [])
+            await asyncio.sleep(0)
+            assert turns == [1]
 
 
 class Interrupting(Listening):

@@ -100,7 +100,8 @@ class AsyncSession:
         request_id = next(self._ids) if self._extended else None
         try:
             self._send(request_id, request.frame(request_id), answer)
-            self._deadlines.add(answer, timeout_s)
+            if not answer.done():
+                self._deadlines.add(answer, timeout_s)
             return read(answer_data(await answer, request.kind))
         except SessionLost:
             self.is_lost = True
@@ -119,8 +120,12 @@ class AsyncSession:
         if request_id is None:
             if connection is None:
                 raise SessionLost("the session was closed: reset() starts a new episode in a new one")
-            connection.send(frame)
-            self._in_order.append(answer)
+            self._in_order.append(answer)  # which may come while the frame is sent
+            try:
+                connection.send(frame)
+            except SessionLost:
+                self._in_order.pop()
+                raise
             return
         if self.is_lost:
             raise SessionLost("the session is gone: reset() starts a new episode in a new one")

@@ -33,7 +33,11 @@ too. The next one counts as one in vain."""
 MOST_LEFT_OUT = 255
 _RANDOM = random.Random()
 _LISTEN_S = 2e-5
-"""How long everything else in an event loop waits at most while a line is listened to."""
+"""How long everything else in an event loop waits at most while a line is listened to in one of its turns."""
+_AT_ONCE_S = 2.5e-4
+"""How long it waits at most while a line is listened to before the loop has its turn."""
+NO_TURN_S = 1e-3
+"""How long an event loop whose client is answered so does at most without a turn."""
 _MOST_BYTES = 1 << 16
 
 
@@ -162,16 +166,34 @@ class LoopWatch:
         """Whether the last two that were heard were the same."""
         self._line: weakref.ref[Line] | None = None
         """What is expected next comes here."""
+        self._looks_at_once = Looks()
+        self._turn_is_due = 0.0
+        """Until when the loop may do without a turn."""
 
     def expect(self, loop: asyncio.AbstractEventLoop, line: Line | None = None) -> None:
-        """Something was said, and what comes next may come at once. line: on which, where it is read past the loop."""
+        """Something was said, and what comes next may come at once: it may be heard before this returns. line: on
+        which, where it is read past the loop."""
         if not self._until and not self._looks.next_is_due():
             return
+        now = time.perf_counter()
+        self._until = now + WATCH_S
         self._line = weakref.ref(line) if line is not None and self._is_alone else None
-        self._until = time.perf_counter() + WATCH_S
-        if not self._is_awake:
-            self._is_awake = True
-            loop.call_soon(self._stay_awake, loop)
+        if self._is_awake:
+            return
+        if line is not None and self._is_alone and now < self._turn_is_due and self._hears_at_once(line, now):
+            return
+        self._is_awake = True
+        loop.call_soon(self._stay_awake, loop)
+
+    def _hears_at_once(self, line: Line, now: float) -> bool:
+        """Whether what is expected came before the loop had its turn."""
+        if not self._looks_at_once.next_is_due():
+            return False
+        if line.listen(now + _AT_ONCE_S):
+            self._looks_at_once.seen(0.0)
+        else:
+            self._looks_at_once.in_vain()
+        return not self._until
 
     def heard(self, line: Line | None = None) -> None:
         """Something has come."""
@@ -184,13 +206,15 @@ class LoopWatch:
 
     def _stay_awake(self, loop: asyncio.AbstractEventLoop) -> None:
         self._is_awake = False
+        now = time.perf_counter()
+        self._turn_is_due = now + NO_TURN_S
         expected, self._line = self._line, None
         line = expected() if expected is not None and self._until else None
-        if line is not None and not line.listen(time.perf_counter() + _LISTEN_S):
+        if line is not None and not line.listen(now + _LISTEN_S):
             self._line = expected
         if self._is_awake or not self._until:
             return
-        if time.perf_counter() < self._until:
+        if now < self._until:
             self._is_awake = True
             loop.call_soon(self._stay_awake, loop)
         else:
