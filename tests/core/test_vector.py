@@ -1,6 +1,7 @@
 """Many environments in one session: stacked, seeded, reset by themselves, failing each for itself."""
 
 import asyncio
+import itertools
 import threading
 import time
 from dataclasses import replace
@@ -324,7 +325,7 @@ def test_settings_that_do_not_fit_are_named(serving):
         client.vector(2, num_sessions=3)
     envs = client.vector(2)
     with pytest.raises(ValueError, match="seed: 3 seeds for 2 environments"):
-        envs.reset(seed=[1, 2, 3])
+        envs.reset(seed=[1, 2, 3], options={"grows": True})
     with pytest.raises(RuntimeError, match="nothing was sent"):
         envs.recv()
     envs.close()
@@ -462,8 +463,73 @@ def test_what_stacks_follows_from_the_declared_types(serving):
     assert then["word"] == ("go", "go", "go")
     assert then["flag"].all()
     assert infos["facts"] == [{"a": 1}] * 3
-    with pytest.raises(EnvironmentFault, match="angles: the environments' observations have different shapes"):
-        envs.step(np.array([0, 2, 12]))
+    envs.close()
+
+
+@pytest.mark.parametrize("autoreset", ["next_step", "same_step", "disabled"])
+def test_an_observation_of_another_shape_than_most_is_an_error_of_its_environment_alone(serving, autoreset):
+    envs = MixedEnv(serving(create_app(MixedEnvironment))).vector(3, autoreset=autoreset)
+    envs.reset()
+    then, rewards, terminated, _, infos = envs.step(np.array([12, 2, 3]))
+    assert [len(row) for row in then["legal"]][1:] == [2, 3]
+    assert then["angles"][1:].tolist() == [[1.0, 1.5]] * 2
+    assert infos["failed"].tolist() == [True, False, False]
+    assert np.isnan(rewards[0])
+    assert not terminated.any()
+    assert "angles: shape (3,) beside observations with shape (2,)" in str(infos["errors"][0])
+    then, *_, infos = envs.step(np.array([1, 2, 3]))
+    assert then["word"][1:] == ("go", "go")
+    if autoreset == "disabled":
+        assert isinstance(infos["errors"][0], EpisodeOver)
+    else:
+        assert "failed" not in infos
+        assert (then["word"][0], envs.step(np.array([1, 2, 3]))[0]["word"][0]) == ("begin", "go")
+    envs.close()
+
+
+class GrowingEnvironment(MixedEnvironment):
+    """An episode is over at an action of 9; in that of an odd seed one number more is seen, if it is to grow."""
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        self._seed, self._grows = seed, kwargs.get("grows", False)
+        return self._seen("begin", 0)
+
+    def step(self, action, timeout_s=None, **kwargs):
+        return self._seen("go", action.amount)
+
+    def _seen(self, word, amount):
+        angles = [float(self._seed)] * (2 + self._seed % 2 * self._grows)
+        return Mixed(legal=[], angles=angles, word=word, flag=True, reward=1.0, done=amount == 9)
+
+
+@pytest.mark.parametrize("autoreset", ["next_step", "same_step"])
+def test_an_episode_that_begins_by_itself_in_another_shape_is_given_up_and_the_others_go_on(serving, autoreset):
+    seed = next(seed for seed in itertools.count(0, 2) if next_seed(seed) % 2 and not next_seed(next_seed(seed)) % 2)
+    envs = MixedEnv(serving(create_app(GrowingEnvironment))).vector(3, autoreset=autoreset)
+    envs.reset(seed=[seed, 0, 2], options={"grows": True})
+    _, rewards, terminated, _, infos = envs.step(np.array([9, 1, 1]))
+    assert rewards[1:].tolist() == [1.0, 1.0]
+    assert terminated.tolist() == [True, False, False]
+    if autoreset == "same_step":
+        assert (rewards[0], infos["final_obs"][0]["angles"].tolist()) == (1.0, [seed, seed])
+    else:
+        _, rewards, _, _, infos = envs.step(np.array([1, 1, 1]))
+        assert np.isnan(rewards[0])
+        assert rewards[1:].tolist() == [1.0, 1.0]
+    assert infos["failed"].tolist() == [True, False, False]
+    assert "angles: shape (3,) beside observations with shape (2,)" in str(infos["errors"][0])
+    then, rewards, *_, infos = envs.step(np.array([1, 1, 1]))
+    assert "failed" not in infos
+    assert then["angles"][:, 0].tolist() == [next_seed(next_seed(seed)), 0, 2]
+    assert (then["word"], rewards.tolist()) == (("begin", "go", "go"), [0.0, 1.0, 1.0])
+    envs.close()
+
+
+def test_environments_that_are_reset_to_other_shapes_are_refused_together(serving):
+    envs = MixedEnv(serving(create_app(GrowingEnvironment))).vector(3)
+    with pytest.raises(EnvironmentFault, match=r"angles: shape \(2,\) beside observations with shape \(3,\)"):
+        envs.reset(seed=[1, 2, 3], options={"grows": True})
+    assert envs.reset(seed=[2, 4, 6], options={"grows": True})[0]["angles"].shape == (3, 2)
     envs.close()
 
 
@@ -545,6 +611,16 @@ def test_an_episode_that_cannot_begin_is_told_and_not_played(serving, autoreset)
     assert infos["failed"].tolist() == [True, False]
     assert "not again" in str(infos["errors"][0])
     assert envs.step(np.array([1, 1]))[0][0] == 0  # it begins now, and is not played before
+    envs.close()
+
+
+def test_a_number_that_no_array_holds_is_an_error_of_its_environment_alone(serving):
+    envs = FickleEnv(serving(create_app(FickleEnvironment))).vector(2, autoreset="disabled")
+    for _ in range(3):
+        observations, rewards, _, _, infos = envs.step(np.array([-(2**62), 0]))
+    assert "x: -13835058055282163712 is not the numbers of an array" in str(infos["errors"][0])
+    assert (observations[1], rewards[1]) == (0, 1.0)
+    assert infos["failed"].tolist() == [True, False]
     envs.close()
 
 

@@ -2,6 +2,7 @@
 
 import types
 import typing
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -9,9 +10,9 @@ import numpy as np
 
 from openenv.core.arrays import is_array_field
 from openenv.core.env_server.types import Action, Observation
-from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment
+from openenv.core.env_server.vector_environment import Batch, Column, DoesNotStack, VectorEnvironment, does_not_stack
 from openenv.core.env_server.verbs import Verbs, is_truncated
-from openenv.core.errors import EnvironmentFault, RequestRefused, TimeLimitExceeded
+from openenv.core.errors import RequestRefused, TimeLimitExceeded
 
 _COMMON = frozenset({"done", "reward", "metadata"})
 
@@ -37,6 +38,14 @@ class EachInTurn(VectorEnvironment):
         self._requests: list[dict[str, Any]] = [{}] * len(verbs)
 
     def reset(self, env_ids: Sequence[int], requests: Sequence[Mapping[str, Any]]) -> Batch:
+        """Raises DoesNotStack where the observations are of different shapes: a reset can be asked for again."""
+        batch = self._begin(env_ids, requests)
+        for error in batch.errors.values():
+            if isinstance(error, DoesNotStack):
+                raise error
+        return batch
+
+    def _begin(self, env_ids: Sequence[int], requests: Sequence[Mapping[str, Any]]) -> Batch:
         for env_id, request in zip(env_ids, requests, strict=True):
             self._requests[env_id] = dict(request)
         return self._batch(env_ids, [("reset", dict(request)) for request in requests])
@@ -44,7 +53,7 @@ class EachInTurn(VectorEnvironment):
     def begin_next(self, env_ids: Sequence[int]) -> Batch:
         """The episodes of the seeds that follow; see `next_seed`."""
         last = [self._requests[env_id] for env_id in env_ids]
-        return self.reset(env_ids, [{**request, "seed": next_seed(request.get("seed", 0))} for request in last])
+        return self._begin(env_ids, [{**request, "seed": next_seed(request.get("seed", 0))} for request in last])
 
     def step(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> Batch:
         names = list(actions)
@@ -78,12 +87,50 @@ class EachInTurn(VectorEnvironment):
             raise next(iter(errors.values()))
         stands_in = next(observation for observation in seen if observation is not None)
         observations = [stands_in if observation is None else observation for observation in seen]
+        try:
+            columns = self._columns(observations)
+        except DoesNotStack:
+            observations, odd = self._as_most_are(observations)
+            columns = self._columns(observations)
+            errors = {**odd, **errors}
         reward = np.array([_number(observation.reward) for observation in observations], dtype=np.float64)
         done = np.array([observation.done for observation in observations], dtype=np.bool_)
         cut = np.array([is_truncated(observation) for observation in observations], dtype=np.bool_)
         for row in errors:
             reward[row], done[row] = np.nan, False
-        return Batch(self._columns(observations), reward, done & ~cut, done & cut, errors)
+        return Batch(columns, reward, done & ~cut, done & cut, errors)
+
+    def _as_most_are(self, observations: Sequence[Observation]) -> tuple[list[Observation], dict[int, RequestRefused]]:
+        """Observations with one of the commonest shapes in the place of each that has others, and the errors of those.
+
+        Raises DoesNotStack where no observation has numbers in every field that is stacked.
+        """
+        shapes = [self._shapes(observation) for observation in observations]
+        counted = Counter(one for one in shapes if not isinstance(one, DoesNotStack))
+        if not counted:
+            raise next(one for one in shapes if isinstance(one, DoesNotStack))
+        common = counted.most_common(1)[0][0]
+        stands_in = observations[shapes.index(common)]
+        errors: dict[int, RequestRefused] = {}
+        for row, one in enumerate(shapes):
+            if isinstance(one, DoesNotStack):
+                errors[row] = one
+            elif one != common:
+                mine, others = next(pair for pair in zip(one, common, strict=True) if pair[0] != pair[1])
+                errors[row] = does_not_stack(mine[0], mine[1], others[1])
+        return [stands_in if row in errors else one for row, one in enumerate(observations)], errors
+
+    def _shapes(self, observation: Observation) -> tuple[tuple[str, tuple[int, ...]], ...] | DoesNotStack:
+        """The shape of each field that is stacked, or what is wrong with one."""
+        shapes = []
+        for name, kind in self._kinds.items():
+            try:
+                column = _column(name, kind, [observation])
+            except DoesNotStack as error:
+                return error
+            if not isinstance(column, list):
+                shapes.append((name, column.shape[1:]))
+        return tuple(shapes)
 
     def _columns(self, observations: Sequence[Observation]) -> dict[str, Column]:
         columns = {name: _column(name, kind, observations) for name, kind in self._kinds.items()}
@@ -129,9 +176,8 @@ def _column(name: str, kind: str, observations: Sequence[Observation]) -> Column
             return column
         raise ValueError("no numbers")
     except (ValueError, TypeError, OverflowError):
-        raise EnvironmentFault(
-            f"{name}: the environments' observations have different shapes, or no numbers, and cannot be stacked: pad "
-            "them, or declare the field as list[int]"
+        raise DoesNotStack(
+            f"{name}: {values[0]!r:.80} is not the numbers of an array, and cannot be stacked: give it one shape"
         ) from None
 
 

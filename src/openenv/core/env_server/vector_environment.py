@@ -13,6 +13,10 @@ Column = np.ndarray[Any, np.dtype[Any]] | list[Any]
 """One field of many observations: an array with a row for each, or a list of what does not stack."""
 
 
+class DoesNotStack(EnvironmentFault):
+    """An observation is not of the shape of the others of its batch: its episode is given up."""
+
+
 @dataclass(slots=True)
 class Batch:
     """What follows for n environments. `reward` is NaN in the first observation of an episode and where it failed."""
@@ -36,17 +40,24 @@ class Batch:
             for name, column in self.observation.items()
         }
 
-    def put(self, rows: Sequence[int], other: "Batch") -> None:
+    def put(self, rows: Sequence[int], other: "Batch") -> bool:
         """Let the observations of another batch take the place of those rows.
 
-        Raises EnvironmentFault, naming the field, for observations that do not stack with these.
+        Returns False where their shapes are not those of these: those rows are as they were, and have an error.
         """
+        pairs: dict[str, tuple[Column, Column]] = {}
         for name in {**self.observation, **other.observation}:
             new = other.observation.get(name, [None] * len(rows))
             column = self.observation.get(name)
             if column is None:
                 column = _empty_like(new, len(self.reward))
-            self.observation[name] = _overlaid(name, column, new, rows)
+            if _row_shape(column) != _row_shape(new):
+                self.errors.update(dict.fromkeys(rows, does_not_stack(name, _row_shape(new), _row_shape(column))))
+                return False
+            pairs[name] = column, new
+        for name, (column, new) in pairs.items():
+            self.observation[name] = _overlaid(column, new, rows)
+        return True
 
 
 def _empty_like(column: Column, num_rows: int) -> Column:
@@ -55,24 +66,36 @@ def _empty_like(column: Column, num_rows: int) -> Column:
     return np.zeros((num_rows, *column.shape[1:]), dtype=column.dtype)
 
 
-def _overlaid(name: str, column: Column, new: Column, rows: Sequence[int]) -> Column:
-    if isinstance(column, list) and isinstance(new, list):
+def _row_shape(column: Column) -> tuple[int, ...] | None:
+    return None if isinstance(column, list) else column.shape[1:]
+
+
+def does_not_stack(name: str, shape: tuple[int, ...] | None, others: tuple[int, ...] | None) -> DoesNotStack:
+    """The error of an observation whose field has another shape than those of the others; None: it is no array."""
+    said, expected = ("no array" if one is None else f"shape {one}" for one in (shape, others))
+    return DoesNotStack(f"{name}: {said} beside observations with {expected} cannot be stacked: pad what is shorter")
+
+
+def _overlaid(column: Column, new: Column, rows: Sequence[int]) -> Column:
+    if isinstance(column, list) or isinstance(new, list):  # both are
         for row, value in zip(rows, new, strict=True):
             column[row] = value
         return column
-    if isinstance(column, list) or isinstance(new, list) or column.shape[1:] != new.shape[1:]:
-        raise EnvironmentFault(f"{name}: the environments' observations have different shapes and cannot be stacked")
     wide = column.astype(np.result_type(column, new), copy=not column.flags.writeable)
     wide[list(rows)] = new
     return wide
 
 
 def merged(num_rows: int, parts: Sequence[tuple[Sequence[int], Batch]]) -> Batch:
-    """One batch of several, each of which has some of the rows. Rows of none are zeros, their rewards NaN."""
+    """One batch of several, each of which has some of the rows. Rows of none are zeros, their rewards NaN.
+
+    A part that does not stack with those before it has errors in all of its rows.
+    """
     ended = np.zeros(num_rows, dtype=np.bool_)
     whole = Batch({}, np.full(num_rows, np.nan), ended, ended.copy())
     for rows, part in parts:
-        whole.put(rows, part)
+        if not whole.put(rows, part):
+            continue
         index = list(rows)
         whole.reward[index], whole.terminated[index] = part.reward, part.terminated
         whole.truncated[index] = part.truncated

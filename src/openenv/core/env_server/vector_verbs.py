@@ -18,7 +18,7 @@ from openenv.core.env_server.inline_limit import InlineTimeLimit
 from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.manner import VectorManner
 from openenv.core.env_server.types import Observation
-from openenv.core.env_server.vector_environment import Batch, Column, VectorEnvironment, merged
+from openenv.core.env_server.vector_environment import Batch, Column, DoesNotStack, VectorEnvironment, merged
 from openenv.core.env_server.verbs import LOOK_S, WHERE, Answer, Verbs, VerbSignatures
 from openenv.core.env_server.wire import error_data, error_json
 from openenv.core.errors import (
@@ -256,6 +256,7 @@ class VectorVerbs(Verbs):
         ended = batch.over
         went_on = [row for row in range(len(env_ids)) if row not in batch.errors] if batch.errors else slice(None)
         self._over[np.asarray(env_ids)[went_on]] = ended[went_on]  # the others are as they were
+        self._give_up(env_ids, batch)
         if self._manner.autoreset != "same_step" or not ended.any():
             return batch, {}
         rows = np.flatnonzero(ended).tolist()
@@ -269,7 +270,14 @@ class VectorVerbs(Verbs):
             return batch, final
         batch.put(rows, fresh)
         batch.errors.update({rows[row]: error for row, error in fresh.errors.items()})
+        self._give_up(env_ids, batch)
         return batch, final
+
+    def _give_up(self, env_ids: Sequence[int], batch: Batch) -> None:
+        """An episode whose observations have no place beside the others' is over: the next may have one."""
+        for row, error in batch.errors.items():
+            if isinstance(error, DoesNotStack):
+                self._over[env_ids[row]] = True
 
     def _begin_next(self, vector: VectorEnvironment, env_ids: Sequence[int]) -> Batch:
         with self._authors_code("reset"):
