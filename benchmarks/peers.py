@@ -37,8 +37,8 @@ class Sides:
     seconds: float
 
     def python(self, side: str) -> str:
-        """The interpreter of `ours` or `published`."""
-        return sys.executable if side == "ours" else self.published_python
+        """The interpreter of `ours` or `published`, from whichever folder it is run."""
+        return sys.executable if side == "ours" else os.path.abspath(self.published_python)
 
     def in_turns(self, what: str, measures: dict[str, Callable[[], Figures]]) -> dict[str, Figures]:
         """The median of each figure, for each measurement; their turns alternate, so that noise falls on all.
@@ -99,7 +99,7 @@ def serving(sides: Sides, side: str, name: str, *options: str, host: str = "127.
         probe.bind((host, 0))
         port = str(probe.getsockname()[1])
     ours = [sys.executable, "-m", *OURS[name], "--host", host, "--port", port, *options]
-    theirs = [sides.published_python, str(PEER_SERVER), "serve", port, name]
+    theirs = [sides.python("published"), str(PEER_SERVER), "serve", port, name]
     began = time.perf_counter()
     process = subprocess.Popen(ours if side == "ours" else theirs, stderr=subprocess.DEVNULL, cwd=HERE.parent)
     try:
