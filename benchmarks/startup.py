@@ -1,10 +1,15 @@
 """What it costs before the first step: imports, servers, sessions: `python -m benchmarks startup`."""
 
 import json
+import os
 import subprocess
+import tempfile
 import time
 import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from unittest import mock
 
 from benchmarks.peers import HERE, Figures, Served, Sides, play, resident_mb, serving
 from benchmarks.report import Row
@@ -25,22 +30,8 @@ print(json.dumps({{"s": took, "mb": int(status.split("VmRSS:")[1].split()[0]) / 
 
 def rows(sides: Sides) -> list[Row]:
     """Seconds and memory of imports and servers, and of sessions from their connection to their end."""
-    shown: list[Row] = []
-    for statement in IMPORTS:
-        turns = {side: partial(imported, sides, side, statement) for side in SIDES}
-        measured = sides.in_turns(statement, {**turns, "floor": partial(imported, sides, "ours", _FLOOR)})
-        ours, theirs, least = (measured[side] for side in (*SIDES, "floor"))
-        note = f"wanted: {_LONGEST_S} s and {_MOST_MB} MiB at most; floor {least['s']:.2f} s, {least['mb']:.0f} MiB"
-        shown += [
-            Row(f"{statement}: time", "s", ours["s"], theirs["s"], theirs["s"] / _LONGEST_S, note),
-            Row(f"{statement}: memory", "MiB", ours["mb"], theirs["mb"], theirs["mb"] / _MOST_MB, note),
-        ]
-    measured = sides.in_turns("echo server", {side: partial(started, sides, side) for side in SIDES})
-    ours, theirs = (measured[side] for side in SIDES)
-    shown += [
-        Row("echo server: start to first answered reset", "s", ours["s"], theirs["s"], 4),
-        Row("echo server: memory", "MiB", ours["mb"], theirs["mb"], 2),
-    ]
+    with _bytecode_kept():
+        shown = [*_imports(sides), *_servers(sides)]
     with serving(sides, "ours", "echo") as mine, serving(sides, "published", "echo") as peer:
         for mode, client in (("open", "sync"), ("open_async", "async")):
             turns = {server.side: partial(play, sides, server, mode) for server in (mine, peer)}
@@ -54,6 +45,38 @@ def rows(sides: Sides) -> list[Row]:
 SIDES = ("ours", "published")
 _LONGEST_S = 0.5
 _MOST_MB = 60
+
+
+@contextmanager
+def _bytecode_kept() -> Iterator[None]:
+    """What is imported is compiled once and kept, as Python does unless the surroundings forbid it; nothing is left."""
+    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, PYTHONPYCACHEPREFIX=folder):
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        yield
+
+
+def _in_turns_once_compiled(sides: Sides, what: str, turns: dict[str, Callable[[], Figures]]) -> dict[str, Figures]:
+    for measure in turns.values():
+        measure()
+    return sides.in_turns(what, turns)
+
+
+def _imports(sides: Sides) -> Iterator[Row]:
+    for statement in IMPORTS:
+        turns = {side: partial(imported, sides, side, statement) for side in SIDES}
+        turns["floor"] = partial(imported, sides, "ours", _FLOOR)
+        measured = _in_turns_once_compiled(sides, statement, turns)
+        ours, theirs, least = (measured[side] for side in (*SIDES, "floor"))
+        note = f"wanted: {_LONGEST_S} s and {_MOST_MB} MiB at most; floor {least['s']:.2f} s, {least['mb']:.0f} MiB"
+        yield Row(f"{statement}: time", "s", ours["s"], theirs["s"], theirs["s"] / _LONGEST_S, note)
+        yield Row(f"{statement}: memory", "MiB", ours["mb"], theirs["mb"], theirs["mb"] / _MOST_MB, note)
+
+
+def _servers(sides: Sides) -> Iterator[Row]:
+    measured = _in_turns_once_compiled(sides, "echo server", {side: partial(started, sides, side) for side in SIDES})
+    ours, theirs = (measured[side] for side in SIDES)
+    yield Row("echo server: start to first answered reset", "s", ours["s"], theirs["s"], 4)
+    yield Row("echo server: memory", "MiB", ours["mb"], theirs["mb"], 2)
 
 
 def imported(sides: Sides, side: str, statement: str) -> Figures:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 from openenv.core.errors import NotReady
 
-_FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 0.5
+_PAUSE_S = 0.05
 _ANSWER_TIMEOUT_S = 2.0
 
 # The server is on this machine or in its cluster: no proxy of the surroundings knows it.
@@ -22,7 +21,6 @@ def wait_until_ready(base_url: str, timeout_s: float, ended: Callable[[], str | 
     Raises NotReady with that reason, or when `timeout_s` are over.
     """
     deadline = time.monotonic() + timeout_s
-    pause_s = _FIRST_PAUSE_S
     while True:
         reason = ended() if ended is not None else None
         if reason is not None:
@@ -35,5 +33,4 @@ def wait_until_ready(base_url: str, timeout_s: float, ended: Callable[[], str | 
             _OPENER.open(f"{base_url.rstrip('/')}/health", timeout=min(left_s, _ANSWER_TIMEOUT_S)),
         ):
             return
-        time.sleep(min(pause_s, max(deadline - time.monotonic(), 0)))
-        pause_s = min(1.5 * pause_s, _LONGEST_PAUSE_S)
+        time.sleep(min(_PAUSE_S, max(deadline - time.monotonic(), 0)))
