@@ -533,6 +533,17 @@ def test_environments_that_are_reset_to_other_shapes_are_refused_together(servin
     envs.close()
 
 
+def test_sessions_whose_observations_have_other_shapes_are_named_and_may_be_heard_one_by_one(serving):
+    envs = MixedEnv(serving(create_app(GrowingEnvironment))).vector(4, num_sessions=2)
+    with pytest.raises(EnvironmentFault, match=r"angles: shape \(2,\) in one session beside shape \(3,\) in another"):
+        envs.reset(seed=[1, 3, 2, 4], options={"grows": True})
+    envs.send(np.array([1, 1, 1, 1]))
+    answers = [envs.recv() for _ in range(2)]
+    assert sorted(observations["angles"].shape for observations, *_ in answers) == [(2, 2), (2, 3)]
+    envs.reset(seed=[2, 4, 6, 8], options={"grows": True})
+    envs.close()
+
+
 def test_a_server_of_the_published_dialect_is_named_as_one(serving):
     class Plain:
         """ASGI middleware that hides what clients offer."""
