@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import statistics
 import subprocess
@@ -38,7 +39,11 @@ class Sides:
 
     def python(self, side: str) -> str:
         """The interpreter of `ours` or `published`, from whichever folder it is run."""
-        return sys.executable if side == "ours" else os.path.abspath(self.published_python)
+        return (
+            sys.executable
+            if side == "ours"
+            else os.path.abspath(shutil.which(self.published_python) or self.published_python)
+        )
 
     def in_turns(self, what: str, measures: dict[str, Callable[[], Figures]]) -> dict[str, Figures]:
         """The median of each figure, for each measurement; their turns alternate, so that noise falls on all.

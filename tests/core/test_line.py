@@ -129,13 +129,25 @@ class Listening:
         return False
 
 
-@pytest.mark.parametrize(("spoken", "listens"), [("AA", "A"), ("AB", ""), ("ABB", "B"), ("ABA", ""), ("", "")])
-async def test_only_a_line_that_is_alone_is_listened_to(spoken, listens):
-    """spoken: on which lines something came last; then something is expected on the last of them."""
+@pytest.mark.parametrize(
+    ("spoken", "expected", "listens"),
+    [
+        ("AA", "A", "A"),
+        ("AA", "B", ""),
+        ("AB", "B", ""),
+        ("ABB", "B", "B"),
+        ("ABA", "A", ""),
+        ("", "A", ""),
+        ("TT", "A", ""),
+        ("AAT", "A", ""),
+    ],
+)
+async def test_only_a_line_that_is_alone_is_listened_to(spoken, expected, listens):
+    """spoken: on which lines something came last, T: on one of a trunk. expected: on which something comes next."""
     loop, watch, lines = asyncio.get_running_loop(), LoopWatch(), {"A": Listening(), "B": Listening()}
     for name in spoken:
-        watch.heard(lines[name])
-    watch.expect(loop, lines[spoken[-1:] or "A"])
+        watch.heard(lines.get(name))
+    watch.expect(loop, lines[expected])
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert "".join(name for name, line in lines.items() if line.times) == listens
@@ -194,6 +206,22 @@ async def test_who_is_alone_is_answered_before_the_loop_has_its_turn_until_that_
     before = line.times
     watch.expect(loop, line)
     assert line.times == before, "it is alone no longer"
+
+
+async def test_what_is_said_to_what_is_heard_at_once_keeps_the_loop_awake_once(clock):
+    loop = asyncio.get_running_loop()
+    watch, line = await alone(loop)
+
+    def heard(heard_line):
+        LoopWatch.heard(watch, heard_line)
+        watch.expect(loop)  # as a ping is answered
+
+    watch.heard = heard
+    watch.expect(loop, line)
+    del watch.heard
+    turns = [handle for handle in loop._ready if "_stay_awake" in repr(handle)]
+    watch.heard(line)
+    assert len(turns) == 1
 
 
 async def test_a_line_on_which_nothing_comes_at_once_is_left_to_the_loops_turns(clock):

@@ -1,7 +1,6 @@
 """Many environments in one session: stacked, seeded, reset by themselves, failing each for itself."""
 
 import asyncio
-import itertools
 import threading
 import time
 from dataclasses import replace
@@ -325,7 +324,7 @@ def test_settings_that_do_not_fit_are_named(serving):
         client.vector(2, num_sessions=3)
     envs = client.vector(2)
     with pytest.raises(ValueError, match="seed: 3 seeds for 2 environments"):
-        envs.reset(seed=[1, 2, 3], options={"grows": True})
+        envs.reset(seed=[1, 2, 3])
     with pytest.raises(RuntimeError, match="nothing was sent"):
         envs.recv()
     envs.close()
@@ -440,8 +439,8 @@ class MixedEnvironment(Environment[CountAction, Mixed, State]):
         return Mixed(legal=[], angles=[0.0, 0.5], word="begin", flag=False)
 
     def step(self, action, timeout_s=None, **kwargs):
-        angles = [0.0] * 3 if action.amount == 12 else [1.0, 1.5]
-        return Mixed(legal=list(range(action.amount)), angles=angles, word="go", flag=True, maybe=2.0, facts={"a": 1})
+        legal = list(range(action.amount))
+        return Mixed(legal=legal, angles=[1.0, 1.5], word="go", flag=True, maybe=2.0, facts={"a": 1})
 
     @property
     def state(self):
@@ -463,84 +462,6 @@ def test_what_stacks_follows_from_the_declared_types(serving):
     assert then["word"] == ("go", "go", "go")
     assert then["flag"].all()
     assert infos["facts"] == [{"a": 1}] * 3
-    envs.close()
-
-
-@pytest.mark.parametrize("autoreset", ["next_step", "same_step", "disabled"])
-def test_an_observation_of_another_shape_than_most_is_an_error_of_its_environment_alone(serving, autoreset):
-    envs = MixedEnv(serving(create_app(MixedEnvironment))).vector(3, autoreset=autoreset)
-    envs.reset()
-    then, rewards, terminated, _, infos = envs.step(np.array([12, 2, 3]))
-    assert [len(row) for row in then["legal"]][1:] == [2, 3]
-    assert then["angles"][1:].tolist() == [[1.0, 1.5]] * 2
-    assert infos["failed"].tolist() == [True, False, False]
-    assert np.isnan(rewards[0])
-    assert not terminated.any()
-    assert "angles: shape (3,) beside observations with shape (2,)" in str(infos["errors"][0])
-    then, *_, infos = envs.step(np.array([1, 2, 3]))
-    assert then["word"][1:] == ("go", "go")
-    if autoreset == "disabled":
-        assert isinstance(infos["errors"][0], EpisodeOver)
-    else:
-        assert "failed" not in infos
-        assert (then["word"][0], envs.step(np.array([1, 2, 3]))[0]["word"][0]) == ("begin", "go")
-    envs.close()
-
-
-class GrowingEnvironment(MixedEnvironment):
-    """An episode is over at an action of 9; in that of an odd seed one number more is seen, if it is to grow."""
-
-    def reset(self, seed=None, episode_id=None, **kwargs):
-        self._seed, self._grows = seed, kwargs.get("grows", False)
-        return self._seen("begin", 0)
-
-    def step(self, action, timeout_s=None, **kwargs):
-        return self._seen("go", action.amount)
-
-    def _seen(self, word, amount):
-        angles = [float(self._seed)] * (2 + self._seed % 2 * self._grows)
-        return Mixed(legal=[], angles=angles, word=word, flag=True, reward=1.0, done=amount == 9)
-
-
-@pytest.mark.parametrize("autoreset", ["next_step", "same_step"])
-def test_an_episode_that_begins_by_itself_in_another_shape_is_given_up_and_the_others_go_on(serving, autoreset):
-    seed = next(seed for seed in itertools.count(0, 2) if next_seed(seed) % 2 and not next_seed(next_seed(seed)) % 2)
-    envs = MixedEnv(serving(create_app(GrowingEnvironment))).vector(3, autoreset=autoreset)
-    envs.reset(seed=[seed, 0, 2], options={"grows": True})
-    _, rewards, terminated, _, infos = envs.step(np.array([9, 1, 1]))
-    assert rewards[1:].tolist() == [1.0, 1.0]
-    assert terminated.tolist() == [True, False, False]
-    if autoreset == "same_step":
-        assert (rewards[0], infos["final_obs"][0]["angles"].tolist()) == (1.0, [seed, seed])
-    else:
-        _, rewards, _, _, infos = envs.step(np.array([1, 1, 1]))
-        assert np.isnan(rewards[0])
-        assert rewards[1:].tolist() == [1.0, 1.0]
-    assert infos["failed"].tolist() == [True, False, False]
-    assert "angles: shape (3,) beside observations with shape (2,)" in str(infos["errors"][0])
-    then, rewards, *_, infos = envs.step(np.array([1, 1, 1]))
-    assert "failed" not in infos
-    assert then["angles"][:, 0].tolist() == [next_seed(next_seed(seed)), 0, 2]
-    assert (then["word"], rewards.tolist()) == (("begin", "go", "go"), [0.0, 1.0, 1.0])
-    envs.close()
-
-
-def test_environments_that_are_reset_to_other_shapes_are_refused_together(serving):
-    envs = MixedEnv(serving(create_app(GrowingEnvironment))).vector(3)
-    with pytest.raises(EnvironmentFault, match=r"angles: shape \(2,\) beside observations with shape \(3,\)"):
-        envs.reset(seed=[1, 2, 3], options={"grows": True})
-    assert envs.reset(seed=[2, 4, 6], options={"grows": True})[0]["angles"].shape == (3, 2)
-    envs.close()
-
-
-def test_sessions_whose_observations_have_other_shapes_are_named_and_may_be_heard_one_by_one(serving):
-    envs = MixedEnv(serving(create_app(GrowingEnvironment))).vector(4, num_sessions=2)
-    with pytest.raises(EnvironmentFault, match=r"angles: shape \(2,\) in one session beside shape \(3,\) in another"):
-        envs.reset(seed=[1, 3, 2, 4], options={"grows": True})
-    envs.send(np.array([1, 1, 1, 1]))
-    answers = [envs.recv() for _ in range(2)]
-    assert sorted(observations["angles"].shape for observations, *_ in answers) == [(2, 2), (2, 3)]
-    envs.reset(seed=[2, 4, 6, 8], options={"grows": True})
     envs.close()
 
 

@@ -12,6 +12,7 @@ from gymnasium.vector.utils import batch_space
 
 from openenv.core.connection import Address
 from openenv.core.errors import AnswerTimeout, OpenEnvError, error_from_wire
+from openenv.core.vector_answers import of_one_shape
 from openenv.core.vector_session import VectorSession, ready
 from openenv.core.vector_spaces import columns_of, concatenated, one_observation_space, single_action_space
 
@@ -213,6 +214,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         return self._result(parts)
 
     def _result(self, parts: Sequence[tuple[Sequence[int], dict[str, Any]]]) -> Step:
+        if len(parts) > 1:
+            answers = of_one_shape([data for _, data in parts])
+            parts = [(numbers, answer) for (numbers, _), answer in zip(parts, answers, strict=True)]
         env_ids = [env_id for numbers, _ in parts for env_id in numbers]
         infos: dict[str, Any] = {}
         if env_ids != list(range(self.num_envs)):

@@ -8,8 +8,6 @@ from typing import Any
 import gymnasium.spaces as spaces
 import numpy as np
 
-from openenv.core.errors import EnvironmentFault
-
 _ANY_TEXT = 1 << 20
 
 
@@ -86,13 +84,12 @@ def concatenated(parts: Sequence[Mapping[str, Any]], texts: Container[str]) -> t
     """The observations of several answers as one: columns that have a space, and lists of what has none.
 
     texts: the fields that are declared as text.
-    Raises EnvironmentFault, naming the field, where the answers' arrays have rows of different shapes.
     """
     columns, others = dict[str, Any](), dict[str, Any]()
     firsts = {name: column for part in reversed(parts) for name, column in part.items()}
     for name, first in firsts.items():
         if isinstance(first, np.ndarray):
-            columns[name] = first if len(parts) == 1 else _end_to_end(name, [part[name] for part in parts])
+            columns[name] = first if len(parts) == 1 else np.concatenate([part[name] for part in parts])
         elif isinstance(first, dict):
             columns[name] = tuple(row for part in parts for row in _split(part[name]))
         elif name in texts:
@@ -100,16 +97,6 @@ def concatenated(parts: Sequence[Mapping[str, Any]], texts: Container[str]) -> t
         else:
             others[name] = [row for part in parts for row in part.get(name, [None] * _num_rows(part))]
     return columns, others
-
-
-def _end_to_end(name: str, arrays: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-    shapes = sorted({np.shape(array)[1:] for array in arrays})
-    if len(shapes) > 1:
-        raise EnvironmentFault(
-            f"{name}: shape {shapes[0]} in one session beside shape {shapes[1]} in another cannot be stacked: pad what "
-            "is shorter, or receive each session's answer by itself with `recv`"
-        )
-    return np.concatenate(arrays)
 
 
 def _num_rows(part: Mapping[str, Any]) -> int:

@@ -146,7 +146,7 @@ class Line:
 
 class LoopWatch:
     """Keeps an event loop awake: with something to do in each of its turns it asks its sockets without waiting.
-    Everything else in the loop has its turns as ever, at most a moment later where one connection is alone."""
+    Everything else in the loop has its turns as ever, but where one connection is alone each good millisecond."""
 
     @staticmethod
     def of(loop: asyncio.AbstractEventLoop) -> "LoopWatch":
@@ -177,10 +177,13 @@ class LoopWatch:
             return
         now = time.perf_counter()
         self._until = now + WATCH_S
-        self._line = weakref.ref(line) if line is not None and self._is_alone else None
+        said = None if line is None else weakref.ref(line)  # there is but one of each
+        self._line = said if self._is_alone and said is self._last_heard else None
         if self._is_awake:
             return
-        if line is not None and self._is_alone and now < self._turn_is_due and self._hears_at_once(line, now):
+        if line is not None and self._line is not None and now < self._turn_is_due and self._hears_at_once(line, now):
+            return
+        if self._is_awake:  # by what was said to what was heard
             return
         self._is_awake = True
         loop.call_soon(self._stay_awake, loop)
@@ -197,7 +200,7 @@ class LoopWatch:
 
     def heard(self, line: Line | None = None) -> None:
         """Something has come."""
-        heard = None if line is None else weakref.ref(line)  # there is but one of each
+        heard = None if line is None else weakref.ref(line)
         self._is_alone = heard is self._last_heard
         self._last_heard = heard
         if self._until:

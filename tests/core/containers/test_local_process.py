@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer, ServerProcess, module_command
+from openenv.core.containers.local_process import LocalServer, ServerProcess, free_port, module_command
+from openenv.core.containers.readiness import wait_until_ready
 from openenv.core.errors import ContainerFault, NotReady
 
 ECHO = "openenv.envs.echo_env.server.app"
@@ -142,3 +143,10 @@ def test_a_module_is_run_as_by_python_itself(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     with pytest.raises(NotReady, match=r"ended with code 3(?s:.*)__main__ \['--game', 'x'\]"):
         LocalServer("told", ["--game", "x"]).start()
+
+
+def test_whether_a_server_has_ended_is_asked_at_first_and_at_last_and_not_with_each_try() -> None:
+    asked = []
+    with pytest.raises(NotReady, match="was not healthy"):
+        wait_until_ready(f"http://127.0.0.1:{free_port()}", 0.3, lambda: asked.append("ended?"))
+    assert len(asked) == 2

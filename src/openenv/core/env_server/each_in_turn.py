@@ -3,7 +3,7 @@
 import types
 import typing
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import numpy as np
@@ -15,6 +15,7 @@ from openenv.core.env_server.verbs import Verbs, is_truncated
 from openenv.core.errors import RequestRefused, TimeLimitExceeded
 
 _COMMON = frozenset({"done", "reward", "metadata"})
+_Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class EachInTurn(VectorEnvironment):
@@ -36,6 +37,8 @@ class EachInTurn(VectorEnvironment):
         self.texts = frozenset(name for name, kind in self._kinds.items() if kind == "text")
         self._last: list[Observation | None] = [None] * len(verbs)
         self._requests: list[dict[str, Any]] = [{}] * len(verbs)
+        self._shown: Observation | None = None
+        """One of the last batch, with the shapes that all of it has."""
 
     def reset(self, env_ids: Sequence[int], requests: Sequence[Mapping[str, Any]]) -> Batch:
         """Raises DoesNotStack where the observations are of different shapes: a reset can be asked for again."""
@@ -45,15 +48,18 @@ class EachInTurn(VectorEnvironment):
                 raise error
         return batch
 
-    def _begin(self, env_ids: Sequence[int], requests: Sequence[Mapping[str, Any]]) -> Batch:
+    def _begin(
+        self, env_ids: Sequence[int], requests: Sequence[Mapping[str, Any]], *, beside_others: bool = False
+    ) -> Batch:
         for env_id, request in zip(env_ids, requests, strict=True):
             self._requests[env_id] = dict(request)
-        return self._batch(env_ids, [("reset", dict(request)) for request in requests])
+        return self._batch(env_ids, [("reset", dict(request)) for request in requests], beside_others=beside_others)
 
     def begin_next(self, env_ids: Sequence[int]) -> Batch:
         """The episodes of the seeds that follow; see `next_seed`."""
         last = [self._requests[env_id] for env_id in env_ids]
-        return self._begin(env_ids, [{**request, "seed": next_seed(request.get("seed", 0))} for request in last])
+        requests = [{**request, "seed": next_seed(request.get("seed", 0))} for request in last]
+        return self._begin(env_ids, requests, beside_others=len(env_ids) < len(self._verbs))
 
     def step(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> Batch:
         names = list(actions)
@@ -72,7 +78,10 @@ class EachInTurn(VectorEnvironment):
             fields[name] = {**said, "required": name in schema.get("required", ())}
         return fields
 
-    def _batch(self, env_ids: Sequence[int], asked: Sequence[tuple[str, dict[str, Any]]]) -> Batch:
+    def _batch(
+        self, env_ids: Sequence[int], asked: Sequence[tuple[str, dict[str, Any]]], *, beside_others: bool = False
+    ) -> Batch:
+        """beside_others: whether the observations stand beside those of the last batch."""
         errors: dict[int, RequestRefused] = {}
         ends = [self._verbs[env_id].begin(verb, data) for env_id, (verb, data) in zip(env_ids, asked, strict=True)]
         for row, (env_id, end) in enumerate(zip(env_ids, ends, strict=True)):
@@ -90,9 +99,10 @@ class EachInTurn(VectorEnvironment):
         try:
             columns = self._columns(observations)
         except DoesNotStack:
-            observations, odd = self._as_most_are(observations)
+            observations, odd = self._as_most_are(observations, errors, beside_others=beside_others)
             columns = self._columns(observations)
             errors = {**odd, **errors}
+        self._shown = observations[0]
         reward = np.array([_number(observation.reward) for observation in observations], dtype=np.float64)
         done = np.array([observation.done for observation in observations], dtype=np.bool_)
         cut = np.array([is_truncated(observation) for observation in observations], dtype=np.bool_)
@@ -100,17 +110,29 @@ class EachInTurn(VectorEnvironment):
             reward[row], done[row] = np.nan, False
         return Batch(columns, reward, done & ~cut, done & cut, errors)
 
-    def _as_most_are(self, observations: Sequence[Observation]) -> tuple[list[Observation], dict[int, RequestRefused]]:
+    def _as_most_are(
+        self, observations: Sequence[Observation], failed: Container[int], *, beside_others: bool
+    ) -> tuple[list[Observation], dict[int, RequestRefused]]:
         """Observations with one of the commonest shapes in the place of each that has others, and the errors of those.
 
-        Raises DoesNotStack where no observation has numbers in every field that is stacked.
+        failed: rows that do not count, as what they show is old. beside_others: the shapes of the last batch are what
+        is wanted, if any has them.
+        Raises DoesNotStack where no observation so far had numbers in every field that is stacked.
         """
-        shapes = [self._shapes(observation) for observation in observations]
-        counted = Counter(one for one in shapes if not isinstance(one, DoesNotStack))
-        if not counted:
+        shapes: list[_Shapes | DoesNotStack] = []
+        for observation in observations:
+            try:
+                shapes.append(self._shapes(observation))
+            except DoesNotStack as error:
+                shapes.append(error)
+        new = [one for row, one in enumerate(shapes) if row not in failed]
+        counted = Counter(one for one in new if not isinstance(one, DoesNotStack))
+        stands_in = self._shown
+        if counted and (stands_in is None or not beside_others or self._shapes(stands_in) not in counted):
+            stands_in = observations[shapes.index(counted.most_common(1)[0][0])]
+        if stands_in is None:
             raise next(one for one in shapes if isinstance(one, DoesNotStack))
-        common = counted.most_common(1)[0][0]
-        stands_in = observations[shapes.index(common)]
+        common = self._shapes(stands_in)
         errors: dict[int, RequestRefused] = {}
         for row, one in enumerate(shapes):
             if isinstance(one, DoesNotStack):
@@ -120,17 +142,10 @@ class EachInTurn(VectorEnvironment):
                 errors[row] = does_not_stack(mine[0], mine[1], others[1])
         return [stands_in if row in errors else one for row, one in enumerate(observations)], errors
 
-    def _shapes(self, observation: Observation) -> tuple[tuple[str, tuple[int, ...]], ...] | DoesNotStack:
-        """The shape of each field that is stacked, or what is wrong with one."""
-        shapes = []
-        for name, kind in self._kinds.items():
-            try:
-                column = _column(name, kind, [observation])
-            except DoesNotStack as error:
-                return error
-            if not isinstance(column, list):
-                shapes.append((name, column.shape[1:]))
-        return tuple(shapes)
+    def _shapes(self, observation: Observation) -> _Shapes:
+        """Of each field that is stacked. Raises DoesNotStack."""
+        columns = self._columns([observation])
+        return tuple((name, column.shape[1:]) for name, column in columns.items() if not isinstance(column, list))
 
     def _columns(self, observations: Sequence[Observation]) -> dict[str, Column]:
         columns = {name: _column(name, kind, observations) for name, kind in self._kinds.items()}

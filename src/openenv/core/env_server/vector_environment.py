@@ -43,13 +43,15 @@ class Batch:
     def put(self, rows: Sequence[int], other: "Batch") -> bool:
         """Let the observations of another batch take the place of those rows.
 
-        Returns False where their shapes are not those of these: those rows are as they were, and have an error.
+        Returns False where their shapes are not those of the rows that stay: those rows are as they were, and have an
+        error.
         """
+        none_stays = len(rows) == len(self.reward)
         pairs: dict[str, tuple[Column, Column]] = {}
         for name in {**self.observation, **other.observation}:
             new = other.observation.get(name, [None] * len(rows))
             column = self.observation.get(name)
-            if column is None:
+            if column is None or none_stays:
                 column = _empty_like(new, len(self.reward))
             if _row_shape(column) != _row_shape(new):
                 self.errors.update(dict.fromkeys(rows, does_not_stack(name, _row_shape(new), _row_shape(column))))
@@ -89,16 +91,15 @@ def _overlaid(column: Column, new: Column, rows: Sequence[int]) -> Column:
 def merged(num_rows: int, parts: Sequence[tuple[Sequence[int], Batch]]) -> Batch:
     """One batch of several, each of which has some of the rows. Rows of none are zeros, their rewards NaN.
 
-    A part that does not stack with those before it has errors in all of its rows.
+    A part that does not stack with those before it has errors in all of its rows, its own where it has some.
     """
     ended = np.zeros(num_rows, dtype=np.bool_)
     whole = Batch({}, np.full(num_rows, np.nan), ended, ended.copy())
     for rows, part in parts:
-        if not whole.put(rows, part):
-            continue
-        index = list(rows)
-        whole.reward[index], whole.terminated[index] = part.reward, part.terminated
-        whole.truncated[index] = part.truncated
+        if whole.put(rows, part):
+            index = list(rows)
+            whole.reward[index], whole.terminated[index] = part.reward, part.terminated
+            whole.truncated[index] = part.truncated
         whole.errors.update({rows[row]: error for row, error in part.errors.items()})
     return whole
 

@@ -216,8 +216,12 @@ class VectorVerbs(Verbs):
                 raise InvalidMessage(f"seed={seed!r} of environment {env_id}: give a whole number, 0 or more")
             seeded.append({**request, "seed": secrets.randbits(31) if seed is None else seed})
         self._seeds = [request["seed"] for request in seeded]
-        with self._authors_code("reset"):
-            batch = vector.reset(env_ids, seeded)
+        try:
+            with self._authors_code("reset"):
+                batch = vector.reset(env_ids, seeded)
+        except DoesNotStack:
+            self._over[list(env_ids)] = True  # nobody has seen how they began
+            raise
         for row, env_id in enumerate(env_ids):
             if row not in batch.errors:
                 self._has_begun(env_id, requests[row])
