@@ -1,5 +1,6 @@
 """A client of the same user on the same machine reaches a server through a Unix socket beside its port."""
 
+import gc
 import os
 import socket
 import stat
@@ -79,6 +80,15 @@ async def test_so_does_an_asynchronous_one(url):
         await env.reset()
         family = env._async._connection._transport.get_extra_info("socket").family
     assert family is socket.AF_UNIX
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+async def test_a_request_that_cannot_be_written_leaves_no_socket_open(url, mode, recwarn):
+    env = CountEnv(url, headers={"X-Name": "one\nX-Other: two"})
+    with pytest.raises(ValueError, match="line break"):
+        await env.__aenter__() if mode == "async" else env.__enter__()
+    gc.collect()
+    assert not [warning for warning in recwarn if warning.category is ResourceWarning]
 
 
 def test_without_a_socket_the_port_is_used(url, socket_folder):

@@ -73,13 +73,15 @@ class BlockingConnection:
         self._socket = _open_socket(address, uri)
         self._waiting = _Waiting(self._socket, max(60.0, address.connect_timeout_s))
         self._watch = SocketWatch(self._socket)
-        self._protocol = WebSocketProtocol(uri, address.max_size, address.headers, reads_arrays=address.reads_arrays)
         deadline = time.monotonic() + address.connect_timeout_s
         try:
+            self._protocol = WebSocketProtocol(
+                uri, address.max_size, address.headers, reads_arrays=address.reads_arrays
+            )
             self._flush()
             while self._protocol.is_connecting:
                 self._read(deadline)
-        except Unauthorized:
+        except (Unauthorized, ValueError):  # the latter for a header
             self._socket.close()
             raise
         except OSError as error:
