@@ -27,13 +27,12 @@ _GOODBYE_S = 1.0
 class AsyncConnection(asyncio.Protocol):
     """A connection in an event loop: messages go out at once and come in through a callback."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, uri: WebSocketURI, address: Address) -> None:
         loop = asyncio.get_running_loop()
         self._loop = loop
         self._watch: LoopWatch | None = LoopWatch.of(loop)
         """None: the connection shares a trunk, which watches."""
-        self._protocol: WebSocketProtocol
-        """There before the transport is."""
+        self._protocol = WebSocketProtocol(uri, address.max_size, address.headers, reads_arrays=address.reads_arrays)
         self._max_size = address.max_size
         self._ping_interval_s, self._ping_timeout_s = address.ping_interval_s, address.ping_timeout_s
         self._is_silent = False  # since the last ping
@@ -59,22 +58,15 @@ class AsyncConnection(asyncio.Protocol):
     async def _open(cls, address: Address, session_id: str | None, *, may_share: bool) -> "AsyncConnection":
         uri = address.uri(session_id)
         trunk: Trunk | None = None
-        beside: socket.socket | None = None
         context = ssl.create_default_context() if uri.secure else None
-        connection = cls(address)
+        connection = cls(uri, address)
         try:
-            if context is None and address.unix_path is None:
-                if may_share:
-                    trunk = trunk_for(connection, uri.host, uri.port)
-                if trunk is None:
-                    beside = connected_beside(uri.host, uri.port)  # first: the server takes it in meanwhile
-            connection._begin(uri, address)
             async with asyncio.timeout(address.connect_timeout_s):
                 if address.unix_path is not None:
                     await connection._loop.create_unix_connection(lambda: connection, address.unix_path)
-                elif trunk is not None:
+                elif context is None and may_share and (trunk := trunk_for(connection, uri.host, uri.port)):
                     trunk.connect(connection)
-                elif beside is not None:
+                elif context is None and (beside := connected_beside(uri.host, uri.port)):
                     await connection._loop.create_unix_connection(lambda: connection, sock=beside)
                 elif context is None and (numeric := _numeric(uri.host, uri.port)):
                     connected = await _connected(connection._loop, *numeric)
@@ -82,10 +74,6 @@ class AsyncConnection(asyncio.Protocol):
                 else:
                     await connection._loop.create_connection(lambda: connection, uri.host, uri.port, ssl=context)
                 await connection._opened
-        except ValueError:  # for a header
-            if beside is not None:
-                beside.close()
-            raise
         except OSError as error:
             connection.abort()
             if trunk is not None and trunk.is_broken:  # by a server that is gone; another may be there
@@ -96,9 +84,6 @@ class AsyncConnection(asyncio.Protocol):
             raise
         connection._ping_later()
         return connection
-
-    def _begin(self, uri: WebSocketURI, address: Address) -> None:
-        self._protocol = WebSocketProtocol(uri, address.max_size, address.headers, reads_arrays=address.reads_arrays)
 
     def listen(self, on_message: Callable[[bytes], None], on_lost: Callable[[], None]) -> None:
         """Hand every message, those that have come already too, to `on_message`; the end to `on_lost`."""
