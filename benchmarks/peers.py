@@ -39,11 +39,9 @@ class Sides:
 
     def python(self, side: str) -> str:
         """The interpreter of `ours` or `published`, from whichever folder it is run."""
-        return (
-            sys.executable
-            if side == "ours"
-            else os.path.abspath(shutil.which(self.published_python) or self.published_python)
-        )
+        if side == "ours":
+            return sys.executable
+        return os.path.abspath(shutil.which(self.published_python) or self.published_python)
 
     def in_turns(self, what: str, measures: dict[str, Callable[[], Figures]]) -> dict[str, Figures]:
         """The median of each figure, for each measurement; their turns alternate, so that noise falls on all.
