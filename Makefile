@@ -6,13 +6,16 @@ GAME ?= blackjack
 # pip's folder of extra wheels, if one is set, is uv's too.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
-.PHONY: demo test test-slow fuzz lint interop bench clean
+.PHONY: demo test test-fast test-slow fuzz lint interop bench clean
 
 demo: $(VENV)/.installed  ## A language model learns GAME (blackjack, catch, tic_tac_toe) and shows it
 	$(BIN)/openenv train examples/grpo_blackjack/blackjack.yaml --game $(GAME)
 
 test: $(VENV)/.installed lint  ## All tests that take minutes
 	$(BIN)/pytest -n 2
+
+test-fast: $(VENV)/.installed  ## After each edit: under a minute, some tests of every package
+	$(BIN)/pytest -n 2 -m "not slow and not interop and not process"
 
 test-slow: $(VENV)/.installed  ## The tests that take longer
 	$(BIN)/pytest -m slow

@@ -1,35 +1,48 @@
-"""Every comparison with the published package, in one run: `python -m benchmarks [PART ...]`, or `make bench`.
+"""Comparisons with the published package, interleaved in one run: `python -m benchmarks [PART ...]`, or `make bench`.
 
-Absolute figures move from machine to machine and run to run; the ratios stand. See docs/performance.md.
+Absolute figures differ from machine to machine and from run to run; ratios differ less. See docs/performance.md.
 """
 
 import argparse
 
 from rich.console import Console
 
-from benchmarks import frames, report, sockets, startup, steps, vector
+from benchmarks import report, startup, steps, vector
 from benchmarks.peers import Sides
 
 PARTS = {
     "steps": ("Steps of single sessions", steps.rows),
+    "busy": ("Steps beside one busy process", steps.busy_rows),
     "vector": ("Vector sessions", vector.rows),
-    "frames": ("Arrays", frames.rows),
-    "sockets": ("Both ends on one machine", sockets.rows),
+    "frames": ("Arrays", steps.screen_rows),
     "startup": ("Start and sessions", startup.rows),
 }
 
 
 def main() -> None:
-    """Measure the parts in turns, print their tables, write JSON and plot."""
+    """Measure the parts in turns, print their tables, and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="All of them when none is named.")
-    parser.add_argument("--published-python", default=".venv-published/bin/python")
-    parser.add_argument("--rounds", type=int, default=3, help="Turns of each side (default 3); medians are shown.")
-    parser.add_argument("--seconds", type=float, default=3.0, help="Length of one turn (default 3).")
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="Parts to measure (default all).")
+    parser.add_argument("--published-python", default=".venv-published/bin/python",
+                        help="Interpreter that has the published package (default %(default)s).")  # fmt: skip
+    parser.add_argument("--rounds", type=int, default=3, help="Turns of each side; medians are shown (default 3).")
+    parser.add_argument("--seconds", type=float, default=3.0, help="Seconds of one turn (default 3).")
+    parser.add_argument("--markdown", action="store_true",
+                        help="Print the last results as a Markdown table; measure nothing.")  # fmt: skip
     args = parser.parse_args()
-    sides = Sides(args.published_python, args.rounds, args.seconds)
+    if args.markdown:
+        try:
+            print(report.markdown())
+        except FileNotFoundError as error:
+            parser.error(f"no results to print: {error.filename} does not exist. Run `python -m benchmarks` first.")
+    else:
+        measure(args.parts or list(PARTS), Sides(args.published_python, args.rounds, args.seconds))
+
+
+def measure(parts: list[str], sides: Sides) -> None:
+    """Measure the named parts, print their tables, and write the results."""
     results = {}
-    for part in args.parts or PARTS:
+    for part in parts:
         title, rows = PARTS[part]
         Console(stderr=True).print(f"measuring: {title}")
         results[title] = rows(sides)

@@ -1,47 +1,38 @@
-"""Many sessions on one server: do all finish, and what does one cost? `python -m benchmarks.capacity`."""
+"""Episodes that finish and memory a session, with many sessions on one server: `python -m benchmarks.capacity`."""
 
 import asyncio
 import random
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.peers import resident_mb
 from openenv.core.containers.local_process import LocalServer
-from openenv.core.vector import SessionPool
+from openenv.core.session_pool import SessionPool
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 
 STEPS_OF_ECHO = 10
 
 
-def resident_mb(server: LocalServer) -> float:
-    """Memory of the server's process, in MiB."""
-    for line in Path(f"/proc/{server.pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError("the server is gone")
-
-
 async def echo(server: LocalServer, sessions: int) -> tuple[int, float]:
-    """Episodes that finished, and the server's memory while all sessions are open."""
+    """Return the number of episodes that finished, and the server's memory while all sessions are open."""
     async with SessionPool(EchoEnv, server.base_url, sessions, may_share=False) as pool:
         await pool.reset({index: {} for index in range(sessions)})
         for step in range(STEPS_OF_ECHO):
             results = await pool.step({index: EchoAction(message=f"{index} {step}") for index in range(sessions)})
-        heard = [
-            results[index].observation.echoed_message == f"{index} {STEPS_OF_ECHO - 1}" for index in range(sessions)
-        ]
-        return sum(heard), resident_mb(server)
+        last = STEPS_OF_ECHO - 1
+        is_echo = [results[index].observation.echoed_message == f"{index} {last}" for index in range(sessions)]
+        return sum(is_echo), resident_mb(server.pid)
 
 
 async def tic_tac_toe(server: LocalServer, sessions: int) -> tuple[int, float]:
-    """The same for whole games of random play."""
+    """Return the same for whole games of random play."""
     rng = random.Random(0)
     finished = 0
     async with SessionPool(OpenSpielEnv, server.base_url, sessions, may_share=False) as pool:
         results = await pool.reset({index: {"seed": index} for index in range(sessions)})
-        memory = resident_mb(server)
+        memory = resident_mb(server.pid)
         while results:
             finished += sum(result.done for result in results.values())
             moves = {
@@ -54,7 +45,7 @@ async def tic_tac_toe(server: LocalServer, sessions: int) -> tuple[int, float]:
 
 
 def main() -> None:
-    """Play both and print the table."""
+    """Play both environments and print the table."""
     table = Table("environment", "sessions", "finished", "server before, MiB", "with all open, MiB", "KiB a session")
     games = ["--game", "tic_tac_toe"]
     for name, module, args, play, sessions in (
@@ -62,7 +53,7 @@ def main() -> None:
         ("tic_tac_toe", "openenv.envs.openspiel_env.server.app", games, tic_tac_toe, 256),
     ):
         with LocalServer(module, args) as server:
-            before = resident_mb(server)
+            before = resident_mb(server.pid)
             finished, after = asyncio.run(play(server, sessions))
         figures = (f"{before:.0f}", f"{after:.0f}", f"{1024 * (after - before) / sessions:.0f}")
         table.add_row(name, str(sessions), str(finished), *figures)

@@ -1,8 +1,8 @@
-"""What the machine allows: a bare server that answers WebSocket frames, and a bare client.
+"""The machine's own limit: a bare server that answers WebSocket frames, and a bare client.
 
-No handshake, no environment, nothing checked: one JSON text of a step's size each way, parsed and written at both ends.
-One session is a blocking socket; several are connections of one event loop. `open` connects an event loop's socket for
-every two exchanges, the reset and the goodbye of a session, after a first one in place of the handshake.
+There is no handshake, no environment and no validation. One JSON text of a step's size travels each way; both ends
+parse and write it. One session is a blocking socket; several are connections of one event loop. `open` connects, makes
+three exchanges (in place of handshake, reset and close), and disconnects.
 `python -m benchmarks.floor SECONDS [SESSIONS | open]` prints one JSON line.
 """
 
@@ -17,11 +17,10 @@ from multiprocessing.connection import Connection
 import orjson
 import uvloop
 
-from openenv.core.frames import TEXT, FrameReader, client_frame, server_frame
+from openenv.core.net.frames import TEXT, FrameReader, client_frame, server_frame
 
 REQUEST = orjson.dumps({"type": "step", "id": "1234abcd-1", "data": {"message": "hello"}})
 OBSERVATION = {"observation": {"echoed_message": "hello"}, "reward": 0.5, "done": False}
-MASK = b"1234"
 
 
 class Server(asyncio.Protocol):
@@ -40,19 +39,19 @@ class Server(asyncio.Protocol):
             self._transport.write(server_frame(TEXT, answer))  # type: ignore[attr-defined]
 
 
-def serve(told: Connection) -> None:
-    """Serve on a free port, which is told, until killed."""
+def serve(port_pipe: Connection) -> None:
+    """Serve on a free port until killed. The port is sent through the pipe."""
 
     async def run() -> None:
         server = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", 0)
-        told.send(server.sockets[0].getsockname()[1])
+        port_pipe.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 
     uvloop.run(run())
 
 
 class Client(asyncio.Protocol):
-    """Asks again in the call that reads an answer."""
+    """Sends the next request in the call that reads a response."""
 
     def __init__(self, latencies: list[float]) -> None:
         self._latencies = latencies
@@ -61,22 +60,22 @@ class Client(asyncio.Protocol):
         """Called by the event loop."""
         self._transport = transport
         self._reader = FrameReader(1 << 20, from_client=False)
-        self._ask()
+        self._send()
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop."""
         for message in self._reader.feed(data):
             orjson.loads(message.data)
             self._latencies.append(time.perf_counter() - self._began)
-            self._ask()
+            self._send()
 
-    def _ask(self) -> None:
+    def _send(self) -> None:
         self._began = time.perf_counter()
-        self._transport.write(client_frame(TEXT, REQUEST, MASK))  # type: ignore[attr-defined]
+        self._transport.write(client_frame(TEXT, REQUEST))  # type: ignore[attr-defined]
 
 
 def step_together(port: int, seconds: float, sessions: int) -> list[float]:
-    """Seconds of each step of several connections."""
+    """Return the seconds of each step of several connections."""
     latencies: list[float] = []
 
     async def run() -> None:
@@ -90,14 +89,14 @@ def step_together(port: int, seconds: float, sessions: int) -> list[float]:
 
 
 def open_and_close(port: int, seconds: float) -> list[float]:
-    """Seconds of each connection: opened, three exchanges, closed."""
+    """Return the seconds of each connection: opened, three exchanges, closed."""
 
     async def run() -> list[float]:
         latencies, ended = [], time.perf_counter() + seconds
         while (began := time.perf_counter()) < ended:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             for _ in range(3):
-                writer.write(client_frame(TEXT, REQUEST, MASK))
+                writer.write(client_frame(TEXT, REQUEST))
                 await reader.read(1 << 16)
             writer.close()
             await writer.wait_closed()
@@ -108,30 +107,30 @@ def open_and_close(port: int, seconds: float) -> list[float]:
 
 
 def step(port: int, seconds: float) -> list[float]:
-    """Seconds of each step of one connection."""
+    """Return the seconds of each step of one connection."""
     connection = socket.create_connection(("127.0.0.1", port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     reader, latencies = FrameReader(1 << 20, from_client=False), []
     ended = time.perf_counter() + seconds
     while (began := time.perf_counter()) < ended:
-        connection.sendall(client_frame(TEXT, REQUEST, MASK))
+        connection.sendall(client_frame(TEXT, REQUEST))
         answers: list[object] = []
         while not answers:
             data = connection.recv(1 << 16)
             if not data:
-                raise ConnectionError("the bare server is gone")
+                raise ConnectionError("the bare server closed the connection")
             answers = [orjson.loads(message.data) for message in reader.feed(data)]
         latencies.append(time.perf_counter() - began)
     return latencies
 
 
 def main() -> None:
-    """Step for a while."""
+    """Measure one turn and print its figures."""
     seconds, what = float(sys.argv[1]), (*sys.argv, "1")[2]
-    ours, theirs = multiprocessing.Pipe()
-    server = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
+    receiver, sender = multiprocessing.Pipe()
+    server = multiprocessing.get_context("spawn").Process(target=serve, args=(sender,), daemon=True)
     server.start()
-    port, cpu = ours.recv(), -time.process_time()
+    port, cpu = receiver.recv(), -time.process_time()
     if what == "open":
         latencies = open_and_close(port, seconds)
     else:

@@ -1,117 +1,171 @@
-"""Measures one client against a running server, with whichever `openenv` this Python has: ours or the published one.
+"""Measures one client against a running server, with the `openenv` of this Python: ours or the published one.
 
-python peer_client.py ours|published URL echo|catch|tic_tac_toe|pixels MODE SESSIONS SECONDS    prints one JSON line
+python peer_client.py ours|published URL echo|catch|pixels typed|dictionaries MODE SESSIONS SECONDS
 
-MODE: `sync` and `async` step; `uvloop` is `async` in that event loop where it is installed (`openenv` brings it, the
-published package does not); `open` and `open_async` open sessions one after another: connect, reset, close.
+It prints one JSON line. MODE is one of
+- `sync` and `async`: step one session, or several sessions of one process.
+- `pool`: step all sessions of a `SessionPool` together (ours alone).
+- `open` and `open_async`: open sessions one after another; each connects, resets and closes.
 """
 
 import asyncio
-import importlib.util
 import json
 import resource
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 from openenv.core.generic_client import GenericEnvClient
 
-SIDE = sys.argv[1]
 ACTIONS: dict[str, dict[str, Any]] = {
     "echo": {"message": "hello"},
     "catch": {"action_id": 1},
-    "tic_tac_toe": {"action_id": 0},
     "pixels": {"action_id": 0},
 }
 
 
-def client(url: str, game: str) -> tuple[Any, Any]:
-    """A client and its action: the generic one, but ours for pixels, whose arrays have a declared type."""
-    if game == "pixels" and SIDE == "ours":
-        from benchmarks.pixels import PixelAction, PixelEnv
+class Player(NamedTuple):
+    """A client class, the server's address, and a factory of actions: each step makes its own."""
 
-        return PixelEnv(base_url=url), PixelAction(action_id=0)
-    return GenericEnvClient(base_url=url), ACTIONS[game]
+    client_class: Callable[..., Any]
+    url: str
+    make_action: Callable[[], Any]
+
+    def client(self) -> Any:
+        """Return a new client, not yet connected."""
+        return self.client_class(base_url=self.url)
 
 
-def play_synchronously(url: str, game: str, seconds: float) -> list[float]:
-    """Seconds of each step; an episode that ends is followed by the next."""
+def make_player(side: str, url: str, game: str, client: str) -> Player:
+    """Return the player of a side. client: typed or dictionaries."""
+    action = ACTIONS[game]
+    if client == "dictionaries":
+        return Player(GenericEnvClient, url, partial(dict, action))
+    client_class, action_class = (_our_types if side == "ours" else _published_types)(game)
+    return Player(client_class, url, partial(action_class, **action))
+
+
+def _our_types(game: str) -> tuple[type, type]:
+    if game == "echo":
+        from openenv.envs.echo_env import EchoAction, EchoEnv
+
+        return EchoEnv, EchoAction
+    if game == "catch":
+        from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
+
+        return OpenSpielEnv, OpenSpielAction
+    from benchmarks.environments import PixelAction, PixelEnv
+
+    return PixelEnv, PixelAction
+
+
+def _published_types(game: str) -> tuple[type, type]:
+    from tests.interop import published_peer as published
+
+    return {
+        "echo": (published.EchoEnv, published.EchoAction),
+        "catch": (published.CatchEnv, published.OpenSpielAction),
+        "pixels": (published.PixelEnv, published.PixelAction),
+    }[game]
+
+
+def play_synchronously(player: Player, seconds: float) -> list[float]:
+    """Return the seconds of each step. A reset, which is not counted, follows the end of an episode."""
     latencies = []
-    env, action = client(url, game)
-    with env.sync() as env:
+    with player.client().sync() as env:
         env.reset()
         ended = time.perf_counter() + seconds
         while (began := time.perf_counter()) < ended:
-            done = env.step(action).done
+            done = env.step(player.make_action()).done
             latencies.append(time.perf_counter() - began)
             if done:
                 env.reset()
     return latencies
 
 
-async def play(url: str, game: str, seconds: float) -> list[float]:
-    """The same, asynchronously."""
+async def play(player: Player, seconds: float) -> list[float]:
+    """Return the same for an asynchronous client."""
     latencies = []
-    env, action = client(url, game)
-    async with env:
+    async with player.client() as env:
         await env.reset()
         ended = time.perf_counter() + seconds
         while (began := time.perf_counter()) < ended:
-            done = (await env.step(action)).done
+            done = (await env.step(player.make_action())).done
             latencies.append(time.perf_counter() - began)
             if done:
                 await env.reset()
     return latencies
 
 
-async def play_together(url: str, game: str, seconds: float, sessions: int) -> list[float]:
-    """Several sessions in one process."""
-    played = await asyncio.gather(*(play(url, game, seconds) for _ in range(sessions)))
+async def play_together(player: Player, seconds: float, sessions: int) -> list[float]:
+    """Return the seconds of each step of several sessions in one event loop."""
+    played = await asyncio.gather(*(play(player, seconds) for _ in range(sessions)))
     return [latency for latencies in played for latency in latencies]
 
 
-def open_and_close(url: str, game: str, seconds: float) -> list[float]:
-    """Seconds of each session: connected, reset, closed."""
+async def play_pool(player: Player, seconds: float, sessions: int) -> list[float]:
+    """Return the seconds of each session's step; all sessions of a pool step together."""
+    from openenv.core.session_pool import SessionPool
+
+    latencies: list[float] = []
+    async with SessionPool(player.client_class, player.url, sessions) as pool:
+        await pool.reset({index: {} for index in range(sessions)})
+        ended = time.perf_counter() + seconds
+        while (began := time.perf_counter()) < ended:
+            results = await pool.step({index: player.make_action() for index in range(sessions)})
+            latencies += [time.perf_counter() - began] * sessions
+            if over := [index for index, result in results.items() if result.done]:
+                await pool.reset({index: {} for index in over})
+    return latencies
+
+
+def open_and_close(player: Player, seconds: float) -> list[float]:
+    """Return the seconds of each session: connected, reset, closed."""
     latencies = []
     ended = time.perf_counter() + seconds
     while (began := time.perf_counter()) < ended:
-        env, _ = client(url, game)
-        with env.sync() as env:
+        with player.client().sync() as env:
             env.reset()
         latencies.append(time.perf_counter() - began)
     return latencies
 
 
-async def open_and_close_async(url: str, game: str, seconds: float) -> list[float]:
-    """The same, asynchronously."""
+async def open_and_close_async(player: Player, seconds: float) -> list[float]:
+    """Return the same for an asynchronous client."""
     latencies = []
     ended = time.perf_counter() + seconds
     while (began := time.perf_counter()) < ended:
-        env, _ = client(url, game)
-        async with env:
+        async with player.client() as env:
             await env.reset()
         latencies.append(time.perf_counter() - began)
     return latencies
 
 
+def measure(player: Player, mode: str, sessions: int, seconds: float) -> list[float]:
+    """Return the latencies of one mode, in seconds."""
+    match mode:
+        case "sync":
+            return play_synchronously(player, seconds)
+        case "async":
+            return asyncio.run(play_together(player, seconds, sessions))
+        case "pool":
+            return asyncio.run(play_pool(player, seconds, sessions))
+        case "open":
+            return open_and_close(player, seconds)
+        case "open_async":
+            return asyncio.run(open_and_close_async(player, seconds))
+    raise ValueError(f"mode={mode!r}: expected sync, async, pool, open or open_async")
+
+
 def main() -> None:
-    """Play, then print the rate, latencies, and processor time of this process for each of them."""
-    url, game, mode, sessions, seconds = sys.argv[2:]
-    client(url, game)  # imports are not what is measured
+    """Play, then print the rate, the latencies, and this process's processor time for each of them."""
+    side, url, game, client, mode, sessions, seconds = sys.argv[1:]
+    player = make_player(side, url, game, client)  # its imports are not measured
     cpu = -_cpu_s()
-    if mode == "sync":
-        latencies = play_synchronously(url, game, float(seconds))
-    elif mode == "open":
-        latencies = open_and_close(url, game, float(seconds))
-    elif mode == "open_async":
-        latencies = asyncio.run(open_and_close_async(url, game, float(seconds)))
-    else:
-        has_uvloop = mode == "uvloop" and importlib.util.find_spec("uvloop") is not None
-        loop_factory = importlib.import_module("uvloop").new_event_loop if has_uvloop else None
-        with asyncio.Runner(loop_factory=loop_factory) as runner:
-            latencies = runner.run(play_together(url, game, float(seconds), int(sessions)))
+    latencies = sorted(measure(player, mode, int(sessions), float(seconds)))
     cpu += _cpu_s()
-    latencies.sort()
     figures = {
         "rate": len(latencies) / float(seconds),
         "p50_us": 1e6 * latencies[len(latencies) // 2],

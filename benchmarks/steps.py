@@ -1,70 +1,157 @@
-"""One step of one session, and of 32, beside the published package: `python -m benchmarks steps`."""
+"""Steps of one session, and of 32, beside the published package: `python -m benchmarks steps busy frames`."""
 
 import json
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
-from benchmarks.peers import HERE, Figures, Sides, play, serving
-from benchmarks.report import Row
+from benchmarks.environments import SHAPE
+from benchmarks.peers import DEFAULT, ROOT, Figures, Served, Sides, busy_process, play, serving
+from benchmarks.report import MATCH, Row
+
+GAMES = ("echo", "catch")
+SCREENS_FLOOR = 20
+BESIDE = ", beside a busy process"
+NO_OWN_FLOOR = "must only match the published package"
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """What is measured in one row."""
+class Load(NamedTuple):
+    """How the published side plays, and the floors for typed clients with an inline environment."""
 
-    game: str
     mode: str
     sessions: int
-    target: float
+    floor: float
+    p99_floor: float | None = None
+    pool_floor: float | None = None
 
-    def __str__(self) -> str:
-        return f"{self.game}, {self.mode}, {self.sessions} session{'s' * (self.sessions > 1)}"
+    def halved(self) -> "Load":
+        """Return the load with half of its floors, and without a pool."""
+        return Load(self.mode, self.sessions, self.floor / 2, self.p99_floor and self.p99_floor / 2)
 
 
-MODES = (("sync", 1, 8), ("async", 1, 6), ("uvloop", 1, 6), ("async", 32, 10), ("uvloop", 32, 10))
-SCENARIOS = [Scenario(game, mode, sessions, target) for game in ("echo", "catch") for mode, sessions, target in MODES]
+LOADS = (
+    Load("sync", 1, floor=6),
+    Load("async", 1, floor=4),
+    Load("async", 32, floor=4, p99_floor=2.5, pool_floor=12),
+)
+
+
+class Way(NamedTuple):
+    """One way to play ours. The published side plays with the same kind of client."""
+
+    execution: str
+    """`inline` where the environment declares it, else `default execution`."""
+    client: str
+    """typed or dictionaries."""
+    mode: str
+    """sync, async or pool."""
+    floor: float | None = MATCH
+    p99_floor: float | None = None
+
+    def label(self, game: str, sessions: int) -> str:
+        """Return the row's name, such as `echo, inline, typed, sync, 1 session`."""
+        load = f"{self.mode}, {sessions} session{'s' * (sessions > 1)}"
+        if self.mode == "pool":
+            load = f"SessionPool of {sessions}"
+        return f"{game}, {self.execution}, {self.client}, {load}"
 
 
 def rows(sides: Sides) -> list[Row]:
-    """A row for each scenario, its processor time, its p99 at 32 sessions, and what the machine allows."""
+    """Measure typed clients with inline and default execution, pools, and dictionaries."""
     shown: list[Row] = []
-    with ExitStack() as stack:
-        servers = {
-            (side, game): stack.enter_context(serving(sides, side, game))
-            for side in ("ours", "published")
-            for game in ("echo", "catch")
-        }
-        for scenario in SCENARIOS:
-            measures = {
-                side: partial(play, sides, servers[side, scenario.game], scenario.mode, scenario.sessions)
-                for side in ("ours", "published")
+    for game in GAMES:
+        with ExitStack() as stack:
+            ours = {
+                execution: stack.enter_context(serving(sides, "ours", game, execution=execution))
+                for execution in ("inline", DEFAULT)
             }
-            measured = sides.in_turns(str(scenario), {**measures, "floor": partial(floor, sides, scenario.sessions)})
-            shown += _rows_of(scenario, measured["ours"], measured["published"], measured["floor"])
+            published = stack.enter_context(serving(sides, "published", game))
+            for load in LOADS:
+                shown += _compare(sides, ours, published, load, _ways(load))
     return shown
 
 
-def floor(sides: Sides, what: int | str) -> Figures:
-    """One turn of a bare client and a bare server. what: how many sessions, or `open`."""
+def _ways(load: Load) -> list[Way]:
+    """Return the ways to play a load. Only inline environments with typed clients have floors of their own."""
+    ways = [_typed_inline(load), Way(DEFAULT, "typed", load.mode), Way("inline", "dictionaries", load.mode)]
+    if load.pool_floor is not None:
+        ways += [Way("inline", "typed", "pool", load.pool_floor), Way(DEFAULT, "typed", "pool")]
+    return ways
+
+
+def _typed_inline(load: Load) -> Way:
+    return Way("inline", "typed", load.mode, load.floor, load.p99_floor)
+
+
+def busy_rows(sides: Sides) -> list[Row]:
+    """Measure typed clients and inline environments while another process keeps one core busy: half of the floors."""
+    shown: list[Row] = []
+    for game in GAMES:
+        with serving(sides, "ours", game) as ours, serving(sides, "published", game) as published, busy_process():
+            for load in map(Load.halved, LOADS):
+                shown += _compare(sides, {"inline": ours}, published, load, [_typed_inline(load)], BESIDE)
+    return shown
+
+
+def screen_rows(sides: Sides) -> list[Row]:
+    """Measure a session whose every observation is a screen: raw bytes of ours, beside the published JSON."""
+    with serving(sides, "ours", "pixels") as ours, serving(sides, "published", "pixels") as published:
+        turns = {server.side: partial(play, sides, server, "sync") for server in (ours, published)}
+        measured = sides.in_turns("screens", turns)
+    figures = measured["ours"], measured["published"]
+    what = f"screens of {'x'.join(map(str, SHAPE))} bytes, inline, typed, sync, 1 session"
+    rates = [side["rate"] for side in figures]
+    return [Row(what, "/s", *rates, SCREENS_FLOOR, latencies(*figures))]
+
+
+def bare(sides: Sides, what: int | str) -> Figures:
+    """Return one turn of a bare client and a bare server. what: the number of sessions, or `open`."""
     command = [sys.executable, "-m", "benchmarks.floor", str(min(sides.seconds, 1.0)), str(what)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=HERE.parent)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     figures: Figures = json.loads(done.stdout)
     return figures
 
 
-def _rows_of(scenario: Scenario, ours: Figures, theirs: Figures, floor: Figures) -> list[Row]:
-    sides = (ours, theirs)
-    p50, p99 = (" / ".join(f"{side[key]:.0f}" for side in sides) for key in ("p50_us", "p99_us"))
-    note = f"p50 {p50} us, p99 {p99} us"
-    if scenario.mode == "sync" or scenario.sessions > 1:
-        note += f"; floor {floor['rate']:,.0f} /s, p50 {floor['p50_us']:.0f} us"
-    rate = Row(str(scenario), "/s", ours["rate"], theirs["rate"], scenario.target, note)
-    if scenario.sessions > 1:
-        least = f"floor {floor['p99_us']:.0f} us"
-        return [rate, Row(f"{scenario}: p99", "us", ours["p99_us"], theirs["p99_us"], 8, least)]
-    costs = [side["client_cpu_us"] + side["server_cpu_us"] for side in sides]
-    parts = " / ".join(f"client {side['client_cpu_us']:.0f} + server {side['server_cpu_us']:.0f}" for side in sides)
-    return [rate, Row(f"{scenario}: CPU a step", "us", *costs, 5, parts)]
+def _compare(
+    sides: Sides, ours: dict[str, Served], published: Served, load: Load, ways: Sequence[Way], suffix: str = ""
+) -> Iterator[Row]:
+    """Measure all ways in turns, beside each kind of client of the published side.
+
+    ours: our server of each execution. suffix: of the rows' names.
+    """
+    game, sessions = published.name, load.sessions
+    measures: dict[str, Callable[[], Figures]] = {}
+    for way in ways:
+        server = ours[way.execution]
+        measures[way.label(game, sessions)] = partial(play, sides, server, way.mode, sessions, way.client)
+        measures.setdefault(way.client, partial(play, sides, published, load.mode, sessions, way.client))
+    measures["bare"] = partial(bare, sides, sessions)
+    measured = sides.in_turns(f"{game}, {load.mode}, {sessions}{suffix}", measures)
+    for way in ways:
+        label = way.label(game, sessions)
+        figures = measured[label], measured[way.client]
+        yield from _rows_of(label + suffix, way, sessions, *figures, measured["bare"])
+
+
+def _rows_of(name: str, way: Way, sessions: int, ours: Figures, published: Figures, bare: Figures) -> Iterator[Row]:
+    notes = [latencies(ours, published)]
+    if sessions == 1:
+        costs = (f"{side['client_cpu_us'] + side['server_cpu_us']:.0f}" for side in (ours, published))
+        notes.append(f"CPU a step {' / '.join(costs)} us")
+    if way.mode == "sync" or sessions > 1:
+        notes.append(f"bare sockets {bare['rate']:,.0f} /s")
+    if way.floor == MATCH:
+        notes.append(NO_OWN_FLOOR)
+    yield Row(name, "/s", ours["rate"], published["rate"], way.floor, "; ".join(notes))
+    if way.p99_floor is not None:
+        least = f"bare sockets {bare['p99_us']:,.0f} us"
+        yield Row(f"{name}: p99", "us", ours["p99_us"], published["p99_us"], way.p99_floor, least)
+
+
+def latencies(ours: Figures, published: Figures) -> str:
+    """Return the note about p50 and p99: ours / published."""
+    p50, p99 = (f"{ours[key]:,.0f} / {published[key]:,.0f} us" for key in ("p50_us", "p99_us"))
+    return f"p50 {p50}, p99 {p99}"

@@ -1,5 +1,4 @@
-"""256 games in one session, beside the published package's one session and OpenSpiel in this process: `python -m
-benchmarks vector`."""
+"""256 environments in one session, beside one session of the published package: `python -m benchmarks vector`."""
 
 import random
 import time
@@ -15,37 +14,39 @@ from openenv.envs.openspiel_env import OpenSpielEnv
 
 NUM_ENVS = 256
 GAMES = ("catch", "tic_tac_toe")
+FLOOR = 100
 
 
 def rows(sides: Sides) -> list[Row]:
-    """Each game against a single session of catch at the published server, and against a plain loop over its states."""
+    """Measure each game with one worker and two, beside a typed, synchronous published session of catch."""
     shown: list[Row] = []
-    with serving(sides, "published", "catch") as peer:
+    with serving(sides, "published", "catch") as published:
         for game in GAMES:
             with serving(sides, "ours", game) as one, serving(sides, "ours", game, "--workers", "2") as two:
                 measured = sides.in_turns(
                     f"{NUM_ENVS} environments of {game}",
                     {
-                        "one": partial(stepped, one, sides.seconds),
-                        "two": partial(stepped, two, sides.seconds),
-                        "raw": partial(in_process, game, sides.seconds),
-                        "published": partial(play, sides, peer, "sync"),
+                        "1 worker": partial(stepped, one, sides.seconds),
+                        "published": partial(play, sides, published, "sync"),
+                        "2 workers": partial(stepped, two, sides.seconds),
+                        "in process": partial(in_process, game, sides.seconds),
                     },
                 )
-            raw, published = measured["raw"]["rate"], measured["published"]["rate"]
-            for workers in ("one", "two"):
-                ours = measured[workers]
-                what = f"{game}, {NUM_ENVS} environments, {workers} worker{'s' * (workers == 'two')}"
-                note = f"client CPU {ours['client_cpu_us']:.2f} us an environment's step"
-                shown += [
-                    Row(f"{what} / published session of catch", "/s", ours["rate"], published, 100, note),
-                    Row(f"{what} / raw in this process", "/s", ours["rate"], raw, 0.6),
-                ]
+            shown += [_row_of(game, workers, measured) for workers in ("1 worker", "2 workers")]
     return shown
 
 
+def _row_of(game: str, workers: str, measured: dict[str, Figures]) -> Row:
+    ours, published, raw = measured[workers], measured["published"]["rate"], measured["in process"]["rate"]
+    note = (
+        f"{ours['rate'] / raw:.2f}x of a loop without a server ({raw:,.0f} /s); "
+        f"client CPU {ours['client_cpu_us']:.2f} us a step; published: one session of catch"
+    )
+    return Row(f"{game}, inline, {NUM_ENVS} environments, {workers}", "/s", ours["rate"], published, FLOOR, note)
+
+
 def stepped(server: Served, seconds: float) -> Figures:
-    """Random legal play through the server, in two halves: one is stepped while the other's actions are chosen."""
+    """Play random legal actions in two halves: the server steps one while the client chooses for the other."""
     envs = OpenSpielEnv(server.url).vector(NUM_ENVS, autoreset="same_step", num_sessions=2)
     rng = np.random.default_rng(0)
 
@@ -66,7 +67,7 @@ def stepped(server: Served, seconds: float) -> Figures:
 
 
 def in_process(game_name: str, seconds: float) -> Figures:
-    """The same games, opponents and play without a server: a loop over OpenSpiel's states, with the agent's tensor."""
+    """Play the same games and opponents without a server, in a loop over OpenSpiel's states."""
     game, rng, agent = pyspiel.load_game(game_name), random.Random(0), 0
 
     def begin() -> Any:

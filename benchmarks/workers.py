@@ -1,7 +1,7 @@
 """Steps per second of one worker and of several, on an environment that computes: `python -m benchmarks.workers`.
 
-The turns of both sides are interleaved, so that what else the machine does falls on both. Clients run in processes of
-their own and need a part of the same cores; the table says how much.
+Turns of both servers alternate, so that noise falls on both. Clients run in processes of their own and use a part of
+the same cores; the table shows how much.
 """
 
 import argparse
@@ -18,26 +18,26 @@ from rich.console import Console
 from rich.table import Table
 
 from openenv.core.containers.local_process import LocalServer
+from openenv.core.env_client import EnvClient
 from openenv.core.env_server import Action, Environment, Observation, ServerConfig, State, create_app, serve
-from openenv.core.generic_client import GenericEnvClient
 
 MODULE = "benchmarks.workers"
 ITERATIONS = 40_000
-"""Of the loop that a step runs through: about a millisecond of pure Python."""
+"""Iterations of a step's loop: about a millisecond of pure Python."""
 
 
 class BusyAction(Action):
-    """Nothing to choose."""
+    """An action without fields."""
 
 
 class BusyObservation(Observation):
-    """What was computed."""
+    """The result of the computation."""
 
     checksum: int
 
 
 class BusyEnvironment(Environment[BusyAction, BusyObservation, State]):
-    """Burns processor time in pure Python."""
+    """Uses processor time in pure Python."""
 
     execution = "inline"
 
@@ -45,12 +45,12 @@ class BusyEnvironment(Environment[BusyAction, BusyObservation, State]):
         self._state = State()
 
     def reset(self, seed: int | None = None, episode_id: str | None = None) -> BusyObservation:
-        """Begin; nothing is computed yet."""
+        """Start an episode without a computation."""
         self._state = State(episode_id=episode_id)
         return BusyObservation(checksum=0)
 
     def step(self, action: BusyAction, timeout_s: float | None = None) -> BusyObservation:
-        """Compute."""
+        """Compute for about a millisecond."""
         self._state.step_count += 1
         checksum = 0
         for number in range(ITERATIONS):
@@ -59,28 +59,31 @@ class BusyEnvironment(Environment[BusyAction, BusyObservation, State]):
 
     @property
     def state(self) -> State:
-        """How many steps there were."""
+        """The number of steps."""
         return self._state
+
+
+class BusyEnv(EnvClient[BusyAction, BusyObservation, State]):
+    """Client of one session."""
 
 
 app = create_app(BusyEnvironment, config=ServerConfig(max_sessions=256))
 
 
 async def play(url: str, sessions: int, seconds: float) -> None:
-    """Step all sessions of this process at once, from a word on stdin on; print how many steps there were and the
-    processor time they took."""
+    """Step all sessions of this process concurrently after a line on stdin; print the steps and processor seconds."""
     async with contextlib.AsyncExitStack() as stack:
-        envs = [await stack.enter_async_context(GenericEnvClient(base_url=url)) for _ in range(sessions)]
+        envs = [await stack.enter_async_context(BusyEnv(base_url=url)) for _ in range(sessions)]
         for env in envs:
             await env.reset()
         print("ready", flush=True)
         sys.stdin.readline()
         cpu_s, ended = -time.process_time(), time.perf_counter() + seconds
 
-        async def play_one(env: GenericEnvClient) -> int:
+        async def play_one(env: BusyEnv) -> int:
             steps = 0
             while time.perf_counter() < ended:
-                await env.step({})
+                await env.step(BusyAction())
                 steps += 1
             return steps
 
@@ -89,7 +92,7 @@ async def play(url: str, sessions: int, seconds: float) -> None:
 
 
 def measure(url: str, sessions: int, clients: int, seconds: float) -> tuple[float, float]:
-    """Steps per second of all clients together, and the processor seconds that these used in a second."""
+    """Return the steps per second of all clients, and the processor seconds that they used in a second."""
     shares = [sessions // clients + (index < sessions % clients) for index in range(clients)]
     commands = [[sys.executable, "-m", MODULE, "--play", url, str(share), str(seconds)] for share in shares]
     with contextlib.ExitStack() as stack:
@@ -107,7 +110,7 @@ def measure(url: str, sessions: int, clients: int, seconds: float) -> tuple[floa
 
 
 def step_s() -> float:
-    """Seconds that one step takes, without a server."""
+    """Return the seconds of one step without a server."""
     env = BusyEnvironment()
     env.reset()
     took = []
@@ -119,7 +122,7 @@ def step_s() -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure both sides in turns and print the table."""
+    """Serve, play, or measure both servers, as the arguments say."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, default=2, help="Workers beside one (default 2).")
     parser.add_argument("--sessions", type=int, default=16, help="Sessions (default 16).")
@@ -140,7 +143,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def compare(args: argparse.Namespace) -> None:
-    """One worker and several, in turns."""
+    """Measure one worker and several in turns, and print the table."""
     turns: dict[int, list[tuple[float, float]]] = {1: [], args.workers: []}
     with LocalServer(MODULE, ["--serve", "1"]) as one, LocalServer(MODULE, ["--serve", str(args.workers)]) as several:
         for _ in range(args.rounds):

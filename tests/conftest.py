@@ -1,11 +1,8 @@
-"""Real servers on real ports for every test, and tools on PATH that start them."""
+"""Real servers on real ports, each for a test or for a module, and tools on PATH that start them."""
 
-import os
-import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
@@ -24,11 +21,23 @@ httpx._config.DEFAULT_TIMEOUT_CONFIG.read = 60.0  # a busy machine takes its tim
 def running(app: FastAPI) -> Iterator[str]:
     """Serve `app` in a thread of its own; yields its base URL."""
     uvicorn_server = server(app, "127.0.0.1", 0, log_level="error")
-    thread = threading.Thread(target=uvicorn_server.run, daemon=True)
+    startup, has_started = uvicorn_server.startup, threading.Event()
+
+    async def start(**sockets: object) -> None:
+        await startup(**sockets)
+        has_started.set()
+
+    def run() -> None:
+        try:
+            uvicorn_server.run()
+        finally:
+            has_started.set()
+
+    uvicorn_server.startup = start
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    while not uvicorn_server.started:
-        assert thread.is_alive(), "the server did not start"
-        time.sleep(0.01)
+    has_started.wait()
+    assert uvicorn_server.started, "the server did not start"
     port = uvicorn_server.servers[0].sockets[0].getsockname()[1]
     try:
         yield f"http://127.0.0.1:{port}"
@@ -37,27 +46,15 @@ def running(app: FastAPI) -> Iterator[str]:
         thread.join(10)
 
 
-@pytest.fixture
-def serving() -> Iterator[Serving]:
-    """Serve an application until the test ends; returns its base URL."""
-    with_servers = []
-
-    def start(app: FastAPI) -> str:
-        context = running(app)
-        with_servers.append(context)
-        return context.__enter__()
-
-    yield start
-    for context in with_servers:
-        context.__exit__(None, None, None)
+def _serving() -> Iterator[Serving]:
+    with ExitStack() as servers:
+        yield lambda app: servers.enter_context(running(app))
 
 
-@pytest.fixture
-def socket_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where sockets beside ports are in this test, and no others: a path of theirs has to be short."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as base:
-        monkeypatch.setattr(tempfile, "tempdir", base)
-        yield Path(base) / f"openenv-{os.getuid()}"
+serving = pytest.fixture(_serving, name="serving")
+"""Serve an application until the test ends; returns its base URL."""
+module_serving = pytest.fixture(_serving, name="module_serving", scope="module")
+"""Serve an application until the last test of the module ends; returns its base URL."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`openenv_core`, the older name, is the same tree as `openenv.core`: no second class, no second registry."""
+"""`openenv_core`, the older name, is the same tree as `openenv.core`: no class exists twice."""
 
 import importlib
 import pkgutil
@@ -18,7 +18,7 @@ MODULES = sorted(
 
 
 def python(code: str) -> str:
-    """What a fresh interpreter prints: this one may have imported either name already."""
+    """Return what a new interpreter prints, because this one may have imported either name."""
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -33,7 +33,7 @@ def test_each_module_is_the_same_object_under_both_names(name):
     assert new.__name__ == f"openenv.core{name}"
 
 
-def test_what_older_environments_import_is_there_whichever_name_comes_first():
+def test_imports_of_older_environments_work_in_either_order():
     code = (
         "from openenv_core.env_server.types import Action as Old\n"
         "from openenv_core import EnvClient\n"
@@ -47,7 +47,7 @@ def test_what_older_environments_import_is_there_whichever_name_comes_first():
 
 
 @pytest.mark.filterwarnings("ignore:openenv_core")
-def test_an_action_made_by_either_name_is_one_of_the_other():
+def test_an_action_of_one_name_is_an_instance_of_the_other():
     from openenv_core.env_server.types import Action as OldAction
 
     class OlderAction(OldAction):
@@ -57,17 +57,18 @@ def test_an_action_made_by_either_name_is_one_of_the_other():
 
 
 @pytest.mark.filterwarnings("ignore:openenv_core")
-def test_a_module_that_is_not_there_is_not_found():
+def test_a_module_that_does_not_exist_is_not_found():
     with pytest.raises(ModuleNotFoundError, match=r"openenv_core\.nothing"):
         importlib.import_module("openenv_core.nothing")
 
 
-def test_the_older_name_says_what_the_newer_one_is():
+def test_the_older_name_warns_with_the_newer_one():
     code = (
         "import warnings\n"
-        "with warnings.catch_warnings(record=True) as told:\n"
+        "with warnings.catch_warnings(record=True) as seen:\n"
         "    warnings.simplefilter('always')\n"
         "    import openenv_core\n"
-        "print(told[0].category.__name__, told[0].message)"
+        "print(seen[0].category.__name__, seen[0].message)"
     )
-    assert python(code) == "DeprecationWarning openenv_core is the older name of openenv.core: import that"
+    message = "openenv_core is the older name of openenv.core: import openenv.core instead"
+    assert python(code) == f"DeprecationWarning {message}"

@@ -1,9 +1,9 @@
-"""The run of blackjack.yaml from Python, as in a notebook: `python examples/grpo_blackjack/train.py`."""
+"""Run blackjack.yaml from Python: `python examples/grpo_blackjack/train.py`."""
 
 import asyncio
 from pathlib import Path
 
-from openenv.rl.report import write_report
+from openenv.rl.reports.report import write_report
 from openenv.rl.setup import setup_training
 
 

@@ -7,7 +7,7 @@ from openenv.core.env_server import Action, Environment, Observation, ServerConf
 from openenv.core.errors import OpenEnvError
 from openenv.core.generic_client import GenericAction, GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
-from openenv.core.text import TextInterface
+from openenv.core.text_interface import TextInterface
 
 __all__ = [
     "Action",

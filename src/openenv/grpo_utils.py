@@ -1,8 +1,7 @@
-"""The names that the published tutorial imports from its `grpo_utils`, each from where it lives here."""
+"""The names that the published tutorial imports from `grpo_utils`."""
 
 from openenv.evaluation import play_random_policy, show_openenv_observation
-from openenv.rl.advantages import ComputeAdvantages
-from openenv.rl.reward import BlackJackReward
+from openenv.rl.rollouts.rewards import BlackJackReward, ComputeAdvantages
 from openenv.rl.setup import setup_forge_training
 
 __all__ = [

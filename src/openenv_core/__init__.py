@@ -13,7 +13,7 @@ _OLD, _NEW = "openenv_core", "openenv.core"
 
 
 class _Alias(Loader):
-    """Hands out the module of the newer name, as it is."""
+    """Loads the module of `openenv.core` unchanged."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = importlib.import_module(_NEW + spec.name.removeprefix(_OLD))
@@ -21,11 +21,11 @@ class _Alias(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._own_spec  # the import system has just put the alias there
+        module.__spec__ = self._own_spec  # the import system has replaced it with the alias
 
 
 class _AliasFinder(MetaPathFinder):
-    """Finds `openenv_core.x` where there is an `openenv.core.x`."""
+    """Finds `openenv_core.x` where `openenv.core.x` exists."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -36,6 +36,8 @@ class _AliasFinder(MetaPathFinder):
         return None if found is None else importlib.util.spec_from_loader(fullname, _Alias())
 
 
-warnings.warn("openenv_core is the older name of openenv.core: import that", DeprecationWarning, stacklevel=2)
-sys.meta_path.insert(0, _AliasFinder())  # before the finder of files, which would load each module a second time
+warnings.warn(
+    "openenv_core is the older name of openenv.core: import openenv.core instead", DeprecationWarning, stacklevel=2
+)
+sys.meta_path.insert(0, _AliasFinder())  # before the file finder, which would load each module twice
 sys.modules[_OLD] = importlib.import_module(_NEW)

@@ -1,4 +1,4 @@
-"""What the tutorials of the published package show works here under `openenv.`: the same names, called the same way."""
+"""The tutorials of the published package work here under `openenv.`, with the same names and calls."""
 
 import random
 from collections.abc import Iterator
@@ -15,12 +15,14 @@ from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from openenv.envs.openspiel_env.models import OpenSpielObservation, OpenSpielState
 from openenv.grpo_utils import play_random_policy, show_openenv_observation
 
+pytestmark = pytest.mark.process
+
 
 @pytest.fixture(scope="module")
 def blackjack_url() -> Iterator[str]:
-    """A server told its game by environment variables, as the tutorials start it."""
-    told = {"OPENSPIEL_GAME": "blackjack", "OPENSPIEL_AGENT_PLAYER": "0", "OPENSPIEL_OPPONENT_POLICY": "random"}
-    with LocalServer("openenv.envs.openspiel_env.server.app", env_vars=told) as server:
+    """A server whose game is set by environment variables, as in the tutorials."""
+    variables = {"OPENSPIEL_GAME": "blackjack", "OPENSPIEL_AGENT_PLAYER": "0", "OPENSPIEL_OPPONENT_POLICY": "random"}
+    with LocalServer("openenv.envs.openspiel_env.server.app", env_vars=variables) as server:
         yield server.base_url
 
 

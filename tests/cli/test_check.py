@@ -1,4 +1,4 @@
-"""`openenv check` as a person runs it."""
+"""`openenv check` checks an environment or a folder."""
 
 import json
 from pathlib import Path
@@ -8,8 +8,10 @@ import pytest
 import openenv.envs
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.evaluation.quality import check_folder
-from tests.cli.test_commands import run
-from tests.evaluation.sound_env import CountsNothing, SoundEnvironment
+from tests.cli.commands import run, run_process
+from tests.evaluation.quality.sound_env import CountsNothing, SoundEnvironment
+
+pytestmark = pytest.mark.process
 
 ENVIRONMENTS = Path(openenv.envs.__file__).parent
 
@@ -21,22 +23,22 @@ def test_its_help_shows_an_example():
 @pytest.mark.parametrize("game", ["kuhn_poker", "tic_tac_toe", "blackjack", "catch"])
 def test_bundled_games_fail_no_check(game, monkeypatch):
     monkeypatch.setenv("OPENSPIEL_GAME", game)
-    found = {row.check: row.finding for row in check_folder(ENVIRONMENTS / "openspiel_env")}
+    found = {row.check: row.result for row in check_folder(ENVIRONMENTS / "openspiel_env")}
 
     assert {check: finding.seen for check, finding in found.items() if finding.status not in ("pass", "warn")} == {}
     assert "equal byte for byte" in found["same seed, other process"].seen
 
 
-def test_the_echo_fails_no_check_and_its_rows_can_be_had_as_json():
+def test_the_echo_environment_fails_no_check_and_json_has_its_rows():
     done = run("check", f"{ENVIRONMENTS}/echo_env", "--json")
-    told = json.loads(done.stdout)
+    printed = json.loads(done.stdout)
 
-    assert (done.returncode, told["ok"]) == (0, True), done.stderr
-    status = {row["check"]: row["status"] for row in told["rows"]}
+    assert (done.returncode, printed["ok"]) == (0, True), done.stderr
+    status = {row["check"]: row["status"] for row in printed["rows"]}
     assert (status["ending"], status["snapshots"], status["leaks"]) == ("warn", "skip", "pass")
 
 
-def test_a_failed_check_is_exit_code_1_and_says_the_remedy(serving):
+def test_a_failed_check_prints_the_remedy_and_exits_with_code_1(serving):
     done = run("check", serving(create_app(CountsNothing)), "--seconds", "20")
 
     assert done.returncode == 1
@@ -44,7 +46,7 @@ def test_a_failed_check_is_exit_code_1_and_says_the_remedy(serving):
     assert "Traceback" not in done.stderr
 
 
-def test_a_server_that_wants_a_token_is_checked_with_the_one_from_the_environment(serving, monkeypatch):
+def test_the_token_of_the_environment_variable_is_sent(serving, monkeypatch):
     url = serving(create_app(SoundEnvironment, config=ServerConfig(token="let me in")))
     refused = run("check", url, "--seconds", "20")
     monkeypatch.setenv("OPENENV_TOKEN", "let me in")
@@ -56,7 +58,7 @@ def test_a_server_that_wants_a_token_is_checked_with_the_one_from_the_environmen
 
 APP = """
 from openenv.core.env_server import ServerConfig, create_app
-from tests.evaluation.sound_env import SoundEnvironment
+from tests.evaluation.quality.sound_env import SoundEnvironment
 
 {app}
 """
@@ -82,10 +84,11 @@ def test_an_authors_folder_is_served_by_its_app_or_its_main(tmp_path, app):
     (folder / "server").mkdir(parents=True)
     (folder / "openenv.yaml").write_text("spec_version: 1\nname: my_env\napp: server.app:app\n")
     (folder / "server" / "app.py").write_text(APP.format(app=app))
-    done = run("check", str(folder), "--seconds", "30")
+    done = run_process("check", str(folder), "--json")
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "16 pass" in done.stdout
+    status = {row["check"]: row["status"] for row in json.loads(done.stdout)["rows"]}
+    assert status["same seed, other process"] == "pass", "only a folder can be served twice"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +99,7 @@ def test_an_authors_folder_is_served_by_its_app_or_its_main(tmp_path, app):
         ({"openenv.yaml": "name: x", "server/app.py": "x = 1"}, "has neither `app` nor `main`"),
     ],
 )
-def test_a_folder_that_is_no_environment_is_said_in_a_line(tmp_path, files, words):
+def test_a_folder_that_is_no_environment_ends_with_one_line(tmp_path, files, words):
     (tmp_path / "server").mkdir()
     for name, text in files.items():
         (tmp_path / name).write_text(text)
@@ -107,7 +110,7 @@ def test_a_folder_that_is_no_environment_is_said_in_a_line(tmp_path, files, word
     assert "Traceback" not in done.stderr
 
 
-def test_a_server_that_does_not_start_fails_with_what_it_said(tmp_path):
+def test_a_server_that_does_not_start_fails_with_its_output(tmp_path):
     (tmp_path / "openenv.yaml").write_text("name: x\nserver: no_such_module\n")
     done = run("check", str(tmp_path))
 

@@ -68,7 +68,7 @@ class OneThread(Counter):
 
     def step(self, action: Do, timeout_s: float | None = None, **kwargs: Any) -> Seen:
         if action.what == "hang":
-            time.sleep(4)
+            time.sleep(2)
         return super().step(action, timeout_s)
 
 

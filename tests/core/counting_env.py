@@ -166,14 +166,14 @@ def main() -> None:
     from functools import partial
 
     from openenv.core.env_server import ServerConfig, serve
-    from openenv.core.env_server.episode_log import configure_logging
+    from openenv.core.env_server.observability.log_context import configure_logging
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--serve", default="CountingEnvironment")
     parser.add_argument("--step-timeout-s", type=float, default=120.0)
-    parser.add_argument("--grace-s", type=float, default=60.0)
+    parser.add_argument("--reconnect-grace-s", type=float, default=60.0)
     parser.add_argument("--max-sessions", type=int, default=4096)
-    parser.add_argument("--max-waiting", type=int, default=0)
+    parser.add_argument("--max-queue", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--log-level", default="warning")
     parser.add_argument("--log-format", default="text")
@@ -184,9 +184,9 @@ def main() -> None:
     configure_logging(args.log_level.upper(), args.log_format)
     config = ServerConfig(
         step_timeout_s=args.step_timeout_s,
-        grace_s=args.grace_s,
+        reconnect_grace_s=args.reconnect_grace_s,
         max_sessions=args.max_sessions,
-        max_waiting=args.max_waiting,
+        max_queue=args.max_queue,
     )
     serve(partial(served, args.serve, config), args.host, args.port, workers=args.workers)
 

@@ -1,4 +1,4 @@
-"""A TCP proxy that cuts connections, or swallows what passes through them, when a test says so."""
+"""A TCP proxy that cuts connections, or swallows what passes through them, on a test's request."""
 
 import contextlib
 import random
@@ -8,11 +8,10 @@ from urllib.parse import urlsplit
 
 
 class CuttingProxy:
-    """Passes bytes on to a server until told to cut; new connections pass again unless it is closed to them."""
+    """Passes bytes on to a server until `cut`; new connections pass again unless it is closed to them."""
 
     def __init__(self, target_url: str) -> None:
-        parts = urlsplit(target_url)
-        self._target = (parts.hostname, parts.port)
+        self.redirect(target_url)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self._pairs: list[tuple[socket.socket, socket.socket]] = []
@@ -21,7 +20,14 @@ class CuttingProxy:
         self._swallowed: set[socket.socket] = set()
         self.is_closed = False
         self.num_accepted = 0
+        self.client_left = threading.Event()
+        """Set when a client has closed a connection that swallows what passes through it."""
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def redirect(self, target_url: str) -> None:
+        """Connect new connections to another server."""
+        parts = urlsplit(target_url)
+        self._target = (parts.hostname, parts.port)
 
     def cut(self, share: float = 1.0) -> int:
         """Break that share of the connections that pass through now, drawn at random. Returns how many."""
@@ -67,6 +73,7 @@ class CuttingProxy:
                 if source not in self._swallowed:
                     sink.sendall(data)
         if source in self._swallowed:
+            self.client_left.set()
             return
         for end in (source, sink):
             with contextlib.suppress(OSError):

@@ -110,8 +110,6 @@ SIGNATURES = {
         "step": "action, timeout_s=None, **kwargs",
         "step_async": "action, timeout_s=None, **kwargs",
         "get_metadata": "",
-        "render_web": "observation",
-        "web_actions": "observation",
         "close": "",
     },
     MCPEnvironment: {
@@ -289,9 +287,8 @@ def test_all_of_the_constructor_may_be_given_by_position():
     client = EnvClient("localhost:8000/", 1.0, 2.0, 3.0, 4.0, 5.0, None, "Production", {"X-A": "b"})
 
     assert client.base_url == "localhost:8000"
-    assert client._mode == "production"
-    address = client._address
-    assert (address.connect_timeout_s, client._message_timeout_s, address.max_size) == (1.0, 2.0, 3 << 20)
+    address = client.address
+    assert (address.connect_timeout_s, address.message_timeout_s, address.max_size) == (1.0, 2.0, 3 << 20)
     assert (address.ping_interval_s, address.ping_timeout_s, address.headers) == (4.0, 5.0, {"X-A": "b"})
 
 

@@ -1,4 +1,4 @@
-"""An episode is the same, byte for byte, whether it is played alone or while sixty-four others play at random."""
+"""An episode is the same, byte for byte, alone and beside sixty-four sessions that play at random."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -7,14 +7,16 @@ import pytest
 
 from openenv.core.containers.local_process import LocalServer
 from openenv.envs.catalog import entries
-from openenv.evaluation.quality.dialogue import Address
-from openenv.evaluation.quality.episodes import EPISODE_ID, difference
-from openenv.evaluation.quality.reachable import reachable
-from openenv.evaluation.quality.subject import Subject
+from openenv.evaluation.quality.checks.protocol import reachable
+from openenv.evaluation.quality.probe.raw_client import ServerAddress
+from openenv.evaluation.quality.probe.recordings import EPISODE_ID, difference
+from openenv.evaluation.quality.target import Target
+
+pytestmark = pytest.mark.process
 
 NUM_OTHERS = 64
 NOISY_STEPS = 10 * NUM_OTHERS
-"""The episode is played again and again until the others have taken that many steps."""
+"""The episode is repeated until the other sessions have taken this many steps."""
 SEED = 11
 RESETS = {
     "echo": [{}],
@@ -23,7 +25,7 @@ RESETS = {
         for name in ("blackjack", "catch", "tic_tac_toe", "kuhn_poker", "chess", "python_liars_poker")
     ],
 }
-"""What each bundled environment is asked to play."""
+"""The reset keywords with which each bundled environment is played."""
 STEPS = {"chess": 12}
 MOST_STEPS = 40
 
@@ -52,18 +54,18 @@ def test_an_episode_is_the_same_beside_sixty_four_others(served):
 
 async def _alone_and_beside_others(url, reset):
     """Where both parted, the steps of the episode, and the steps that the others took meanwhile."""
-    subject = Subject(address=Address(base_url=url, answer_s=30.0, headers={}), seed=SEED)
-    await reachable(subject)
-    async with subject.dialogue() as dialogue:
-        alone, actions = await _episode(subject, dialogue, reset)
+    target = Target(address=ServerAddress(base_url=url, timeout_s=30.0, headers={}), seed=SEED)
+    await reachable(target)
+    async with target.client() as client:
+        alone, actions = await _episode(target, client, reset)
     noise = {"steps": 0}
     async with AsyncExitStack() as stack:
-        others = [await stack.enter_async_context(subject.dialogue()) for _ in range(NUM_OTHERS)]
-        dialogue = await stack.enter_async_context(subject.dialogue())
-        playing = [asyncio.create_task(_make_noise(subject, other, reset, n, noise)) for n, other in enumerate(others)]
+        others = [await stack.enter_async_context(target.client()) for _ in range(NUM_OTHERS)]
+        client = await stack.enter_async_context(target.client())
+        playing = [asyncio.create_task(_make_noise(target, other, reset, n, noise)) for n, other in enumerate(others)]
         parted = None
         while parted is None and noise["steps"] < NOISY_STEPS and not any(task.done() for task in playing):
-            beside, _ = await _episode(subject, dialogue, reset, actions)
+            beside, _ = await _episode(target, client, reset, actions)
             parted = difference(alone, beside)
         for task in playing:
             task.cancel()
@@ -73,29 +75,29 @@ async def _alone_and_beside_others(url, reset):
     return parted, len(actions), noise["steps"]
 
 
-async def _episode(subject, dialogue, reset, actions=None):
+async def _episode(target, client, reset, actions=None):
     """The raw frames of an episode, and its actions: random ones, or those given."""
-    player = subject.random_player(f"{reset}")
-    answer = await dialogue.expect("reset", {"seed": SEED, "episode_id": EPISODE_ID, **reset})
+    policy = target.random_policy(f"{reset}")
+    answer = await client.require("reset", {"seed": SEED, "episode_id": EPISODE_ID, **reset})
     frames, taken = [answer.raw], []
     for turn in range(STEPS.get(reset.get("game_name"), MOST_STEPS)):
         if answer.done:
             break
-        taken.append(player.action(answer) if actions is None else actions[turn])
-        answer = await dialogue.expect("step", taken[-1])
+        taken.append(policy.select_action(answer) if actions is None else actions[turn])
+        answer = await client.require("step", taken[-1])
         frames.append(answer.raw)
     return frames, taken
 
 
-async def _make_noise(subject, dialogue, reset, number, noise):
+async def _make_noise(target, client, reset, number, noise):
     """Random episodes until cancelled."""
-    player = subject.random_player(f"noise {number}")
+    policy = target.random_policy(f"noise {number}")
     seed = 1000 * number
     while True:
-        answer = await dialogue.expect("reset", {"seed": seed, **reset})
+        answer = await client.require("reset", {"seed": seed, **reset})
         for _ in range(MOST_STEPS):
             if answer.done:
                 break
-            answer = await dialogue.expect("step", player.action(answer))
+            answer = await client.require("step", policy.select_action(answer))
             noise["steps"] += 1
         seed += 1

@@ -10,17 +10,17 @@ from rich.console import Console
 
 from openenv.core.env_server.types import Observation
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
-from openenv.evaluation import Episode, Summary, medal_table, show_openenv_observation, summarize
-from openenv.evaluation.episode import Outcome
-from openenv.evaluation.plot import plot_summaries
-from openenv.evaluation.summary import mean_and_interval, wilson_interval
-from openenv.evaluation.table import ranked
+from openenv.evaluation import EpisodeResult, Summary, medal_table, show_openenv_observation, summarize
+from openenv.evaluation.intervals import EpisodeOutcome, mean_and_interval, wilson_interval
+from openenv.evaluation.plots import plot_summaries
+from openenv.evaluation.tables import ranked
 
 
-def episodes(outcome: Outcome, num: int, reward: float, steps: int = 2) -> list[Episode]:
+def episodes(outcome: EpisodeOutcome, num: int, reward: float, steps: int = 2) -> list[EpisodeResult]:
     counted = Counter({("hard 16", "hit"): 1})
     return [
-        Episode(seed=i, total_reward=reward, num_steps=steps, outcome=outcome, decisions=counted) for i in range(num)
+        EpisodeResult(seed=i, total_reward=reward, num_steps=steps, outcome=outcome, decisions=counted)
+        for i in range(num)
     ]
 
 

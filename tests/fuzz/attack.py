@@ -17,12 +17,12 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 import openenv
-from openenv.core.arrays import unpacked
+from openenv.core.wire.arrays import unpacked
 from tests.fuzz.mutations import Frame, FrameFuzzer, may_close
 
 ANSWER_S = 10.0
 PATHS = (str(Path(openenv.__file__).parent), sys.prefix, sys.base_prefix, tempfile.gettempdir(), str(Path.home()))
-"""Where the server's files lie; no answer says so."""
+"""The folder of the server's files; no answer may contain it."""
 FEWEST_ANSWERS = 200
 """A slow machine is given the time that these take."""
 CLOSES = (1000, 1007)
@@ -45,7 +45,7 @@ async def attack(base_url: str, targets: Sequence[Target], *, seed: int, seconds
     """Send odd frames to the targets over that many connections at a time, for that long and until enough are answered.
 
     Returns what was counted. Raises AssertionError, with the seed and the frames, when a frame is not answered or an
-    answer tells too much.
+    answer reveals too much.
     """
     counted: Counter[str] = Counter()
     deadline = time.monotonic() + seconds
@@ -62,7 +62,7 @@ async def attack(base_url: str, targets: Sequence[Target], *, seed: int, seconds
 
 
 def _drawn(targets: Sequence[Target], worker: int, rng: Random) -> Iterator[Target]:
-    """Targets by chance; but the first, so that each of them is somebody's."""
+    """Random targets after the first one, so that each target is attacked."""
     yield targets[worker % len(targets)]
     while True:
         yield rng.choice(targets)
@@ -124,7 +124,7 @@ async def _burst(connection: ClientConnection, fuzzer: FrameFuzzer, rng: Random,
 
 
 def _read(raw: str | bytes, frames: Sequence[Frame]) -> dict[str, Any]:
-    """An answer as an object. Raises AssertionError when it is none, or tells what is not the client's business."""
+    """An answer as an object. Raises AssertionError when it is none, or reveals what is internal to the server."""
     text = raw if isinstance(raw, str) else json.dumps(unpacked(raw), default=lambda array: array.tolist())
     assert "Traceback" not in text, f"{text[:2000]} on {_shown(frames)}"
     assert not any(path in text for path in PATHS), f"a path in {text[:2000]} on {_shown(frames)}"

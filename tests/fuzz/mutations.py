@@ -1,4 +1,4 @@
-"""Frames that nobody should send, made from frames that one may."""
+"""Invalid frames, made from valid ones."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Whatever comes in over a WebSocket: every frame is answered, nothing is told, no session stays, the game goes on."""
+"""Random frames over a WebSocket: the server answers each, reveals nothing, keeps no session and serves others."""
 
 import asyncio
 import random
@@ -8,12 +8,14 @@ import httpx
 import pytest
 
 from openenv.core.containers.local_process import LocalServer
-from openenv.core.protocol import ARRAYS_SUBPROTOCOL, SUBPROTOCOL
+from openenv.core.wire.constants import ARRAYS_SUBPROTOCOL, SUBPROTOCOL
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from tests.fuzz.attack import Target, attack
 
-LIMITS = ["--grace-s", "0.5", "--max-sessions", "256"]
+pytestmark = pytest.mark.process
+
+LIMITS = ["--reconnect-grace-s", "0.5", "--max-sessions", "256"]
 CONNECTIONS = 12
 TOGETHER = ("", "&autoreset=same_step", "&autoreset=disabled", "&autoreset=disabled&stacked=false")
 
@@ -111,7 +113,7 @@ def _fuzz(name, seconds, seed, capsys, tmp_path):
         try:
             counted = asyncio.run(attacking)
         except ExceptionGroup as failures:
-            failures.add_note(f"the server said: {server.output()}")
+            failures.add_note(f"output of the server: {server.output()}")
             raise
         with capsys.disabled():
             print(f"{name}: {dict(counted)}")

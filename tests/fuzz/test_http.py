@@ -1,4 +1,4 @@
-"""Whatever comes in over HTTP: no crash, no hang, nothing told, and only the answers that the OpenAPI schema names."""
+"""Random requests over HTTP: no crash, no hang, no leak, and only answers that the OpenAPI schema names."""
 
 import random
 import time
@@ -18,11 +18,13 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 from openenv.core.containers.local_process import LocalServer
 from tests.fuzz.attack import PATHS
 
+pytestmark = pytest.mark.process
+
 ANSWER_S = 10.0
 ROUND = 5
 """Requests to one operation before the next has its turn."""
 OURS_TO_JUDGE = [not_a_server_error, positive_data_acceptance]
-"""Which actions an environment takes, and what it raises, the schema cannot say."""
+"""The schema does not describe which actions an environment takes, and what it raises."""
 SERVED = {
     "echo": ("openenv.envs.echo_env.server.app", [], "echo_env"),
     "tic_tac_toe": ("openenv.envs.openspiel_env.server.app", ["--game", "tic_tac_toe"], "openspiel_env"),

@@ -1,4 +1,4 @@
-"""Spans: one for each verb, in the trace of the client that asked for it."""
+"""Spans: one for each request, in the trace of the client that sent it."""
 
 import pytest
 from opentelemetry import trace
@@ -33,7 +33,7 @@ def spans():
 
 
 class CountOverHttp(HTTPEnvClient[CountAction, CountObservation, CountState]):
-    """The same over HTTP."""
+    """The counting environment over HTTP."""
 
 
 @pytest.mark.parametrize("client_class", [CountEnv, CountOverHttp])
@@ -55,7 +55,7 @@ def test_a_servers_spans_belong_to_the_clients(url, client_class):
         }  # fmt: skip
 
 
-def test_a_refused_verb_says_so_in_its_span(url):
+def test_a_refused_request_has_its_code_in_its_span(url):
     with CountEnv(url) as env:
         env.reset()
         env.step(CountAction(amount=10))
@@ -67,13 +67,13 @@ def test_a_refused_verb_says_so_in_its_span(url):
     assert (attributes["openenv.code"], attributes["openenv.validity"]) == ("EPISODE_OVER", "refused")
 
 
-def test_a_client_that_was_not_asked_to_does_not_tell_its_trace(url):
+def test_a_client_does_not_send_its_trace_by_default(url):
     with trace.get_tracer("test").start_as_current_span("private") as mine, CountEnv(url) as env:
         env.reset()
     assert spans()["openenv.reset"].context.trace_id != mine.get_span_context().trace_id
 
 
-def test_a_server_that_does_not_trace_makes_no_spans(serving):
+def test_a_server_without_tracing_creates_no_spans(serving):
     EXPORTER.clear()
     with CountEnv(serving(create_app(CountingEnvironment))) as env:
         env.reset()

@@ -1,4 +1,4 @@
-"""Runs under the published openenv 0.10.0, in its own virtual environment; imports nothing of ours.
+"""Environments and clients written for the published openenv 0.10.0; runs in its own virtual environment.
 
 serve PORT echo|catch|pixels an environment written for the published package, behind its server
 play URL echo|catch|tools    its clients, generic and typed, asynchronous and synchronous, against a server of ours
@@ -113,7 +113,7 @@ class PixelObservation(Observation):
 
 
 class PixelEnvironment(Environment):
-    """Screens of 210x160x3 numbers as JSON has them; the lists are made before anybody measures."""
+    """Screens of 210x160x3 numbers as JSON has them; the lists are made when the environment is."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
@@ -149,13 +149,39 @@ def serve(port: int, name: str) -> None:
     uvicorn.run(app, port=port, log_level="error")
 
 
+def parsed(observation_class, payload) -> StepResult:
+    seen = {**payload["observation"], "reward": payload["reward"], "done": payload["done"]}
+    return StepResult(observation=observation_class(**seen), reward=seen["reward"], done=seen["done"])
+
+
+class EchoEnv(EnvClient[EchoAction, EchoObservation, EchoState]):
+    def _step_payload(self, action):
+        return {"message": action.message}
+
+    def _parse_result(self, payload):
+        return parsed(EchoObservation, payload)
+
+    def _parse_state(self, payload):
+        return EchoState(**payload)
+
+
 class CatchEnv(EnvClient[OpenSpielAction, OpenSpielObservation, State]):
     def _step_payload(self, action):
         return {"action_id": action.action_id, "game_name": action.game_name}
 
     def _parse_result(self, payload):
-        seen = {**payload["observation"], "reward": payload["reward"], "done": payload["done"]}
-        return StepResult(observation=OpenSpielObservation(**seen), reward=seen["reward"], done=seen["done"])
+        return parsed(OpenSpielObservation, payload)
+
+    def _parse_state(self, payload):
+        return State(**payload)
+
+
+class PixelEnv(EnvClient[PixelAction, PixelObservation, State]):
+    def _step_payload(self, action):
+        return {"action_id": action.action_id}
+
+    def _parse_result(self, payload):
+        return parsed(PixelObservation, payload)
 
     def _parse_state(self, payload):
         return State(**payload)

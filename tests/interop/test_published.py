@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer, free_port, wait_until_healthy
+from openenv.core.containers.local_process import LocalServer
+from openenv.core.containers.server_process import free_port, wait_until_healthy
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.errors import EnvironmentFault
 from openenv.core.mcp_client import MCPToolClient
@@ -37,7 +38,7 @@ def published_server(name: str) -> AbstractContextManager[str]:
 
 @contextmanager
 def running(command: Callable[[int], list[str]]) -> Iterator[str]:
-    """The URL of a server that a command runs at the port that it is told."""
+    """The URL of a server that a command runs at the port that it is given."""
     port = free_port()
     process = subprocess.Popen(command(port))
     try:

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from openenv.core.containers.local_process import free_port, wait_until_healthy
+from openenv.core.containers.server_process import free_port, wait_until_healthy
 from tests.interop.transcripts import (
     ADDED_OVER_HTTP,
     CLOSED,
@@ -24,6 +24,8 @@ from tests.interop.transcripts import (
     http_exchanges,
     websocket_exchanges,
 )
+
+pytestmark = pytest.mark.process
 
 PUBLISHED = os.environ.get("PUBLISHED_PYTHON", ".venv-published/bin/python")
 SIDES = ["ours", pytest.param("published", marks=pytest.mark.interop)]
@@ -61,7 +63,7 @@ def error(code: str, **more: Any) -> Callable[[Any], bool]:
     return lambda now: now["type"] == "error" and now["data"]["code"] == code
 
 
-# What is asked, and what ours answers where WIRE.md says that the published answer is wrong.
+# The request, and our answer where WIRE.md calls the published answer wrong.
 BETTER_FRAMES: dict[str, Callable[[Any], bool]] = {
     '{"type": "step", "data": {"message": "raise"}}': lambda now: now["data"]["message"] == "boom <path> path",
     '{"type": "step", "data": {"message": "numpy"}}': lambda now: (

@@ -15,7 +15,7 @@ from websockets.sync.client import ClientConnection, connect
 FOLDER = Path(__file__).with_name("recorded")
 CLOSED = "[closed]"
 ADDED_OVER_HTTP = {"session_id", "validity", "code", "message"}
-"""What our HTTP answers say beside what the published ones do."""
+"""What our HTTP answers contain beside what the published ones do."""
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PYDANTIC_VERSION = re.compile(r"errors\.pydantic\.dev/[\d.]+/")
@@ -23,7 +23,7 @@ _PYDANTIC_VERSION = re.compile(r"errors\.pydantic\.dev/[\d.]+/")
 
 @dataclass
 class Exchange:
-    """What was said, what was answered then, and what is answered now."""
+    """The requests, the answers recorded then, and the answers of this server."""
 
     asked: str
     then: Any

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, HTTPException
 
-from openenv.core.text import TextInterface
+from openenv.core.text_interface import TextInterface
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielObservation, OpenSpielText
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
-from openenv.policies import ChatEndpoint, CompletionFailed, LanguageModelPolicy, Message
+from openenv.policies import ChatEndpoint, ChatMessage, CompletionFailed, LanguageModelPolicy
 
 
 class Scripted:
@@ -17,9 +17,9 @@ class Scripted:
 
     def __init__(self, *replies: str) -> None:
         self.replies = list(replies)
-        self.asked: list[list[Message]] = []
+        self.asked: list[list[ChatMessage]] = []
 
-    def __call__(self, conversations: list[list[Message]]) -> list[str]:
+    def __call__(self, conversations: list[list[ChatMessage]]) -> list[str]:
         self.asked += conversations
         return [self.replies.pop(0) for _ in conversations]
 
@@ -63,7 +63,7 @@ def test_a_text_that_needs_the_whole_episode_is_shown_it() -> None:
     assert policy.follows_episodes
     described = OpenSpielText().describe(seen[0])
     assert [m["content"] for m in model.asked[2]] == [described, "hit", described]
-    with pytest.raises(ValueError, match="`episodes` must say which is which"):
+    with pytest.raises(ValueError, match="give `episodes`"):
         policy.select_actions(seen)
 
 
@@ -103,7 +103,7 @@ def _refusing(body: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize(
     ("answer", "message"),
-    [(_refusing, "answered 429: .*too many"), (lambda body: {"no": "choices"}, "another form than chat completions")],
+    [(_refusing, "returned 429: .*too many"), (lambda body: {"no": "choices"}, "returned no chat completion")],
 )
 def test_a_server_that_refuses_or_talks_otherwise_is_an_error_with_its_reason(
     serving: Callable[[FastAPI], str], answer: Callable[[dict[str, Any]], Any], message: str
@@ -115,7 +115,7 @@ def test_a_server_that_refuses_or_talks_otherwise_is_an_error_with_its_reason(
 
 
 def test_no_server_is_an_error_that_names_the_address() -> None:
-    with pytest.raises(CompletionFailed, match=r"127\.0\.0\.1:9/v1/ did not answer"):
+    with pytest.raises(CompletionFailed, match=r"127\.0\.0\.1:9/v1/ did not respond"):
         ChatEndpoint("http://127.0.0.1:9/v1", "tiny")([[{"role": "user", "content": "?"}]])
 
 

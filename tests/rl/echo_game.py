@@ -9,12 +9,12 @@ import torch
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.errors import EnvironmentFault
-from openenv.core.text import History, TextInterface
-from openenv.rl.chat import Chat
-from openenv.rl.config import Config, config_from_mapping
-from openenv.rl.generator import Generator
-from openenv.rl.model import tiny_model
-from openenv.rl.tokenizer import word_tokenizer
+from openenv.core.text_interface import History, TextInterface
+from openenv.rl.config import Config
+from openenv.rl.config_file import config_from_mapping
+from openenv.rl.models.chat import Chat, word_tokenizer
+from openenv.rl.models.generator import Generator
+from openenv.rl.models.language_model import tiny_model
 
 WORDS = ("red", "green", "blue")
 
@@ -96,7 +96,7 @@ def echo_config(**changes: Any) -> Config:
             "name": "echo",
             "model": model,
             "group_size": 4,
-            "rollout_threads": 2,
+            "groups_in_flight": 2,
             "max_res_tokens": 2,
             "replay_buffer": {"batch_size": 4},
             "trainer": {"training": {"steps": 6}, "optimizer": {"lr": 1e-2, "warmup_steps": 1}},

@@ -1,9 +1,11 @@
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from openenv.rl.config import Config, ConfigError, config_from_mapping, load_config
+from openenv.rl.config import Config, ConfigError
+from openenv.rl.config_file import config_from_mapping, load_config
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "grpo_blackjack" / "blackjack.yaml"
 
@@ -16,14 +18,14 @@ def test_the_example_is_a_run_of_blackjack() -> None:
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
-    with pytest.raises(ConfigError, match=r"trainer\.optimizer\.learning: no such key"):
+    with pytest.raises(ConfigError, match=r"trainer\.optimizer\.learning: unknown key"):
         config_from_mapping({"trainer": {"optimizer": {"learning": 1.0}}})
-    with pytest.raises(ConfigError, match=r"group_sizes: no such key; did you mean group_size\?"):
+    with pytest.raises(ConfigError, match=r"group_sizes: unknown key; did you mean group_size\?"):
         config_from_mapping({"group_sizes": 4})
 
 
 def test_a_group_of_one_is_refused() -> None:
-    with pytest.raises(ConfigError, match="group_size=1: a group of one has no mean to beat"):
+    with pytest.raises(ConfigError, match="group_size=1: a group of one has no mean to compare with"):
         config_from_mapping({"group_size": 1})
 
 
@@ -50,6 +52,18 @@ def test_the_tutorials_keys_are_understood() -> None:
     assert config.env.server_url == "http://localhost:8004"
     assert config.env.reset == {"game_name": "blackjack"}
     assert config.max_policy_age == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "value"), [("reading", "pretrain", {"steps": 7}), ("rollout_threads", "groups_in_flight", 9)]
+)
+def test_a_former_key_is_accepted_with_a_warning_that_names_the_current_one(old: str, new: str, value: Any) -> None:
+    with pytest.warns(FutureWarning, match=f"{old}: this key is now called {new}"):
+        config = config_from_mapping({old: value})
+
+    assert config == config_from_mapping({new: value})
+    with pytest.raises(ConfigError, match=f"the former name of {new}, which is given too"):
+        config_from_mapping({old: value, new: value})
 
 
 def test_every_field_has_a_sentence() -> None:

@@ -10,18 +10,18 @@ import pytest
 import torch
 
 from openenv.core.errors import EnvironmentFault
-from openenv.rl.checkpoint import Checkpoints, Progress
 from openenv.rl.config import Config
-from openenv.rl.generator import Generator
 from openenv.rl.loop import NothingPlayed, TrainingLoop
-from openenv.rl.metrics import MetricsLog, read_metrics
-from openenv.rl.model import tiny_model
-from openenv.rl.reference import ReferenceModel
-from openenv.rl.reward import OutcomeReward
-from openenv.rl.rollout import Rollout
-from openenv.rl.trainer import Trainer
-from openenv.rl.weights import WeightStore
+from openenv.rl.models.generator import Generator
+from openenv.rl.models.language_model import WeightStore, tiny_model
+from openenv.rl.reports.results import MetricsLog, read_metrics
+from openenv.rl.rollouts.rewards import OutcomeReward
+from openenv.rl.rollouts.rollout import Rollout
+from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
+from openenv.rl.training.trainer import ReferenceModel, Trainer
 from tests.rl.echo_game import EchoPool, EchoText, echo_chat, echo_config
+
+pytestmark = pytest.mark.process
 
 NAMES_OF_TRL = {
     "reward",
@@ -48,7 +48,7 @@ class SmallRun:
         self.trainer = Trainer(self.model, ReferenceModel(self.model, "float32"), config, self.chat.pad_id)
         self.checkpoints = Checkpoints(folder)
         self.metrics_path = folder / "metrics.jsonl"
-        start = Progress(step=0, next_group=0, training_s=0.0)
+        start = TrainingProgress(step=0, next_group=0, training_s=0.0)
         self.progress = self.checkpoints.restore(self.trainer) if resume else start
         self.executor = ThreadPoolExecutor(1)
 
@@ -80,7 +80,7 @@ class SmallRun:
 async def test_the_model_learns_to_say_what_it_sees(tmp_path: Path) -> None:
     config = echo_config(
         group_size=8,
-        rollout_threads=8,
+        groups_in_flight=8,
         replay_buffer={"batch_size": 16},
         trainer={"training": {"steps": 70}, "optimizer": {"lr": 3e-3, "warmup_steps": 1}},
     )

@@ -5,7 +5,7 @@ import json
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +13,33 @@ import pytest
 
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import ServerUnreachable
-from openenv.rl.config import Config, config_from_mapping
-from openenv.rl.demo import run_demo, with_game
-from openenv.rl.metrics import read_metrics
+from openenv.rl.config import Config
+from openenv.rl.config_file import config_from_mapping
+from openenv.rl.reports.results import read_metrics
+from openenv.rl.run import run, with_game
 from openenv.rl.setup import setup_forge_training, setup_training
+
+pytestmark = pytest.mark.process
 
 TINY: dict[str, Any] = {
     "name": "tiny",
     "env": {"name": "openspiel", "reset": {"game_name": "blackjack"}},
     "model": {"hidden_size": 32, "num_layers": 1, "num_heads": 2, "intermediate_size": 64},
     "group_size": 4,
-    "rollout_threads": 4,
+    "groups_in_flight": 4,
     "max_res_tokens": 3,
-    "reading": {"max_episodes": 200, "steps": 30, "batch_size": 64},
+    "pretrain": {"max_episodes": 200, "steps": 30, "batch_size": 64},
     "replay_buffer": {"batch_size": 4},
     "trainer": {"training": {"steps": 3}},
     "evaluation": {"num_games": 40, "sessions": 8},
 }
+
+
+@pytest.fixture(scope="module")
+def blackjack() -> Iterator[dict[str, Any]]:
+    """The `env` key of a run on a server that all tests of this module share."""
+    with LocalServer("openenv.envs.openspiel_env.server.app") as server:
+        yield {"server_url": server.base_url, "reset": {"game_name": "blackjack"}}
 
 
 def tiny(folder: Path, **changes: Any) -> Config:
@@ -48,7 +58,7 @@ async def test_three_steps_inside_a_running_loop_against_a_server_of_its_own(tmp
     assert result.steps == 3
     assert [row["step"] for row in read_metrics(result.run_dir / "metrics.jsonl")] == [1, 2, 3]
     assert all(row["episodes/invalid"] == 0 for row in read_metrics(result.run_dir / "metrics.jsonl"))
-    assert {"gather", "read", "train"} == set(seen)
+    assert {"random play", "pretrain", "train"} == set(seen)
 
 
 async def test_the_yaml_of_the_tutorial_names_a_server(tmp_path: Path) -> None:
@@ -64,20 +74,22 @@ async def test_the_yaml_of_the_tutorial_names_a_server(tmp_path: Path) -> None:
     assert result.steps == 1
 
 
-async def test_a_server_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+async def test_an_unreachable_server_is_an_error_at_once(tmp_path: Path) -> None:
     env = {"server_url": "http://127.0.0.1:1", "reset": {"game_name": "blackjack"}}
 
     with pytest.raises(ServerUnreachable):
         await setup_training(tiny(tmp_path, env=env))
 
 
-async def test_a_model_saved_to_disk_is_loaded_and_trained(tmp_path: Path) -> None:
-    first = await setup_training(tiny(tmp_path))
+async def test_a_model_saved_to_disk_is_loaded_and_trained(tmp_path: Path, blackjack: dict[str, Any]) -> None:
+    first = await setup_training(tiny(tmp_path, env=blackjack))
     await first.run(steps=1)
     await first.shutdown()
     saved = tmp_path / "tiny" / "checkpoints" / "before_grpo"
 
-    second = await setup_training(tiny(tmp_path, name="again", model={"path": str(saved), "precision": "float32"}))
+    second = await setup_training(
+        tiny(tmp_path, env=blackjack, name="again", model={"path": str(saved), "precision": "float32"})
+    )
     result = await second.run(steps=1)
     await second.shutdown()
 
@@ -85,20 +97,20 @@ async def test_a_model_saved_to_disk_is_loaded_and_trained(tmp_path: Path) -> No
     assert result.metrics["episodes/unparseable"] < result.metrics["num_episodes"]
 
 
-async def test_a_resumed_run_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
-    first = await setup_training(tiny(tmp_path))
+async def test_a_resumed_run_goes_on_from_its_checkpoint(tmp_path: Path, blackjack: dict[str, Any]) -> None:
+    first = await setup_training(tiny(tmp_path, env=blackjack))
     await first.run(steps=2)
     await first.shutdown()
 
-    second = await setup_training(tiny(tmp_path), resume=True)
+    second = await setup_training(tiny(tmp_path, env=blackjack), resume=True)
     result = await second.run(steps=1)
     await second.shutdown()
 
     assert [row["step"] for row in read_metrics(result.run_dir / "metrics.jsonl")] == [1, 2, 3]
 
 
-async def test_anyone_can_replace_the_reward(tmp_path: Path) -> None:
-    trainer = await setup_training(tiny(tmp_path), reward=lambda trajectory: 7.0)
+async def test_anyone_can_replace_the_reward(tmp_path: Path, blackjack: dict[str, Any]) -> None:
+    trainer = await setup_training(tiny(tmp_path, env=blackjack), reward=lambda trajectory: 7.0)
     result = await trainer.run(steps=1)
     await trainer.shutdown()
 
@@ -107,10 +119,10 @@ async def test_anyone_can_replace_the_reward(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("game", ["blackjack", "catch", "tic_tac_toe"])
-async def test_a_demo_compares_and_reports(tmp_path: Path, game: str) -> None:
+async def test_a_run_compares_and_reports(tmp_path: Path, game: str) -> None:
     config = with_game(tiny(tmp_path), game)
 
-    result = await run_demo(config)
+    result = await run(config)
 
     names = [row.name for row in result.results]
     assert names[0] == "random"
@@ -118,21 +130,21 @@ async def test_a_demo_compares_and_reports(tmp_path: Path, game: str) -> None:
     assert all(row.num_games == 40 for row in result.results if row.role != "optimum")
     page = result.report.read_text()
     assert result.run_dir == tmp_path / game
-    assert "Games to read" in page
+    assert "Recorded games" in page
 
 
 INTERRUPTED = """
 import json, sys
-from openenv.rl.config import config_from_mapping
-from openenv.rl.demo import run_demo_blocking
+from openenv.rl.config_file import config_from_mapping
+from openenv.rl.run import run_blocking
 config = config_from_mapping(json.loads(sys.argv[1]))
-run_demo_blocking(config, on_progress=lambda what, *_: print(what, flush=True))
+run_blocking(config, on_progress=lambda what, *_: print(what, flush=True))
 """
 
 
 @pytest.fixture
-def demo():
-    """Starts a demo of some configuration as a process, and ends it if need be."""
+def training():
+    """Starts a run of a configuration in a process, which is killed at the end."""
     with contextlib.ExitStack() as stack:
 
         def start(config: dict[str, Any]) -> "subprocess.Popen[str]":
@@ -145,27 +157,26 @@ def demo():
         yield start
 
 
-def test_ctrl_c_keeps_what_was_made(tmp_path: Path, demo: Any) -> None:
+def test_ctrl_c_keeps_what_was_made(tmp_path: Path, training: Any) -> None:
     config = {**TINY, "checkpoint": {"folder": str(tmp_path)}, "trainer": {"training": {"steps": 100_000}}}
-    child = demo(config)
-    metrics = tmp_path / "tiny" / "metrics.jsonl"
-    deadline = time.monotonic() + 60
-    while len(read_metrics(metrics)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    child = training(config)
+    steps = (line for line in child.stdout if line == "train\n")
+    next(steps), next(steps)
 
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=60)
 
     assert errors.strip().endswith("KeyboardInterrupt")
+    assert len(read_metrics(tmp_path / "tiny" / "metrics.jsonl")) >= 2
     assert "Training" in (tmp_path / "tiny" / "report.html").read_text()
     latest = (tmp_path / "tiny" / "checkpoints" / "latest").read_text()
     assert (tmp_path / "tiny" / "checkpoints" / latest / "model.safetensors").exists()
 
 
-def test_ctrl_c_does_not_wait_until_the_model_has_read(tmp_path: Path, demo: Any) -> None:
-    reading = {**TINY["reading"], "steps": 10_000_000}
-    child = demo({**TINY, "checkpoint": {"folder": str(tmp_path)}, "reading": reading})
-    assert "read\n" in child.stdout
+def test_ctrl_c_does_not_wait_for_the_end_of_pretraining(tmp_path: Path, training: Any) -> None:
+    reading = {**TINY["pretrain"], "steps": 10_000_000}
+    child = training({**TINY, "checkpoint": {"folder": str(tmp_path)}, "pretrain": reading})
+    assert "pretrain\n" in child.stdout
 
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=60)
@@ -174,6 +185,6 @@ def test_ctrl_c_does_not_wait_until_the_model_has_read(tmp_path: Path, demo: Any
 
 
 def test_importing_the_setup_does_not_import_torch() -> None:
-    program = "import sys, openenv.rl.setup, openenv.rl.demo; sys.exit('torch' in sys.modules)"
+    program = "import sys, openenv.rl.setup, openenv.rl.run; sys.exit('torch' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

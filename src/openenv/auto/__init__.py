@@ -1,7 +1,6 @@
-"""Environments and their actions by name: `AutoEnv.from_env("echo")`, `AutoAction.from_env("echo")`, `make_vec`."""
+"""Clients and actions by the name of their environment: `AutoEnv.from_env("echo")`, `make_vec("openspiel", 256)`."""
 
 from openenv.auto.auto_action import AutoAction
-from openenv.auto.auto_env import AutoEnv
-from openenv.auto.vector import make_vec
+from openenv.auto.auto_env import AutoEnv, make_vec
 
 __all__ = ["AutoAction", "AutoEnv", "make_vec"]

@@ -1,37 +1,37 @@
-"""An action class by the name of its environment."""
+"""Action classes by the name of their environment."""
 
 from typing import Any
 
-from openenv.auto.discovery import EnvironmentInfo, environments, find
-from openenv.auto.installation import installed_space
+from openenv.auto.auto_env import install_space
+from openenv.auto.discovery import EnvironmentInfo, environments, find_environment
 from openenv.core.containers.hub import Space
 from openenv.core.generic_client import GenericAction
 
 
 class AutoAction:
-    """Finds the action class for a name. Not made itself: its methods are class methods."""
+    """Finds the action class for a name. All methods are class methods."""
 
     def __init__(self) -> None:
-        raise TypeError("AutoAction is not made: call AutoAction.from_env(name)")
+        raise TypeError("AutoAction has no instances: call AutoAction.from_env(name)")
 
     @classmethod
     def from_env(cls, name: str, skip_install: bool = False) -> type[Any]:
-        """The class of the actions that the environment takes, for the names that `AutoEnv.from_env` takes.
+        """Return the action class of an environment. name: as in `AutoEnv.from_env`.
 
-        skip_install: GenericAction, which the client of `AutoEnv.from_env(name, skip_install=True)` takes. A Space that
-        is not installed is, if OPENENV_TRUST_REMOTE_CODE=1. Raises UnknownEnvironment, RemoteCodeRefused, ImportError.
+        skip_install: return GenericAction, for the client of `AutoEnv.from_env(name, skip_install=True)`. A Space is
+        installed only with OPENENV_TRUST_REMOTE_CODE=1. Raises UnknownEnvironment, RemoteCodeRefused, ImportError.
         """
         return GenericAction if skip_install else _info(name).action_class
 
     @classmethod
     def from_hub(cls, env_name: str, skip_install: bool = False) -> type[Any]:
-        """`from_env` by another name."""
+        """Alias of `from_env`."""
         return cls.from_env(env_name, skip_install)
 
     @classmethod
     def get_action_info(cls, name: str) -> dict[str, Any]:
-        """What is known of an environment's action. Raises UnknownEnvironment, ImportError."""
-        info = find(name)
+        """Return names and modules of an environment's messages. Raises UnknownEnvironment, ImportError."""
+        info = find_environment(name)
         return {
             "env_key": info.key,
             "env_name": info.name,
@@ -53,4 +53,4 @@ class AutoAction:
 
 
 def _info(name: str) -> EnvironmentInfo:
-    return installed_space(Space(name), trust_remote_code=False) if "/" in name else find(name)
+    return install_space(Space(name), trust_remote_code=False) if "/" in name else find_environment(name)

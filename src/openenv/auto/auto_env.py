@@ -1,17 +1,71 @@
-"""A client by the name of its environment."""
+"""Clients by the name of their environment: one environment, or many that are stepped together."""
 
 import contextlib
+import logging
+import os
+import shutil
+import sys
 import urllib.request
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from openenv.auto.discovery import EnvironmentInfo, environments, find
-from openenv.auto.installation import installed_space
+from openenv.auto.discovery import EnvironmentInfo, environments, find_environment
 from openenv.core.containers.hub import Space
-from openenv.core.containers.runtime.module_provider import ModuleProvider
-from openenv.core.containers.runtime.owned import Prepared
+from openenv.core.containers.local_process import LocalServer
+from openenv.core.containers.runtime.owned_server import BoundProvider
 from openenv.core.containers.runtime.providers import ContainerProvider
+from openenv.core.containers.runtime.subprocess_tool import run_tool
 from openenv.core.env_client import EnvClient
+from openenv.core.errors import OpenEnvError
 from openenv.core.generic_client import GenericEnvClient
+
+if TYPE_CHECKING:
+    from openenv.core.vector.env import Autoreset, VectorEnv
+
+
+log = logging.getLogger(__name__)
+
+TRUST_VARIABLE = "OPENENV_TRUST_REMOTE_CODE"
+
+_INSTALL_TIMEOUT_S = 900.0
+
+
+class RemoteCodeRefused(OpenEnvError, ValueError):
+    """A Space is not installed, and the user has not declared that its code is trusted."""
+
+
+def install_space(space: Space, *, trust_remote_code: bool) -> EnvironmentInfo:
+    """Return the environment of a Space, after installing its package where that is not installed.
+
+    Raises RemoteCodeRefused where the installation needs `trust_remote_code` or the environment variable
+    OPENENV_TRUST_REMOTE_CODE=1, and ImportError where the package contains no environment.
+    """
+    found = _find_installed(space)
+    if found is not None:
+        return found
+    trusted = trust_remote_code or os.environ.get(TRUST_VARIABLE, "").lower() in ("1", "true", "yes")
+    if not trusted:
+        raise RemoteCodeRefused(
+            f"{space.repo_id} is not installed, and installing it runs code of its authors on this machine. Read "
+            f"https://huggingface.co/spaces/{space.repo_id}, then pass trust_remote_code=True or set "
+            f"{TRUST_VARIABLE}=1; or pass skip_install=True to use dictionaries instead of its classes"
+        )
+    log.info("installing %s", space.repository)
+    uv = shutil.which("uv")
+    pip = [uv, "pip", "install", "--python", sys.executable] if uv else [sys.executable, "-m", "pip", "install"]
+    remedy = "Does the Space exist, and is it a Python package?"
+    run_tool(*pip, space.repository, remedy=remedy, timeout_s=_INSTALL_TIMEOUT_S)
+    found = _find_installed(space)
+    if found is None:
+        raise ImportError(f"{space.repo_id} was installed, but it contains no package openenv-... with a client module")
+    return found
+
+
+def _find_installed(space: Space) -> EnvironmentInfo | None:
+    """Return the environment that was installed from the Space, or None."""
+    url = space.repository.removeprefix("git+")
+    return next((info for info in environments().values() if (info.source or "").rstrip("/") == url), None)
+
 
 _SPACE_TIMEOUT_S = 5.0
 
@@ -19,7 +73,7 @@ AnyClient = EnvClient[Any, Any, Any]
 
 
 class AutoEnv:
-    """Makes the right client for a name. Not made itself: its methods are class methods.
+    """Creates the client of a named environment. All methods are class methods.
 
     Example:
         with AutoEnv.from_env("echo") as env:
@@ -28,7 +82,7 @@ class AutoEnv:
     """
 
     def __init__(self) -> None:
-        raise TypeError("AutoEnv is not made: call AutoEnv.from_env(name)")
+        raise TypeError("AutoEnv has no instances: call AutoEnv.from_env(name)")
 
     @classmethod
     def from_env(
@@ -43,36 +97,37 @@ class AutoEnv:
         skip_install: bool = False,
         **kwargs: Any,
     ) -> AnyClient:
-        """A client of the environment `name`, to be used as it is or awaited, like any other.
+        """Return a client of a named environment. It may be used as it is, or awaited.
 
-        name: of a bundled or installed environment (`echo`, `echo-env`), or a Space (`owner/name`, or its page). With
-        base_url the client connects there. Otherwise it owns a server, which its first verb starts and `close()` stops:
-        a container of docker_image, or of the environment's own image when a container_provider is given; for a bundled
-        environment a process of this machine; for a Space the one that runs at the Hub, else its image.
-
-        wait_timeout: seconds until that server must answer. env_vars: for it. trust_remote_code: the package of a Space
-        may be installed. skip_install: nothing is installed or imported, and the client speaks in dictionaries.
-        Further keywords go to the client, or to the provider of its container.
+        name: a bundled or installed environment (`echo`, `echo-env`), or a Hugging Face Space (`owner/name`, or the
+        address of its page).
+        base_url: the server to connect to. Without it, the first call of the client starts a server and `close()`
+        stops it: a container of docker_image; with a container_provider, a container of the environment's own image;
+        a local process for a bundled environment. A Space is used where it runs at the Hub, else from its image.
+        wait_timeout: seconds until that server must answer. env_vars: environment variables of that server.
+        trust_remote_code: allow the installation of a Space's package. skip_install: install and import nothing; the
+        client then sends and returns dictionaries.
+        kwargs: arguments of the client, or of the provider of its container.
 
         Raises UnknownEnvironment (a ValueError), RemoteCodeRefused (a ValueError), ImportError.
         """
         container = {"env_vars": env_vars or {}, "wait_timeout": wait_timeout, **kwargs}
         if "/" in name:
             space = Space(name)
-            client = _client(None if skip_install else installed_space(space, trust_remote_code=trust_remote_code))
-            if base_url is None and docker_image is None and container_provider is None and _runs(space):
+            client = _client(None if skip_install else install_space(space, trust_remote_code=trust_remote_code))
+            if base_url is None and docker_image is None and container_provider is None and _is_running(space):
                 base_url = space.base_url
             docker_image = docker_image or space.image()
             info = None
         else:
-            info = None if skip_install and (base_url or docker_image) else find(name)
+            info = None if skip_install and (base_url or docker_image) else find_environment(name)
             client = _client(None if skip_install else info)
         if base_url is not None:
             return client(base_url=base_url, **kwargs)
         if info is not None and info.server is not None and docker_image is None and container_provider is None:
             if info.missing:
-                raise ImportError(f"environment {info.key!r} needs more to run here: pip install '{info.missing}'")
-            server = Prepared(ModuleProvider(info.server), env_vars=env_vars, wait_timeout=wait_timeout)
+                raise ImportError(f"environment {info.key!r} needs an extra to run here: pip install '{info.missing}'")
+            server = BoundProvider(LocalServer(info.server), env_vars=env_vars, wait_timeout=wait_timeout)
             return client(provider=server, **kwargs)
         if docker_image is None:
             assert info is not None
@@ -92,7 +147,7 @@ class AutoEnv:
         skip_install: bool = False,
         **kwargs: Any,
     ) -> AnyClient:
-        """`from_env` by another name."""
+        """Alias of `from_env`."""
         return cls.from_env(
             name, base_url, docker_image, container_provider, wait_timeout, env_vars, trust_remote_code, skip_install,
             **kwargs,
@@ -100,13 +155,13 @@ class AutoEnv:
 
     @classmethod
     def get_env_class(cls, name: str) -> type[AnyClient]:
-        """The client class of a bundled or installed environment. Raises UnknownEnvironment, ImportError."""
-        return find(name).client_class
+        """Return the client class of a bundled or installed environment. Raises UnknownEnvironment, ImportError."""
+        return find_environment(name).client_class
 
     @classmethod
     def get_env_info(cls, name: str) -> dict[str, Any]:
-        """What is known of a bundled or installed environment. Raises UnknownEnvironment, ImportError."""
-        info = find(name)
+        """Return the package, classes and manifest of an environment. Raises UnknownEnvironment, ImportError."""
+        info = find_environment(name)
         return {
             "env_key": info.key,
             "name": info.name,
@@ -128,12 +183,41 @@ class AutoEnv:
             print(f"{info.key:<16} {info.package} {info.version:<10} {info.description}")
 
 
+def make_vec(
+    name: str,
+    num_envs: int,
+    *,
+    base_url: str | None = None,
+    autoreset: "Autoreset" = "next_step",
+    num_sessions: int = 1,
+    options: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> "VectorEnv":
+    """Return `num_envs` environments that are stepped together, as a `gymnasium.vector.VectorEnv`.
+
+    Example:
+        with openenv.make_vec("openspiel", 256, options={"game_name": "tic_tac_toe"}) as envs:
+            observations, infos = envs.reset(seed=7)
+
+    name: as in `AutoEnv.from_env`. Without base_url, a server is started and `close()` stops it. autoreset,
+    num_sessions, options: as in `EnvClient.vector`. kwargs: arguments of the client. Raises what both functions raise.
+    """
+    client = AutoEnv.from_env(name, base_url=base_url, **kwargs)
+    try:
+        envs = client.vector(num_envs, autoreset=autoreset, num_sessions=num_sessions, options=options)
+    except BaseException:
+        client.close()
+        raise
+    envs.after_close.append(client.close)
+    return envs
+
+
 def _client(info: EnvironmentInfo | None) -> type[AnyClient]:
     return GenericEnvClient if info is None else info.client_class
 
 
-def _runs(space: Space) -> bool:
-    """Whether the Space answers at the Hub now."""
+def _is_running(space: Space) -> bool:
+    """Whether the Space runs at the Hub."""
     with contextlib.suppress(OSError), urllib.request.urlopen(f"{space.base_url}/health", timeout=_SPACE_TIMEOUT_S):
         return True
     return False

@@ -1,4 +1,4 @@
-"""Which environments there are: those that come with the library, and those of installed `openenv-*` distributions."""
+"""Finds environments: the bundled ones, and those of installed `openenv-*` distributions."""
 
 import difflib
 import importlib
@@ -21,46 +21,46 @@ from openenv.envs import catalog
 
 log = logging.getLogger(__name__)
 
-_OURS = "openenv-rl"
-_NO_ENVIRONMENTS = {"openenv-core", _OURS}
+_BUNDLE = "openenv-rl"
+_NOT_ENVIRONMENTS = {"openenv-core", _BUNDLE}
 
 
 class UnknownEnvironment(OpenEnvError, LookupError, ValueError):
-    """No environment has that name; the message says which ones there are."""
+    """No environment has this name. The message lists the known ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentInfo:
-    """One environment that can be used by name. Its classes are imported when they are asked for."""
+    """An environment that can be used by name. Its classes are imported on first access."""
 
     key: str
-    """Its shortest name: `echo` for `echo`, `echo-env` and `echo_env`."""
+    """The shortest name: `echo` for `echo`, `echo-env` and `echo_env`."""
     package: str
-    """The distribution that it comes with."""
+    """The distribution that contains it."""
     version: str
     client_module: str
     description: str = ""
     server: str | None = None
-    """The module that serves it on this machine; None where only its container image does."""
+    """The module that serves it on this machine; None where only a container image serves it."""
     source: str | None = None
-    """The URL that the distribution was installed from; None for a package index."""
+    """The URL from which the distribution was installed; None for a package index."""
     missing: str | None = None
-    """What to install before it can be served here; None when everything is there."""
+    """The requirement to install before it can be served here; None where nothing is missing."""
     manifest: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """Its name as a package has it: `echo_env`."""
+        """The name of its Python package: `echo_env`."""
         return f"{self.key}_env"
 
     @property
     def default_image(self) -> str:
-        """The container image that its Dockerfile's head says to build."""
+        """The tag of the container image that its Dockerfile builds."""
         return f"{self.name.replace('_', '-')}:latest"
 
     @cached_property
     def client_class(self) -> type[EnvClient[Any, Any, Any]]:
-        """The client that its client module defines. Raises ImportError when it defines none."""
+        """The client class of its client module. Raises ImportError where the module defines none."""
         module = self._client_module
         for found in vars(module).values():
             if inspect.isclass(found) and issubclass(found, EnvClient) and found.__module__ == module.__name__:
@@ -69,12 +69,12 @@ class EnvironmentInfo:
 
     @cached_property
     def action_class(self) -> type[Any]:
-        """What its client's `step` takes. Raises ImportError when neither the client nor a name tells."""
+        """The class that the client's `step` takes. Raises ImportError where it cannot be found."""
         return self._message_class(0, "action", Action)
 
     @cached_property
     def observation_class(self) -> type[Any]:
-        """What its client's results hold. Raises ImportError when neither the client nor a name tells."""
+        """The class of the client's observations. Raises ImportError where it cannot be found."""
         return self._message_class(1, "observation", Observation)
 
     @property
@@ -83,31 +83,31 @@ class EnvironmentInfo:
             return importlib.import_module(self.client_module)
         except ImportError as error:
             raise ImportError(
-                f"{self.package} is installed and {self.client_module} cannot be imported: {error}. "
+                f"{self.package} is installed, but {self.client_module} cannot be imported: {error}. "
                 f"Try `pip install --force-reinstall {self.package}`"
             ) from error
 
     def _message_class(self, position: int, kind: str, base: type) -> type[Any]:
-        """The client's type parameter, or, of a client that leaves it open, the class that is named for it."""
-        of_client = self.client_class._message_classes[position]
-        if inspect.isclass(of_client) and of_client is not base:
-            return of_client
+        """Return the client's type parameter, or, for a client without one, the class with the usual name."""
+        declared = self.client_class._message_classes[position]
+        if inspect.isclass(declared) and declared is not base:
+            return declared
         name = self.manifest.get(kind) or f"{self.client_class.__name__.removesuffix('Env')}{kind.capitalize()}"
         named = getattr(self._client_module, name, None)
         if not inspect.isclass(named):
-            raise ImportError(f"{self.client_class.__name__} names no {kind}, and {self.client_module} has no {name}")
+            raise ImportError(f"{self.client_class.__name__} declares no {kind}, {self.client_module} has no {name}")
         return named
 
 
 def environments() -> dict[str, EnvironmentInfo]:
-    """Every environment by its key. An installed one stands before the bundled one of the same name."""
-    importlib.invalidate_caches()  # a package may have been installed a moment ago
+    """Return all environments by key. An installed one replaces the bundled one of the same name."""
+    importlib.invalidate_caches()  # finds a package that this process has just installed
     found = {info.key: info for info in (*_bundled(), *_installed())}
     return dict(sorted(found.items()))
 
 
-def find(name: str) -> EnvironmentInfo:
-    """The environment of that name: `echo`, `echo-env` and `echo_env` are one. Raises UnknownEnvironment."""
+def find_environment(name: str) -> EnvironmentInfo:
+    """Return an environment by name; `echo`, `echo-env` and `echo_env` are equal. Raises UnknownEnvironment."""
     known = environments()
     key = _key(name)
     if key not in known:
@@ -123,12 +123,12 @@ def _key(name: str) -> str:
 
 def _bundled() -> Iterator[EnvironmentInfo]:
     try:
-        version = importlib.metadata.version(_OURS)
-    except importlib.metadata.PackageNotFoundError:  # run from a checkout
+        version = importlib.metadata.version(_BUNDLE)
+    except importlib.metadata.PackageNotFoundError:  # the package is not installed
         version = "0"
     for entry in catalog.entries():
         yield EnvironmentInfo(
-            key=_key(entry.name), package=_OURS, version=version, description=entry.description,
+            key=_key(entry.name), package=_BUNDLE, version=version, description=entry.description,
             client_module=entry.client.partition(":")[0], server=entry.server,
             missing=None if entry.is_installed else f"openenv-rl[{entry.extra}]",
         )  # fmt: skip
@@ -138,17 +138,17 @@ def _installed() -> Iterator[EnvironmentInfo]:
     for distribution in importlib.metadata.distributions():
         package = distribution.metadata["Name"] or ""
         name = re.sub(r"[-_.]+", "-", package.lower())
-        if name.startswith("openenv-") and name not in _NO_ENVIRONMENTS:
+        if name.startswith("openenv-") and name not in _NOT_ENVIRONMENTS:
             module = _module_of(name.removeprefix("openenv-").replace("-", "_"))
             if module is not None:
                 try:
                     yield _info(package, distribution, *module)
-                except ValueError as error:  # one broken package must not hide the others
-                    log.warning("left out %s: %s", package, error)
+                except ValueError as error:  # one broken package does not hide the others
+                    log.warning("skipped %s: %s", package, error)
 
 
 def _module_of(stem: str) -> tuple[str, Path] | None:
-    """The import name and folder of a distribution's environment: `echo_env` or `echo` for `openenv-echo`."""
+    """Return import name and folder of a distribution's environment: `echo_env` or `echo` for `openenv-echo`."""
     for name in (stem, f"{stem.removesuffix('_env')}_env"):
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations:

@@ -1,1 +1,1 @@
-"""The `openenv` command: one module for each verb."""
+"""The `openenv` command: one module for each subcommand."""

@@ -1,4 +1,4 @@
-"""`openenv envs`: what environments there are."""
+"""`openenv envs`: list the bundled environments."""
 
 import json
 
@@ -11,7 +11,9 @@ from openenv.envs.catalog import CatalogEntry, entries
 EXAMPLE = "Example: `openenv envs`"
 
 
-def envs(as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: table).")) -> None:
+def envs(
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: a table)."),
+) -> None:
     """List the environments that come with openenv, their extra, and whether it is installed."""
     found = entries()
     if as_json:

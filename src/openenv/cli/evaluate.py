@@ -1,10 +1,9 @@
-"""`openenv eval`: policies against one another in one environment."""
+"""`openenv eval`: compare policies in one environment."""
 
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from openenv.cli.serve import installed
-from openenv.core.containers.local_process import LocalServer
-from openenv.core.text import TextInterface
-from openenv.envs.catalog import CatalogEntry, load
+from openenv.cli.serve import server_for
+from openenv.core.text_interface import TextInterface
+from openenv.envs.catalog import load
 from openenv.evaluation import Summary, medal_table
 from openenv.evaluation import evaluate as run_evaluation
 from openenv.policies import ChatEndpoint, LanguageModelPolicy, make_policy
@@ -28,23 +26,30 @@ LANGUAGE_MODEL = "llm:"
 
 
 def evaluate(
-    policy: str = typer.Option("random", help="Policies, with commas: random, stay, smart, learning, chart, mcts, "
-                               "always:ACTION, or llm:MODEL@URL of an OpenAI-compatible endpoint (default random)."),
-    env: str = typer.Option("openspiel", help="A name of `openenv envs` (default openspiel)."),
-    game: str = typer.Option(None, help="The game, where the environment has many (default: the server's own)."),
-    reset: list[str] = typer.Option([], help="KEY=VALUE said at every reset; the value is JSON or a word. Repeatable."),
-    episodes: int = typer.Option(50, min=1, help="Episodes for each policy (default 50)."),
-    seed: int = typer.Option(0, min=0, help="Seed of the first episode; every policy plays the same (default 0)."),
-    sessions: int = typer.Option(32, min=1, help="Episodes played at one time (default 32)."),
-    url: str = typer.Option(None, help="A running server (default: one is started for the evaluation)."),
-    plot: Path = typer.Option(Path("runs/eval.png"), help="Where the plot goes (default runs/eval.png)."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of the table (default: table)."),
-) -> None:  # fmt: skip
-    """Let policies play the same episodes and print who does best, with 95 % intervals, medals and a plot."""
+    policy: str = typer.Option(
+        "random",
+        help="Compare these policies, separated by commas: random, stay, smart, learning, chart, mcts, always:ACTION, "
+        "or llm:MODEL@URL of an OpenAI-compatible endpoint (default random).",
+    ),
+    env: str = typer.Option("openspiel", help="Play in this environment of `openenv envs` (default openspiel)."),
+    game: str = typer.Option(None, help="Play this game, where the environment has several (default: the server's)."),
+    reset: list[str] = typer.Option(
+        [], help="Send KEY=VALUE with every reset; VALUE is JSON or a word. Repeatable (default: none)."
+    ),
+    episodes: int = typer.Option(50, min=1, help="Play this many episodes with each policy (default 50)."),
+    seed: int = typer.Option(
+        0, min=0, help="Start the first episode from this seed; all policies play equal episodes (default 0)."
+    ),
+    sessions: int = typer.Option(32, min=1, help="Play this many episodes at the same time (default 32)."),
+    url: str = typer.Option(None, help="Play on the server at this URL (default: a server of its own)."),
+    plot: Path = typer.Option(Path("runs/eval.png"), help="Write the plot to this file (default runs/eval.png)."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: a table)."),
+) -> None:
+    """Play equal episodes with each policy. Print a ranking with 95 % intervals and draw a plot."""
     entry = load(env)
     text = entry.text_class() if entry.text else None
     policies = [policy_named(name.strip(), text, seed) for name in policy.split(",")]
-    wanted = reset_keywords(reset, game)
+    keywords = reset_keywords(reset, game)
     summaries: list[Summary] = []
 
     def keep(summary: Summary) -> None:
@@ -53,33 +58,33 @@ def evaluate(
 
     with server_for(entry, url) as base_url, Progress(console=Console(stderr=True), transient=True) as progress:
         playing = run_evaluation(
-            base_url, entry.client_class, policies, episodes, seed, num_sessions=sessions, reset_kwargs=wanted,
+            base_url, entry.client_class, policies, episodes, seed, num_sessions=sessions, reset_kwargs=keywords,
             text=text, on_progress=_reporter(progress), on_summary=keep,
         )  # fmt: skip
         try:
             asyncio.run(playing)
         finally:
             progress.stop()
-            show(summaries, plot, as_json=as_json)  # also after Ctrl-C: what was played stays
+            show(summaries, plot, as_json=as_json)  # also after Ctrl-C, with the policies that have finished
     _refuse_failures(summaries)
 
 
 def show(summaries: list[Summary], plot: Path, *, as_json: bool) -> None:
-    """Print the table or its JSON and draw the plot of what was played; nothing when nothing was."""
+    """Print the summaries as a table or as JSON, and draw the plot. Without summaries, do nothing."""
     if not summaries:
         return
     if as_json:
         typer.echo(json.dumps([as_row(summary) for summary in summaries], indent=2))
     else:
         Console().print(medal_table(summaries))
-    # matplotlib takes longer to import than a short evaluation takes to play
-    from openenv.evaluation.plot import plot_summaries
+    # importing matplotlib takes longer than a short evaluation
+    from openenv.evaluation.plots import plot_summaries
 
     typer.echo(f"plot: {plot_summaries(summaries, plot)}", err=True)
 
 
 def _refuse_failures(summaries: list[Summary]) -> None:
-    """Raise RuntimeError, with the environment's own words, when a policy could not play a single valid episode."""
+    """Raise RuntimeError, with the errors of the environment, where a policy has no valid episode."""
     for summary in summaries:
         if summary.num_episodes == 0:
             reasons = "; ".join(f"{reason} ({count} times)" for reason, count in summary.invalid_reasons.most_common(3))
@@ -87,13 +92,13 @@ def _refuse_failures(summaries: list[Summary]) -> None:
 
 
 def as_row(summary: Summary) -> dict[str, Any]:
-    """A summary as JSON: its fields and what follows from them."""
+    """Return the fields of a summary, its win rate and its interval as JSON values."""
     fields = {key: value for key, value in asdict(summary).items() if key != "decisions"}
     return {**fields, "win_rate": summary.win_rate, "win_interval": summary.win_interval}
 
 
 def policy_named(name: str, text: TextInterface[Any, Any] | None, seed: int) -> Any:
-    """A policy by its name on the command line. Raises ValueError that says which there are."""
+    """Return a policy by its name on the command line. Raises ValueError that lists the names."""
     if not name.startswith(LANGUAGE_MODEL):
         return make_policy(name, seed=seed)
     model, at, base_url = name.removeprefix(LANGUAGE_MODEL).partition("@")
@@ -105,7 +110,7 @@ def policy_named(name: str, text: TextInterface[Any, Any] | None, seed: int) -> 
 
 
 def reset_keywords(pairs: list[str], game: str | None) -> dict[str, Any]:
-    """Keywords of every reset from `KEY=VALUE` pairs. Raises ValueError for a pair without `=`."""
+    """Return the keywords of every reset from `KEY=VALUE` pairs. Raises ValueError for a pair without `=`."""
     keywords: dict[str, Any] = {} if game is None else {"game_name": game}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -122,22 +127,12 @@ def _json_or_word(value: str) -> Any:
         return value
 
 
-@contextmanager
-def server_for(entry: CatalogEntry, url: str | None) -> Iterator[str]:
-    """The URL of the named server, or of one that is started for as long as it is needed."""
-    if url is not None:
-        yield url
-        return
-    with LocalServer(installed(entry).server) as server:
-        yield server.base_url
-
-
 def _reporter(progress: Progress) -> Callable[[str, int, int], None]:
     tasks: dict[str, Any] = {}
 
-    def report(name: str, ended: int, wanted: int) -> None:
+    def report(name: str, ended: int, total: int) -> None:
         if name not in tasks:
-            tasks[name] = progress.add_task(name, total=wanted)
+            tasks[name] = progress.add_task(name, total=total)
         progress.update(tasks[name], completed=ended)
 
     return report

@@ -7,7 +7,7 @@ import sys
 import typer
 
 from openenv.cli import check, envs, evaluate, replay, serve, train
-from openenv.core.env_server.episode_log import configure_logging
+from openenv.core.env_server.observability.log_context import configure_logging
 
 app = typer.Typer(
     name="openenv",
@@ -26,21 +26,21 @@ app.command("train", epilog=train.EXAMPLE)(train.train)
 
 @app.callback()
 def _options(
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Log what happens (default: warnings)."),
-    json_log: bool = typer.Option(False, "--json-log", help="Log as JSON lines (default: as text)."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Log requests and results (default: warnings only)."),
+    json_log: bool = typer.Option(False, "--json-log", help="Log JSON lines (default: text)."),
 ) -> None:
     configure_logging(logging.INFO if verbose else logging.WARNING, "json" if json_log else "text")
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted, 143 asked to end."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and servers that it has started end with it
+    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted, 143 terminated."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # SystemExit also stops the servers it has started
     try:
         app()
     except KeyboardInterrupt:
         sys.exit(130)
     except (ValueError, LookupError, OSError, RuntimeError, ImportError) as error:
-        # border: what a user can mend is said in a line; --verbose shows where it came from
+        # border: one line for an error that a user can correct; --verbose logs the traceback
         logging.getLogger(__name__).info("failed", exc_info=True)
         typer.echo(f"openenv: {error}", err=True)
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""`openenv replay`: play a recorded session again and say where it differs, if anywhere."""
+"""`openenv replay`: replay a recorded session and report the first difference."""
 
 import json
 from collections.abc import Iterator
@@ -9,24 +9,25 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from openenv.cli.evaluate import server_for
+from openenv.cli.serve import server_for
 from openenv.core.client_types import StepResult
-from openenv.core.env_server.recording import FORMAT, observation_hash
+from openenv.core.env_server.sessions.recording import FORMAT, observation_hash
 from openenv.core.errors import EnvironmentFault, RequestRefused
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.mcp_client import rpc_result
-from openenv.core.requests import Request
+from openenv.core.wire.client_codec import Request
 from openenv.envs.catalog import load
 
 EXAMPLE = "Example: `openenv replay recordings/1f3a.jsonl --env openspiel`"
 
 
 def replay(
-    recording: Path = typer.Argument(help="A session's file, from ServerConfig(record_dir=...).", exists=True),
-    env: str = typer.Option("openspiel", help="A name of `openenv envs`, served for the replay."),
-    url: str = typer.Option(None, help="A running server (default: one is started for the replay)."),
+    recording: Path = typer.Argument(help="Replay this recording, a file of a server with --record-dir.", exists=True),
+    env: str = typer.Option("openspiel", help="Serve this environment of `openenv envs` (default openspiel)."),
+    url: str = typer.Option(None, help="Replay on the server at this URL (default: a server of its own)."),
 ) -> None:
-    """Play a recorded session again. Exit code 1 and the first difference when it does not go the same way."""
+    """Replay a recorded session. The command prints the first difference and exits with code 1, or reports that all
+    requests are as recorded."""
     lines = _read(recording)
     with server_for(load(env), url) as base_url, _ReplayClient(base_url) as client:
         progress = track(lines, description="replay", console=Console(stderr=True), transient=True)
@@ -42,56 +43,58 @@ def replay(
 def _read(recording: Path) -> list[dict[str, Any]]:
     head, *lines = [json.loads(line) for line in recording.read_text(encoding="utf-8").splitlines()]
     if head.get("format") != FORMAT:
-        raise ValueError(f"{recording} is no recording of format {FORMAT}: its first line is {head}")
+        raise ValueError(f"{recording} is not a recording of format {FORMAT}: its first line is {head}")
     return lines
 
 
 class _ReplayClient(GenericEnvClient):
-    """A client of any environment, its tools included."""
+    """A client of any environment and its tools."""
 
-    def ask_tools(self, data: dict[str, Any]) -> Any:
-        """What listing or calling tools returns, as it was recorded: `method`, and for a call `name`, `arguments`."""
+    def request_tools(self, data: dict[str, Any]) -> Any:
+        """List or call tools as recorded: data has `method`, and for a call `name` and `arguments`."""
         params = {key: value for key, value in data.items() if key != "method"}
         call = {"jsonrpc": "2.0", "method": data["method"], "params": params, "id": 1}
-        return self._verb(Request("mcp", call), rpc_result)
+        return self._session.request(Request("mcp", call), rpc_result)
 
 
 class Replay:
-    """Plays recorded requests in one session."""
+    """Replays recorded requests in one session."""
 
     def __init__(self, client: _ReplayClient) -> None:
         self._client = client
         self._tokens: dict[str, str] = {}
-        """The snapshots of this replay, by the recording's tokens."""
+        """The tokens of this replay's snapshots by those of the recording."""
 
     def play(self, line: dict[str, Any]) -> dict[str, Any]:
-        """What a recorded request gives now, in the recording's own words.
+        """Send a recorded request and return its result in the form of the recording.
 
-        Raises ValueError for a recording that begins, or goes on, where another session left off.
+        Raises ValueError for a recording that continues from the state of another session.
         """
         verb, data = line["verb"], line["data"]
         if verb in ("save", "restore", "fork", "branch"):
-            self._move(verb, data)
+            self._restore_or_save(verb, data)
             return {}
         try:
             if verb == "mcp":
-                return {"observation_sha256": observation_hash(self._client.ask_tools(data))}
+                return {"observation_sha256": observation_hash(self._client.request_tools(data))}
             result = self._client.reset(**data) if verb == "reset" else self._client.step(data)
         except EnvironmentFault as error:
-            return {"validity": error.validity, "message": error.message}  # a tool's failure comes without its code
+            return {"validity": error.validity, "message": error.message}  # the failure of a tool has no code
         except RequestRefused as error:
             return {"validity": error.validity, "code": error.code, "message": error.message}
         return _as_recorded(result)
 
-    def _move(self, verb: str, data: dict[str, Any]) -> None:
+    def _restore_or_save(self, verb: str, data: dict[str, Any]) -> None:
         if verb == "branch":
-            raise ValueError(f"this session was forked off session {data['from']}: replay that one's recording")
+            raise ValueError(f"this session was forked from session {data['from']}: replay the recording of that one")
         if verb == "save":
             self._tokens[data["token"]] = self._client.save()
         elif verb == "restore":
             token = self._tokens.get(data["token"])
             if token is None:
-                raise ValueError("this session was restored to a snapshot of another: replay that one")
+                raise ValueError(
+                    "this session was restored to a snapshot of another session: replay the recording of that one"
+                )
             self._client.restore(token)
 
 
@@ -105,7 +108,7 @@ def _as_recorded(result: StepResult[dict[str, Any]]) -> dict[str, Any]:
 
 
 def differences(recorded: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    """Each thing that is not as it was recorded."""
+    """Yield each value that differs from the recording."""
     for key, value in now.items():
         if recorded.get(key) != value:
             yield f"{key} was {recorded.get(key)!r}, now it is {value!r}"

@@ -12,36 +12,39 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from openenv.rl.config import load_config
-from openenv.rl.demo import run_demo_blocking, with_game
-from openenv.rl.results import Interval, Result, reply_share
+from openenv.evaluation.intervals import Interval
+from openenv.rl.config_file import load_config
+from openenv.rl.reports.results import PlayerResult, reply_share
+from openenv.rl.run import run_blocking, with_game
 
 EXAMPLE = "Example: `openenv train examples/grpo_blackjack/blackjack.yaml --game catch`"
 
 
 def train(
-    config: Path = typer.Argument(help="The run's YAML file.", exists=True, dir_okay=False),
-    game: str = typer.Option(None, help="Another game of the environment (default: the one in the file)."),
-    steps: int = typer.Option(None, min=1, help="Optimizer steps (default: as many as the file says)."),
-    resume: bool = typer.Option(False, "--resume", help="Go on with the run of this name (default: start anew)."),
+    config: Path = typer.Argument(help="Train as this YAML file describes.", exists=True, dir_okay=False),
+    game: str = typer.Option(None, help="Train on this game of the environment (default: the game in the file)."),
+    steps: int = typer.Option(None, min=1, help="Run this many optimizer steps (default: the number in the file)."),
+    resume: bool = typer.Option(
+        False, "--resume", help="Continue the run of the same name (default: start a new one)."
+    ),
 ) -> None:
     """Train a language model to play, compare it with baselines before and after, and write a report."""
-    wanted = load_config(config)
+    run = load_config(config)
     if game is not None:
-        wanted = with_game(wanted, game)
+        run = with_game(run, game)
     if steps is not None:
-        training = dataclasses.replace(wanted.trainer.training, steps=steps)
-        wanted = dataclasses.replace(wanted, trainer=dataclasses.replace(wanted.trainer, training=training))
+        training = dataclasses.replace(run.trainer.training, steps=steps)
+        run = dataclasses.replace(run, trainer=dataclasses.replace(run.trainer, training=training))
     with _progress() as progress:
-        result = run_demo_blocking(wanted, resume=resume, on_progress=_Reporter(progress))
+        result = run_blocking(run, resume=resume, on_progress=_Reporter(progress))
     Console().print(results_table(result.results))
     for line in remarks(result.results):
         typer.echo(line)
     typer.echo(f"report: {result.report}")
 
 
-def results_table(results: Sequence[Result]) -> Table:
-    """Who played how well, in the order of the run, with 95 % intervals; exact numbers have none."""
+def results_table(results: Sequence[PlayerResult]) -> Table:
+    """Return a table of the results in the order of the run, with 95 % intervals. Exact values have none."""
     table = Table(title="Win rate and mean return of the game, with 95 % intervals", box=box.SIMPLE, pad_edge=False)
     table.add_column("player", no_wrap=True)
     for heading in ("win rate", "mean return", "games"):
@@ -56,14 +59,14 @@ def results_table(results: Sequence[Result]) -> Table:
     return table
 
 
-def remarks(results: Sequence[Result]) -> Iterator[str]:
-    """What the table does not say: replies that were no legal action, games that the environment broke, and in
-    blackjack whether the cards are looked at."""
+def remarks(results: Sequence[PlayerResult]) -> Iterator[str]:
+    """Yield what the table leaves out: games ended by an illegal reply, games that failed in the environment, and in
+    blackjack how the probability of a hit depends on the cards."""
     for row in results:
         if row.num_unparseable:
-            yield f"{row.name}: {row.num_unparseable} games ended by a reply that names no legal action (not won)"
+            yield f"{row.name}: {row.num_unparseable} games ended by a reply that is not a legal action (not won)"
         if row.num_invalid:
-            yield f"{row.name}: {row.num_invalid} further games were broken by the environment (not counted)"
+            yield f"{row.name}: {row.num_invalid} further games failed in the environment (not counted)"
         low, high = (reply_share(row, "hit", "hard", totals) for totals in (range(4, 12), range(17, 22)))
         if row.role in ("before", "after") and not math.isnan(low):
             yield f"{row.name}: P(hit) is {low:.3f} for hard totals up to 11 and {high:.3f} from hard 17"
@@ -79,7 +82,7 @@ def _progress() -> Progress:
 
 
 class _Reporter:
-    """Shows each phase of a run as a bar with the newest figures; away from a terminal, as a line for each tenth."""
+    """Shows each phase of a run as a progress bar with the latest metrics, or without a terminal as ten lines."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -91,13 +94,13 @@ class _Reporter:
             f"{key} {known[key]:.3f}" for key in ("win_rate", "return", "kl") if known.get(key) is not None
         )
         if not self._progress.console.is_terminal:
-            self._say(phase, done, total, figures)
+            self._print(phase, done, total, figures)
             return
         if phase not in self._tasks:
             self._tasks[phase] = self._progress.add_task(phase, total=total, known="")
         self._progress.update(self._tasks[phase], completed=done, total=total, known=figures)
 
-    def _say(self, phase: str, done: int, total: int, figures: str) -> None:
+    def _print(self, phase: str, done: int, total: int, figures: str) -> None:
         tenth = 10 * done // max(1, total)
         if self._tenths.get(phase) != tenth:
             self._tenths[phase] = tenth

@@ -12,7 +12,7 @@ ClientT = TypeVar("ClientT", default=Any)
 
 @dataclass(slots=True)
 class StepResult(Generic[ObsT]):
-    """One answer of an environment: the observation, its reward, and whether the episode has ended.
+    """The result of a reset or step: the observation, its reward, and whether the episode has ended.
 
     It may be awaited, which yields itself, so that code written for an asynchronous client works with a plain one.
     """
@@ -22,12 +22,12 @@ class StepResult(Generic[ObsT]):
     done: bool = False
     metadata: dict[str, Any] | None = None
     validity: Literal["valid", "truncated"] = "valid"
-    """`truncated` when the episode was cut short rather than ended by its own rules. What the environment or the server
-    failed to do is never a result: it is raised."""
+    """`truncated` when the episode was cut short rather than ended by its own rules. A failure of the environment or
+    the server is never a result: it is raised."""
 
     @property
     def truncated(self) -> bool:
-        """Whether the episode was cut short; known where the environment says so."""
+        """Whether the episode was cut short, as far as the environment reports it."""
         return self.validity == "truncated"
 
     @property

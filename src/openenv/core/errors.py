@@ -1,6 +1,6 @@
-"""Everything that can go wrong between a client and an environment, as one tree of exceptions.
+"""The errors of clients and servers, as one tree of exceptions.
 
-The server names a failure by its code; the client raises the class of that code, so both ends speak of the same thing.
+A server sends an error's code, and the client raises the class of that code.
 """
 
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ class OpenEnvError(RuntimeError):
 
 
 class RequestRefused(OpenEnvError):
-    """The server answered a request with an error; the session lives on unless a subclass says otherwise.
+    """The server returned an error for a request. The session goes on, unless a subclass documents otherwise.
 
     `details` holds what the server added, such as pydantic's error rows under `errors`.
     """
 
     code: ClassVar[str] = "SESSION_ERROR"
     validity: ClassVar[Literal["invalid", "refused"]] = "invalid"
-    """`refused`: the request was wrong and nothing happened. `invalid`: the environment or its server failed, and what
-    came of the step says nothing about the agent: it is never a reward of 0."""
+    """`refused`: the request was wrong and nothing happened. `invalid`: the environment or its server failed, so the
+    step has no outcome, which is not the same as a reward of 0."""
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class RequestRefused(OpenEnvError):
 
 
 class InvalidJSON(RequestRefused):
-    """The message is no JSON object."""
+    """The message is not a JSON object."""
 
     code = "INVALID_JSON"
     validity = "refused"
@@ -112,15 +112,15 @@ class UnknownTask(RequestRefused):
 
 
 class MessageTooBig(RequestRefused):
-    """A request is larger than the server takes, and nothing came of it; or an answer is larger than the client takes,
-    and what was asked for has happened. The message says which."""
+    """A request is above the server's limit, and nothing happened; or a response is above the client's limit, and the
+    request took effect. The message names which."""
 
     code = "MESSAGE_TOO_BIG"
     validity = "refused"
 
 
 class Unauthorized(RequestRefused):
-    """The server wants a bearer token, or another one."""
+    """The bearer token is missing or wrong."""
 
     code = "UNAUTHORIZED"
     validity = "refused"
@@ -131,11 +131,11 @@ class ServerUnreachable(OpenEnvError, ConnectionError):
 
 
 class NotReady(ServerUnreachable, TimeoutError):
-    """A server that was started did not become healthy in time, or ended by itself."""
+    """A started server did not become healthy in time, or has exited."""
 
 
 class ContainerFault(OpenEnvError):
-    """The tool that runs containers or processes (docker, kubectl, uv, git) failed; the message has what it said."""
+    """The tool that runs containers or processes (docker, kubectl, uv, git) failed; the message holds its output."""
 
 
 class SessionLost(OpenEnvError, ConnectionError):
@@ -143,11 +143,11 @@ class SessionLost(OpenEnvError, ConnectionError):
 
 
 class SessionGone(SessionLost):
-    """The server is there and does not know the session (any more): it was restarted, or the grace period is over."""
+    """The server does not know the session any more: it was restarted, or the grace period is over."""
 
 
 class AnswerTimeout(OpenEnvError, TimeoutError):
-    """The server did not answer in time. The session lives; its late answer is dropped when it comes."""
+    """The server sent no response in time. The session goes on; a late response is dropped."""
 
 
 _BY_CODE: Mapping[str, type[RequestRefused]] = {cls.code: cls for cls in RequestRefused.__subclasses__()}
@@ -157,11 +157,11 @@ def error_from_wire(data: Mapping[str, Any]) -> RequestRefused:
     """The exception that an error frame's data stands for."""
     details = {key: value for key, value in data.items() if key not in ("message", "code")}
     cls = _BY_CODE.get(data.get("code", ""), SessionFault)
-    return cls(str(data.get("message", "The server gave no reason")), **details)
+    return cls(str(data.get("message", "the server sent no message")), **details)
 
 
 def _row_text(row: Any) -> str:
-    """One pydantic error row as a person reads it: field, rule, and what came."""
+    """One pydantic error row as text: field, rule, and the value received."""
     if not isinstance(row, Mapping):
         return str(row)
     field = ".".join(map(str, row.get("loc", ()))) or "message"

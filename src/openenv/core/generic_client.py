@@ -5,7 +5,6 @@ from typing import Any, Self
 
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
-from openenv.core.wire_mapping import observed
 
 
 class PlainState(dict[str, Any]):
@@ -34,7 +33,9 @@ class GenericEnvClient(EnvClient[dict[str, Any], dict[str, Any], PlainState]):
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[dict[str, Any]]:
         """The observation as the dictionary that came."""
-        return StepResult(observed(payload), payload.get("reward"), payload.get("done", False), payload.get("metadata"))
+        return StepResult(
+            payload["observation"], payload.get("reward"), payload.get("done", False), payload.get("metadata")
+        )
 
     def _parse_state(self, payload: dict[str, Any]) -> PlainState:
         """The state as the dictionary that came."""

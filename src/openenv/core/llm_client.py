@@ -1,54 +1,46 @@
-"""Clients of language models behind HTTP: any OpenAI-compatible service, and Anthropic's."""
+"""HTTP clients of language models: OpenAI-compatible services and Anthropic."""
 
 import json
 from abc import ABC, abstractmethod
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from openenv.core.llm_http import LLMError, post_json, unexpected
-from openenv.core.llm_messages import LLMResponse, ToolCall, anthropic_messages, anthropic_tools, openai_tools
+from openenv.core.llm.http import LLMError, post_json, unexpected
+from openenv.core.llm.messages import LLMResponse, ToolCall, anthropic_messages, anthropic_tools, openai_tools
 
-__all__ = [
-    "AnthropicClient",
-    "LLMClient",
-    "LLMError",
-    "LLMResponse",
-    "OpenAIClient",
-    "ToolCall",
-    "create_llm_client",
-]
+__all__ = ["AnthropicClient", "LLMClient", "LLMError", "LLMResponse", "OpenAIClient", "ToolCall", "create_llm_client"]
 
 
 class LLMClient(ABC):
-    """A language model that completes prompts. Write `complete` for a model of your own."""
+    """A language model that completes prompts. Implement `complete` for another kind of model."""
 
     def __init__(self, endpoint: str, port: int | None) -> None:
-        """endpoint: an http(s) URL, perhaps with port and path. port: where the URL names none."""
+        """endpoint: an http(s) URL, perhaps with port and path. port: if the URL has none."""
         self.endpoint = endpoint
         self.port = port
 
     @abstractmethod
     async def complete(self, prompt: str, **kwargs: Any) -> str:
-        """The model's answer to `prompt`. kwargs: parameters of this request, such as temperature or max_tokens."""
+        """The model's response to `prompt`. kwargs: parameters of this request, such as temperature or max_tokens."""
 
     async def complete_with_tools(
         self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], **kwargs: Any
     ) -> LLMResponse:
-        """The model's answer to a conversation in which it may call tools.
+        """The model's response to a conversation in which it may call tools.
 
-        messages: in the form of the OpenAI API. tools: as MCP defines them. Raises NotImplementedError where a client
-        has no tools.
+        messages: in the format of the OpenAI API. tools: as MCP defines them. Raises NotImplementedError if the client
+        does not support tools.
         """
-        raise NotImplementedError(f"{type(self).__name__} calls no tools: write complete_with_tools")
+        raise NotImplementedError(f"{type(self).__name__} does not support tools: implement complete_with_tools")
 
     @property
     def base_url(self) -> str:
-        """The endpoint with its port, without a slash at the end. Raises ValueError when it is no such URL."""
+        """The endpoint with its port, without a trailing slash. Raises ValueError for an invalid URL."""
         return _joined(self.endpoint, self.port)
 
 
 class _HostedClient(LLMClient):
-    """What the clients below have in common: the parameters of a request, and how it is sent."""
+    """Base class of the clients below: request parameters and sending."""
 
     def __init__(
         self,
@@ -62,11 +54,11 @@ class _HostedClient(LLMClient):
         *,
         timeout_s: float = 120.0,
     ) -> None:
-        """Where the model is, and how it is asked unless a request says otherwise.
+        """Set the model and the default parameters of requests.
 
-        endpoint: an http(s) URL, perhaps with port and path, without credentials or query. port: where the URL names
-        none. system_prompt: before every conversation that has no system message of its own. temperature: from 0, the
-        likeliest answer. max_tokens: of the answer. timeout_s: for each try. Raises ValueError for another endpoint.
+        endpoint: an http(s) URL, perhaps with port and path, without credentials or query. port: if the URL has
+        none. system_prompt: used in conversations without a system message. temperature: 0 for the most likely
+        response. max_tokens: of the response. timeout_s: for each try. Raises ValueError for an invalid endpoint.
         """
         super().__init__(endpoint, port)
         self.model = model
@@ -78,13 +70,13 @@ class _HostedClient(LLMClient):
         self._url = self._request_url(self.base_url)
 
     async def complete(self, prompt: str, **kwargs: Any) -> str:
-        """The model's answer to `prompt`. kwargs: further parameters of the API. Raises LLMError."""
+        """The model's response to `prompt`. kwargs: further parameters of the API. Raises LLMError."""
         return (await self.complete_with_tools([{"role": "user", "content": prompt}], [], **kwargs)).content
 
     async def complete_with_tools(
         self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], **kwargs: Any
     ) -> LLMResponse:
-        """The model's answer to a conversation of OpenAI messages, with tools as MCP defines them. Raises LLMError."""
+        """The model's response to a conversation of OpenAI messages, with MCP tools. Raises LLMError."""
         parameters = {"max_tokens": self.max_tokens, "temperature": self.temperature, **kwargs}
         body = {"model": self.model, **self._request(messages, tools, parameters)}
         headers = self._headers(self._api_key) if self._api_key else self._headers("")
@@ -96,11 +88,11 @@ class _HostedClient(LLMClient):
 
     @abstractmethod
     def _request_url(self, base_url: str) -> str:
-        """Where requests go."""
+        """URL of requests."""
 
     @abstractmethod
     def _headers(self, api_key: str) -> dict[str, str]:
-        """Headers of a request; `api_key` is empty where there is none."""
+        """Headers of a request; `api_key` is empty if there is none."""
 
     @abstractmethod
     def _request(
@@ -110,13 +102,13 @@ class _HostedClient(LLMClient):
 
     @abstractmethod
     def _response(self, answer: dict[str, Any]) -> LLMResponse:
-        """The body of an answer, read."""
+        """Parse the body of a response."""
 
 
 class OpenAIClient(_HostedClient):
     """A model behind the chat completions of OpenAI, vLLM, TGI, Ollama, or another service that speaks them.
 
-    An endpoint without a path gets `/v1`; one with a path is taken as it is.
+    `/v1` is appended to an endpoint without a path; one with a path is not changed.
     """
 
     def __init__(
@@ -132,7 +124,7 @@ class OpenAIClient(_HostedClient):
         *,
         timeout_s: float = 120.0,
     ) -> None:
-        """use_max_completion_tokens: for OpenAI's reasoning models, which name the limit so and take no temperature."""
+        """use_max_completion_tokens: for OpenAI's reasoning models, which use this name and no temperature."""
         super().__init__(endpoint, port, model, api_key, system_prompt, temperature, max_tokens, timeout_s=timeout_s)
         self.use_max_completion_tokens = use_max_completion_tokens
 
@@ -192,7 +184,7 @@ _HOSTED: dict[str, tuple[str, type[_HostedClient]]] = {
     "anthropic": ("https://api.anthropic.com", AnthropicClient),
 }
 _REASONING_MODELS = ("gpt-5", "o1", "o3", "o4")
-"""Beginnings of the names of OpenAI models that want max_completion_tokens and no temperature."""
+"""Name prefixes of OpenAI models that require max_completion_tokens and no temperature."""
 
 
 def create_llm_client(
@@ -204,7 +196,7 @@ def create_llm_client(
     temperature: float = 0.0,
     max_tokens: int = 4096,
 ) -> LLMClient:
-    """A client of a model that `openai` or `anthropic` hosts. Raises ValueError for another provider."""
+    """Create a client of a model that `openai` or `anthropic` hosts. Raises ValueError for another provider."""
     if provider.lower() not in _HOSTED:
         raise ValueError(f"provider={provider!r}: there is {' and '.join(_HOSTED)}. For others use OpenAIClient(url).")
     endpoint, cls = _HOSTED[provider.lower()]
@@ -220,8 +212,8 @@ def _tool_call(call_id: str, function: dict[str, Any]) -> ToolCall:
         return ToolCall(call_id, name, json.loads(arguments))
     except ValueError:
         raise LLMError(
-            f"the model called {name} with arguments that are no JSON: ask again, or raise max_tokens if they were cut "
-            f"short. They are: {arguments[:300]}"
+            f"the model called {name} with arguments that are not JSON: try again, or raise max_tokens if they were "
+            f"cut short. Arguments: {arguments[:300]}"
         ) from None
 
 
@@ -229,14 +221,14 @@ def _joined(endpoint: str, port: int | None) -> str:
     try:
         parts = urlsplit(endpoint)
         own_port = parts.port
-    except ValueError:  # its text may hold what somebody took for a place to put a password
-        raise _no_endpoint(endpoint, "it is no URL with a port from 1 to 65535") from None
+    except ValueError:  # not the error's text, which may contain a password
+        raise _no_endpoint(endpoint, "it is not a URL with a port from 1 to 65535") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise _no_endpoint(endpoint, "it must begin with http:// or https:// and a host")
     if parts.username is not None or parts.password is not None:
-        raise _no_endpoint(endpoint, "it must hold no user or password. Give api_key")
+        raise _no_endpoint(endpoint, "it must not contain a user or password. Give api_key")
     if parts.query or parts.fragment:
-        raise _no_endpoint(endpoint, "it must hold no query or fragment")
+        raise _no_endpoint(endpoint, "it must not contain a query or fragment")
     if port is not None and own_port not in (None, port):
         raise _no_endpoint(endpoint, f"it names port {own_port}, and port={port} another. Give one of them")
     if port is not None and not 1 <= port <= 65535:
@@ -250,6 +242,6 @@ def _no_endpoint(endpoint: str, reason: str) -> ValueError:
 
 
 def _without_user(endpoint: str) -> str:
-    """`endpoint` without what stands before an @ in it, which may be a secret."""
+    """`endpoint` without the part before an @, which may be secret."""
     scheme, separator, rest = endpoint.rpartition("://")
     return f"{scheme}{separator}***@{rest.rpartition('@')[2]}" if "@" in rest else endpoint

@@ -9,19 +9,14 @@ from pydantic import ConfigDict
 from openenv.core.client_types import StepResult
 from openenv.core.containers.runtime.providers import ContainerProvider, RuntimeProvider
 from openenv.core.env_client import EnvClient
-from openenv.core.env_server.mcp_types import (
-    CallToolObservation,
-    ListToolsObservation,
-    McpMethod,
-    Tool,
-)
+from openenv.core.env_server.mcp_types import CallToolObservation, ListToolsObservation, McpMethod, Tool
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.errors import EnvironmentFault, error_from_wire
-from openenv.core.requests import Request
+from openenv.core.wire.client_codec import Request
 
 
 class GenericMCPObservation(Observation):
-    """What an environment with tools shows after an action that is about none: whatever fields it has."""
+    """The observation of an environment with tools after an action that is not about tools, with any fields."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -29,8 +24,8 @@ class GenericMCPObservation(Observation):
 class MCPClientBase(EnvClient[Any, Observation, State]):
     """A session with an environment that has tools, which are there beside its verbs.
 
-    As a verb does, what asks for a tool returns its result, or in asynchronous mode a coroutine of it. A client that
-    nobody entered becomes asynchronous when an event loop runs, because code for the published client awaits its tools.
+    Methods return their results, or in asynchronous mode coroutines. A client that was not entered becomes asynchronous
+    when an event loop runs, because code for the published client awaits its tools.
     """
 
     def __init__(
@@ -67,31 +62,32 @@ class MCPClientBase(EnvClient[Any, Observation, State]):
         self._tools: list[Tool] | None = None
 
     def list_tools(self, use_cache: bool = True) -> Any:
-        """The environment's tools (list of Tool). use_cache: whether an earlier answer will do.
+        """The environment's tools (list of Tool). use_cache: whether to return an earlier result.
 
         Raises NotSupported or EnvironmentFault when it has none, and what any verb raises.
         """
         if use_cache and self._tools is not None:
             return self._settled(self._tools)
-        return self._ask_tools(McpMethod.TOOLS_LIST, {}, self._read_tools)
+        return self._request_tools(McpMethod.TOOLS_LIST, {}, self._read_tools)
 
-    def _ask_tools(self, method: str, params: dict[str, Any], read: Any) -> Any:
+    def _request_tools(self, method: str, params: dict[str, Any], read: Any) -> Any:
         call = {"jsonrpc": "2.0", "method": method, "params": params, "id": next(self._request_numbers)}
         self._become_async_in_a_loop()
-        return self._verb(Request("mcp", call), lambda answer: read(rpc_result(answer)))
+        request = Request("mcp", call, traceparent=self.trace_context and self.trace_context())
+        return self._session.request(request, lambda response: read(rpc_result(response)))
 
     def _settled(self, value: Any) -> Any:
         self._become_async_in_a_loop()
-        return _coroutine_of(value) if self._is_async else value
+        return _coroutine_of(value) if self.is_async else value
 
     def _become_async_in_a_loop(self) -> None:
-        if self._is_async or self._blocking is not None:
+        if self.is_async or self._session.is_connected:
             return
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             return
-        self._is_async = True
+        self._use_async()
 
     def _read_tools(self, result: dict[str, Any]) -> list[Tool]:
         self._tools = [_tool(entry) for entry in result["tools"]]
@@ -137,7 +133,7 @@ class MCPToolClient(MCPClientBase):
         def read(result: Any) -> Any:
             return result["data"] if isinstance(result, dict) and "data" in result else result
 
-        return self._ask_tools(McpMethod.TOOLS_CALL, {"name": name, "arguments": kwargs}, read)
+        return self._request_tools(McpMethod.TOOLS_CALL, {"name": name, "arguments": kwargs}, read)
 
     def get_tool(self, name: str) -> Any:
         """The tool of that name, or None."""
@@ -149,14 +145,14 @@ class MCPToolClient(MCPClientBase):
 
     def _of_tools(self, read: Any) -> Any:
         tools = self.list_tools()
-        return _read_later(tools, read) if self._is_async else read(tools)
+        return _read_later(tools, read) if self.is_async else read(tools)
 
 
-def rpc_result(answer: dict[str, Any]) -> Any:
+def rpc_result(response: dict[str, Any]) -> Any:
     """The result in a JSON-RPC response. Raises the exception that its error stands for."""
-    error = answer.get("error")
+    error = response.get("error")
     if error is None:
-        return answer.get("result")
+        return response.get("result")
     details = error.get("data")
     if isinstance(details, dict) and "code" in details:
         raise error_from_wire({"message": error["message"], **details})

@@ -1,4 +1,4 @@
-"""A client seen synchronously: its verbs, and whatever its subclass adds, also when that is a coroutine."""
+"""A synchronous view of a client: its verbs, and the methods of its subclass, coroutines included."""
 
 import asyncio
 import inspect
@@ -6,15 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
+from openenv.core.client.wire_mapping import ActT, ObsT, StateT
 from openenv.core.client_types import StepResult
-from openenv.core.wire_mapping import ActT, ObsT, StateT
 
 if TYPE_CHECKING:
     from openenv.core.env_client import EnvClient
 
 
 class SyncEnvClient(Generic[ActT, ObsT, StateT]):
-    """What `EnvClient.sync()` returns. The verbs are those of the client, which is synchronous by itself.
+    """A synchronous view of a client, returned by `EnvClient.sync()`.
 
     A coroutine method of a subclass, such as `call_tool`, is run to its end in one event loop of this object, in a
     thread that the first such call starts and `close()` ends.
@@ -25,9 +25,9 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
     """
 
     def __init__(self, async_client: "EnvClient[ActT, ObsT, StateT]") -> None:
-        """async_client: seen as it is, unless it is asynchronous already: then another session of its server."""
+        """async_client: used as it is; if it is asynchronous already, the view has a session of its own."""
         self._given = async_client
-        self._client = async_client._sibling(None) if async_client._is_async else async_client
+        self._client = async_client._sibling(None) if async_client.is_async else async_client
         self._loop: _LoopThread | None = None
 
     @property
@@ -37,7 +37,7 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
 
     def connect(self) -> Self:
         """Connect now instead of at the first verb."""
-        self._client._connected()
+        self._client._session.connect()
         return self
 
     def disconnect(self) -> None:
@@ -70,8 +70,7 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
 
     def new_session(self) -> "SyncEnvClient[ActT, ObsT, StateT]":
         """As `EnvClient.new_session`, seen synchronously."""
-        self._client._start_server()
-        return SyncEnvClient(self._client._child()).connect()
+        return SyncEnvClient(self._client.new_session())
 
     def _step_payload(self, action: ActT) -> dict[str, Any]:
         return self._client._step_payload(action)
@@ -89,7 +88,7 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
         self.close()
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "_client":  # asked for by copy and pickle, before there is a client
+        if name.startswith("__") or name == "_client":  # looked up by copy and pickle before there is a client
             raise AttributeError(name)
         value = getattr(self._client, name)
         if not inspect.isroutine(value):
@@ -101,7 +100,7 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
         return run
 
     def _settled(self, result: Any) -> Any:
-        """The result itself, or what it comes to when a subclass has made the method a coroutine."""
+        """The result itself, or the result of the coroutine that a subclass returns."""
         if not isinstance(result, CoroutineType):
             return result
         if self._loop is None:

@@ -1,1 +1,1 @@
-"""The environments that come with the library, one folder each. `openenv.envs.catalog` lists them."""
+"""The bundled environments, one folder each. `openenv.envs.catalog` lists them."""

@@ -1,4 +1,4 @@
-"""What environments there are, read from the manifest `openenv.yaml` of each folder beside this file."""
+"""Lists the bundled environments from the manifest `openenv.yaml` of each folder beside this file."""
 
 import difflib
 import importlib
@@ -9,54 +9,54 @@ from pathlib import Path
 from typing import Any
 
 from openenv.core.env_client import EnvClient
-from openenv.core.text import TextInterface
+from openenv.core.text_interface import TextInterface
 
 _FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogEntry:
-    """One bundled environment. Its classes are imported when they are asked for."""
+    """One bundled environment. Its classes are imported on first access."""
 
     name: str
     description: str
     client: str
     server: str
-    """Module that serves it: `python -m <server> --port 8000`."""
+    """The module that serves it: `python -m <server> --port 8000`."""
     text: str | None = None
     extra: str | None = None
-    """The extra to install: `pip install 'openenv-rl[<extra>]'`; None when none is needed."""
+    """The extra to install: `pip install 'openenv-rl[<extra>]'`; None where the environment needs none."""
     requires: tuple[str, ...] = ()
     """Modules that the server imports from the extra."""
 
     @property
     def is_installed(self) -> bool:
-        """Whether everything that the server imports is there."""
+        """Whether all modules that the server imports are installed."""
         return all(importlib.util.find_spec(module) is not None for module in self.requires)
 
     @cached_property
     def client_class(self) -> type[EnvClient[Any, Any, Any]]:
-        """The typed client."""
-        client: type[EnvClient[Any, Any, Any]] = _named(self.client)
+        """The class of the typed client."""
+        client: type[EnvClient[Any, Any, Any]] = _import_object(self.client)
         return client
 
     @cached_property
     def text_class(self) -> type[TextInterface[Any, Any]]:
-        """The text interface. Raises LookupError when the environment has none."""
+        """The class of the text interface. Raises LookupError where the environment has none."""
         if self.text is None:
-            raise LookupError(f"environment {self.name!r} has no text interface: a language model cannot play it yet")
-        text: type[TextInterface[Any, Any]] = _named(self.text)
+            raise LookupError(f"environment {self.name!r} has no text interface, so a language model cannot play it")
+        text: type[TextInterface[Any, Any]] = _import_object(self.text)
         return text
 
 
 def entries() -> list[CatalogEntry]:
-    """Every bundled environment, by name."""
+    """Return every bundled environment, sorted by folder."""
     manifests = sorted(_FOLDER.glob("*/openenv.yaml"))
-    return [_read(path) for path in manifests]
+    return [_read_entry(path) for path in manifests]
 
 
 def load(name: str) -> CatalogEntry:
-    """The environment of that name (`openspiel` or `openspiel_env`). Raises LookupError that names what there is."""
+    """Return an environment by name (`openspiel` or `openspiel_env`). Raises LookupError that lists all names."""
     known = {entry.name: entry for entry in entries()}
     entry = known.get(name.removesuffix("_env").removesuffix("-env"))
     if entry is None:
@@ -66,25 +66,25 @@ def load(name: str) -> CatalogEntry:
     return entry
 
 
-def _read(path: Path) -> CatalogEntry:
+def _read_entry(path: Path) -> CatalogEntry:
     manifest = read_manifest(path)
     manifest["requires"] = tuple(manifest.get("requires", ()))
     return CatalogEntry(**manifest)
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """The fields of an `openenv.yaml`. Raises ValueError when it is no YAML mapping."""
-    import yaml  # not for everybody who imports the library
+    """Return the fields of an `openenv.yaml`. Raises ValueError unless it is a YAML mapping."""
+    import yaml  # keeps `import openenv` light
 
     try:
         manifest = yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:
-        raise ValueError(f"{path} is no YAML: {error}") from error
+        raise ValueError(f"{path} is not YAML: {error}") from error
     if not isinstance(manifest, dict):
-        raise ValueError(f"{path} must be a mapping with `name: ...`, not {type(manifest).__name__}")
+        raise ValueError(f"{path} must be a mapping with `name: ...`, got {type(manifest).__name__}")
     return manifest
 
 
-def _named(target: str) -> Any:
+def _import_object(target: str) -> Any:
     module, _, name = target.partition(":")
     return getattr(importlib.import_module(module), name)

@@ -1,17 +1,18 @@
-"""Evaluation: plays episodes with policies and tells how they did, with honest intervals.
+"""Evaluation: plays episodes with policies and reports rates and means with 95 % intervals.
 
-`openenv.evaluation.plot` draws the results; it is a module of its own since it loads matplotlib.
+`openenv.evaluation.plots` draws the results. It is imported separately because it loads matplotlib.
 """
 
-from openenv.evaluation.competition import evaluate, play_random_policy
-from openenv.evaluation.display import show_openenv_observation
-from openenv.evaluation.episode import Episode
-from openenv.evaluation.play import play_episodes
-from openenv.evaluation.summary import Summary, summarize
-from openenv.evaluation.table import medal_table
+from openenv.evaluation.episodes import EpisodePlayer, EpisodeRunner, PendingAction
+from openenv.evaluation.evaluator import evaluate, play_episodes, play_random_policy
+from openenv.evaluation.intervals import EpisodeResult, Summary, summarize
+from openenv.evaluation.tables import medal_table, show_openenv_observation
 
 __all__ = [
-    "Episode",
+    "EpisodePlayer",
+    "EpisodeResult",
+    "EpisodeRunner",
+    "PendingAction",
     "Summary",
     "evaluate",
     "medal_table",

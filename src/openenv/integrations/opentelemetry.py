@@ -1,13 +1,14 @@
-"""Spans of a server as children of its client's: `client.trace_context = current_traceparent`. Needs the extra `otel`.
+"""Propagates the client's trace context, so that a server's spans are children of the client's. Needs extra `otel`.
 
-For every client of a program: `EnvClient.trace_context = staticmethod(current_traceparent)`.
+For one client: `client.trace_context = current_traceparent`. For all clients of a program:
+`EnvClient.trace_context = staticmethod(current_traceparent)`.
 """
 
 from opentelemetry.propagate import inject
 
 
 def current_traceparent() -> str | None:
-    """The span that is current here, as W3C Trace Context writes it, or None outside of any."""
+    """Return the current span as a W3C Trace Context header, or None outside of a span."""
     carrier: dict[str, str] = {}
     inject(carrier)
     return carrier.get("traceparent")

@@ -1,12 +1,10 @@
-"""Policies: whatever chooses an action for an observation."""
+"""Policies: they choose an action for an observation."""
 
 from openenv.policies.base import ActsOnObservations, Choice, Policy
-from openenv.policies.blackjack import BlackjackChartPolicy
-from openenv.policies.catch import CatchPolicy
-from openenv.policies.constant import ConstantPolicy
-from openenv.policies.language_model import ChatEndpoint, Complete, CompletionFailed, LanguageModelPolicy, Message
+from openenv.policies.baselines import BlackjackChartPolicy, CatchPolicy, ConstantPolicy, RandomPolicy
+from openenv.policies.language_model import ChatEndpoint, Complete, CompletionFailed, LanguageModelPolicy
 from openenv.policies.learning import LearningPolicy
-from openenv.policies.random import RandomPolicy, RandomReplyPolicy
+from openenv.policies.prompts import ChatMessage, PromptBuilder, SampledReply
 from openenv.policies.registry import POLICIES, make_policy
 
 __all__ = [
@@ -15,15 +13,16 @@ __all__ = [
     "BlackjackChartPolicy",
     "CatchPolicy",
     "ChatEndpoint",
+    "ChatMessage",
     "Choice",
     "Complete",
     "CompletionFailed",
     "ConstantPolicy",
     "LanguageModelPolicy",
     "LearningPolicy",
-    "Message",
     "Policy",
+    "PromptBuilder",
     "RandomPolicy",
-    "RandomReplyPolicy",
+    "SampledReply",
     "make_policy",
 ]

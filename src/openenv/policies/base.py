@@ -1,4 +1,4 @@
-"""What a policy is: something with a name that chooses an action for an observation."""
+"""The interface of a policy: a name and a choice of an action for an observation."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -6,38 +6,38 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from openenv.core.env_server.types import Action
 
 Choice = int | Action | None
-"""The number of a legal action, an action, or None for a policy that found none: it gives the episode up."""
+"""The number of a legal action, an action, or None if the policy found none, which ends the episode."""
 
 
 @runtime_checkable
 class ActsOnObservations(Protocol):
-    """The least a policy has. Any object of this shape can be evaluated; `Policy` adds what some policies need."""
+    """The required part of the interface. Any object with it can be evaluated; `Policy` has the optional parts."""
 
     name: str
 
     def select_action(self, observation: Any) -> Any:
-        """The action to take: an int from `legal_actions`, or an action of the environment."""
+        """Choose an action: an int from `legal_actions`, or an action of the environment."""
 
 
 class Policy:
-    """Chooses actions. Subclass it with `select_action`; override the rest where the policy needs it."""
+    """Base class of policies. Implement `select_action` and override the rest as needed."""
 
     name: str = "policy"
 
     learns: ClassVar[bool] = False
-    """True for a policy that changes as it plays: its episodes are then played one after another."""
+    """True if the policy changes during play: its episodes are then played one after another."""
 
     is_slow: ClassVar[bool] = False
-    """True when choosing takes more than a millisecond: it is then asked in a thread, beside the event loop."""
+    """True if a choice takes more than a millisecond: it is then made in a thread, beside the event loop."""
 
     follows_episodes: bool = False
-    """True for a policy that remembers each episode: `select_actions` is then told each observation's episode."""
+    """True if the policy remembers episodes: `select_actions` then receives their numbers."""
 
     reset_kwargs: Mapping[str, Any] = {}
-    """What the policy needs said at each reset."""
+    """Keywords that the policy needs in each reset."""
 
     def select_action(self, observation: Any) -> Choice:
-        """The action to take on `observation`."""
+        """Choose an action for `observation`."""
         raise NotImplementedError(f"{type(self).__name__} needs select_action(observation)")
 
     def select_actions(self, observations: Sequence[Any]) -> list[Any]:
@@ -45,10 +45,10 @@ class Policy:
         return [self.select_action(observation) for observation in observations]
 
     def learn(self, observation: Any, action: Any, reward: float, next_observation: Any, done: bool) -> None:
-        """Hear what `action` led to; called once after each step. Learns nothing unless overridden."""
+        """Receive the result of `action`; called after each step. Does nothing unless overridden."""
 
 
 def legal_names(observation: Any) -> list[str]:
-    """The legal actions' names in lower case, in the order of the actions; their numbers where there are no names."""
+    """Names of the legal actions in lower case, in their order; their numbers if they have no names."""
     names = observation.metadata.get("legal_action_names") or map(str, observation.legal_actions)
     return [str(name).lower() for name in names]

@@ -1,4 +1,4 @@
-"""A policy that asks a language model, and a language model asked over HTTP."""
+"""A language model as a policy, and a client of an OpenAI-compatible chat endpoint."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -7,24 +7,22 @@ from typing import Any, ClassVar
 import httpx
 
 from openenv.core.errors import OpenEnvError
-from openenv.core.text import TextInterface
+from openenv.core.text_interface import TextInterface
 from openenv.policies.base import Choice, Policy
+from openenv.policies.prompts import ChatMessage, PromptBuilder
 
-Message = dict[str, str]
-"""One turn of a conversation: `role` (system, user or assistant) and `content`."""
-
-Complete = Callable[[list[list[Message]]], list[str]]
-"""Answers a batch of conversations: one reply for each."""
+Complete = Callable[[list[list[ChatMessage]]], Sequence[str]]
+"""Completes a batch of conversations: returns one reply for each. A `SampledReply` also carries its tokens."""
 
 
 class CompletionFailed(OpenEnvError):
-    """The language model's server gave no usable reply."""
+    """The language model's server returned no usable reply."""
 
 
 class LanguageModelPolicy(Policy):
-    """Shows each observation to a language model as text and reads its reply as an action.
+    """Shows each observation to a language model as text and parses its reply as an action.
 
-    A reply that names no legal action is None: the episode is given up, never played on at random.
+    If a reply names no legal action, the choice is None and the episode ends as unparseable.
     """
 
     is_slow: ClassVar[bool] = True
@@ -32,55 +30,41 @@ class LanguageModelPolicy(Policy):
     def __init__(
         self, name: str, text: TextInterface[Any, Any], complete: Complete, *, instructions: bool = True
     ) -> None:
-        """complete: answers a batch of conversations. instructions: whether a system message tells the rules."""
+        """complete: completes a batch of conversations. instructions: whether a system message has the rules."""
         self.name = name
         self._text = text
         self._complete = complete
-        self._instructions = instructions
-        self._conversations: dict[int, list[Message]] = {}
-        self.follows_episodes = text.history == "full"
+        self.prompts = PromptBuilder(text, instructions=instructions)
+        self.follows_episodes = self.prompts.remembers_episodes
 
     def select_action(self, observation: Any) -> Choice:
-        """The action that the model names, or None. The observation is taken for the first of its episode."""
-        return self._answers([self._opening(observation)], [observation])[0]
+        """The action that the model names, or None. The observation is taken as the first of its episode."""
+        (reply,) = self._complete([self.prompts.opening(observation)])
+        return self._text.parse(reply, observation)
 
     def select_actions(self, observations: Sequence[Any], episodes: Sequence[int] | None = None) -> list[Choice]:
         """One choice for each observation, from one batch.
 
-        episodes: a number for the episode of each observation; needed where the text's `history` is `full`, to show
-        the earlier turns again. Raises ValueError where it is needed and missing.
+        episodes: the number of each observation's episode, required if the text's `history` is `full`. Raises
+        ValueError if it is required and missing.
         """
-        if not self.follows_episodes:
-            return self._answers([self._opening(observation) for observation in observations], observations)
         if episodes is None:
-            raise ValueError(f"{self.name}: the text shows whole episodes, so `episodes` must say which is which.")
-        asked = [self._continued(episode, seen) for episode, seen in zip(episodes, observations, strict=True)]
-        return self._answers(asked, observations)
+            if self.follows_episodes:
+                raise ValueError(f"{self.name}: the prompts show whole episodes: give `episodes`.")
+            episodes = range(len(observations))
+        turns = list(zip(episodes, observations, strict=True))
+        replies = self._complete([self.prompts.messages(episode, seen) for episode, seen in turns])
+        for (episode, _), reply in zip(turns, replies, strict=True):
+            self.prompts.add_reply(episode, reply)
+        return [self._text.parse(reply, seen) for (_, seen), reply in zip(turns, replies, strict=True)]
 
     def end_episode(self, episode: int) -> None:
-        """Forget the conversation of an episode that is over."""
-        self._conversations.pop(episode, None)
-
-    def _opening(self, observation: Any) -> list[Message]:
-        rules = [{"role": "system", "content": self._text.instructions(observation)}] if self._instructions else []
-        return [*rules, {"role": "user", "content": self._text.describe(observation)}]
-
-    def _continued(self, episode: int, observation: Any) -> list[Message]:
-        if episode in self._conversations:
-            self._conversations[episode].append({"role": "user", "content": self._text.describe(observation)})
-        else:
-            self._conversations[episode] = self._opening(observation)
-        return self._conversations[episode]
-
-    def _answers(self, conversations: list[list[Message]], observations: Sequence[Any]) -> list[Choice]:
-        replies = self._complete([list(conversation) for conversation in conversations])
-        for conversation, reply in zip(conversations, replies, strict=True):
-            conversation.append({"role": "assistant", "content": reply})
-        return [self._text.parse(reply, seen) for reply, seen in zip(replies, observations, strict=True)]
+        """Forget the conversation of an episode that has ended."""
+        self.prompts.end_episode(episode)
 
 
 class ChatEndpoint:
-    """Answers conversations with a model behind an OpenAI-compatible HTTP API. Call it, or give it as `complete`."""
+    """Completes conversations with a model behind an OpenAI-compatible HTTP API. Use it as `complete`."""
 
     def __init__(
         self,
@@ -93,7 +77,7 @@ class ChatEndpoint:
         timeout_s: float = 60.0,
         max_connections: int = 16,
     ) -> None:
-        """base_url: up to and with /v1. max_connections: conversations asked at one time."""
+        """base_url: including /v1. max_connections: conversations that are sent at the same time."""
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
         transport = httpx.HTTPTransport(retries=2)
         self._http = httpx.Client(
@@ -102,27 +86,25 @@ class ChatEndpoint:
         self._request = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
         self._max_connections = max_connections
 
-    def __call__(self, conversations: list[list[Message]]) -> list[str]:
-        """One reply for each conversation. Raises CompletionFailed when the server refuses or does not answer."""
+    def __call__(self, conversations: list[list[ChatMessage]]) -> list[str]:
+        """One reply for each conversation. Raises CompletionFailed if the server refuses or does not respond."""
         with ThreadPoolExecutor(max_workers=self._max_connections) as threads:
-            return list(threads.map(self._ask, conversations))
+            return list(threads.map(self._post, conversations))
 
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
 
-    def _ask(self, messages: list[Message]) -> str:
+    def _post(self, messages: list[ChatMessage]) -> str:
         try:
-            answer = self._http.post("/chat/completions", json={**self._request, "messages": messages})
-            answer.raise_for_status()
-            content: str | None = answer.json()["choices"][0]["message"]["content"]
+            response = self._http.post("/chat/completions", json={**self._request, "messages": messages})
+            response.raise_for_status()
+            content: str | None = response.json()["choices"][0]["message"]["content"]
         except httpx.HTTPStatusError as error:
             detail = error.response.text[:300]
-            raise CompletionFailed(f"{error.request.url} answered {error.response.status_code}: {detail}") from error
+            raise CompletionFailed(f"{error.request.url} returned {error.response.status_code}: {detail}") from error
         except httpx.HTTPError as error:
-            raise CompletionFailed(f"{self._http.base_url} did not answer: {error}") from error
+            raise CompletionFailed(f"{self._http.base_url} did not respond: {error}") from error
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise CompletionFailed(
-                f"{self._http.base_url} answered in another form than chat completions: {error}"
-            ) from error
+            raise CompletionFailed(f"{self._http.base_url} returned no chat completion: {error}") from error
         return content or ""

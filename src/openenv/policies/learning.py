@@ -1,4 +1,4 @@
-"""A learner: a table of action values, learnt from nothing but the rewards it receives."""
+"""Tabular Monte Carlo control: a table of action values, learned from rewards alone."""
 
 from collections.abc import Callable, Hashable
 from random import Random
@@ -8,16 +8,16 @@ from openenv.policies.base import Policy
 
 
 def seen_numbers(observation: Any) -> Hashable:
-    """The observation's numbers, or its text where it has none: every state of the world is a row of its own."""
+    """The observation's numbers, or its text if it has none."""
     return tuple(observation.info_state) or observation.metadata.get("text", "")
 
 
 class LearningPolicy(Policy):
-    """Epsilon-greedy control over a table with one row for each state seen.
+    """Epsilon-greedy control with a table that has one row for each state seen.
 
-    At an episode's end the value of each action taken moves toward the return that followed it (every-visit Monte
+    At the end of an episode the value of each action taken moves toward the return that followed it (every-visit Monte
     Carlo, Sutton and Barto 2018, section 5.4, with a step of 1 / visits, at least `min_step_size`). Exploration
-    falls from 1 to `min_epsilon` along 1 / (1 + episodes / half_life). For games with few states.
+    falls from 1 to `min_epsilon` as 1 / (1 + episodes / half_life). Suited to games with few states.
     """
 
     name = "learning"
@@ -32,7 +32,7 @@ class LearningPolicy(Policy):
         min_step_size: float = 0.1,
         state_key: Callable[[Any], Hashable] = seen_numbers,
     ) -> None:
-        """half_life: episodes until exploration has halved. state_key: what makes two observations the same state."""
+        """half_life: episodes after which exploration has halved. state_key: equal keys mean the same state."""
         self._rng = Random(seed)
         self._half_life = half_life
         self._min_epsilon = min_epsilon
@@ -45,11 +45,11 @@ class LearningPolicy(Policy):
 
     @property
     def epsilon(self) -> float:
-        """The share of actions that are chosen at random now."""
+        """The current probability of a random action."""
         return max(self._min_epsilon, 1.0 / (1.0 + self.episodes / self._half_life))
 
     def select_action(self, observation: Any) -> int:
-        """A random legal action with probability `epsilon`, otherwise one of the highest value (unknown: 0)."""
+        """A random legal action with probability `epsilon`, else one of the highest value. Unknown values are 0."""
         legal: list[int] = observation.legal_actions
         if self._rng.random() < self.epsilon:
             return self._rng.choice(legal)
@@ -59,7 +59,7 @@ class LearningPolicy(Policy):
         return self._rng.choice([action for action, value in zip(legal, values, strict=True) if value == best])
 
     def learn(self, observation: Any, action: Any, reward: float, next_observation: Any, done: bool) -> None:
-        """Remember the step; at the end of the episode, move the values of its actions toward what followed them."""
+        """Store the step. At the end of the episode, move the values of its actions toward their returns."""
         self._path.append(((self._state_key(observation), action), reward))
         if not done:
             return
@@ -74,5 +74,5 @@ class LearningPolicy(Policy):
         self._path.clear()
 
     def forget_episode(self) -> None:
-        """Drop an episode that broke off: nothing can be learnt from it."""
+        """Discard the steps of an episode that failed."""
         self._path.clear()

@@ -1,4 +1,4 @@
-"""Tree search from what the player knows: the open history of a game in which nothing is hidden."""
+"""Monte Carlo tree search in games of perfect information."""
 
 import json
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ from openenv.policies.base import Policy
 
 
 class MCTSPolicy(Policy):
-    """Monte Carlo tree search with random rollouts, on a copy of the game rebuilt from its public history.
+    """Searches with random rollouts on a copy of the game that is rebuilt from its history.
 
-    Needs OpenSpiel on the player's side, and an environment that tells the history (`reset(reveal_history=True)`),
-    which it does only for turn-based games of perfect information: search never sees what a player may not.
+    Needs OpenSpiel in this process, and observations with the history (`reset(reveal_history=True)`). The environment
+    reveals it only for turn-based games of perfect information, so the search sees nothing that is hidden.
     """
 
     name = "mcts"
@@ -24,19 +24,19 @@ class MCTSPolicy(Policy):
     reset_kwargs: Mapping[str, Any] = {"reveal_history": True}
 
     def __init__(self, seed: int | None = None, *, simulations: int = 100, exploration: float = 2.0) -> None:
-        """simulations: rollouts for each move. exploration: the constant of UCT."""
+        """simulations: rollouts for each action. exploration: the constant of UCT."""
         self._rng = Random(seed)
         self._simulations = simulations
         self._exploration = exploration
 
     def select_action(self, observation: Any) -> int:
-        """The most visited move. Raises ValueError where the observation tells no history."""
-        told = observation.metadata
-        if "history" not in told:
+        """The most visited action. Raises ValueError if the observation has no history."""
+        metadata = observation.metadata
+        if "history" not in metadata:
             raise ValueError("The mcts policy needs the history: call reset(reveal_history=True).")
-        game = _game(told["game_name"], json.dumps(told.get("game_params", {}), sort_keys=True))
+        game = _game(metadata["game_name"], json.dumps(metadata.get("game_params", {}), sort_keys=True))
         state = game.new_initial_state()
-        for action in told["history"]:
+        for action in metadata["history"]:
             state.apply_action(action)
         evaluator = pyspiel.RandomRolloutEvaluator(1, self._rng.getrandbits(31))
         bot = pyspiel.MCTSBot(

@@ -13,22 +13,19 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from transformers import PreTrainedModel
 
-from openenv.core.text import TextInterface
-from openenv.core.vector import SessionPool
+from openenv.core.session_pool import SessionPool
+from openenv.core.text_interface import TextInterface
 from openenv.envs import catalog
-from openenv.rl.chat import Chat
-from openenv.rl.checkpoint import Checkpoints, Progress
+from openenv.evaluation.episodes import EpisodeSessions
 from openenv.rl.config import Config
-from openenv.rl.episodes import Sessions
-from openenv.rl.generator import Generator
-from openenv.rl.model import load_model, tiny_model
-from openenv.rl.reading import RandomPlay, play_at_random, read, transcript_words
-from openenv.rl.reference import ReferenceModel
-from openenv.rl.reward import OutcomeReward, Reward
-from openenv.rl.rollout import Rollout
-from openenv.rl.tokenizer import word_tokenizer
-from openenv.rl.trainer import Trainer
-from openenv.rl.weights import WeightStore
+from openenv.rl.models.chat import Chat, word_tokenizer
+from openenv.rl.models.generator import Generator
+from openenv.rl.models.language_model import WeightStore, load_model, tiny_model
+from openenv.rl.rollouts.rewards import OutcomeReward, Reward
+from openenv.rl.rollouts.rollout import Rollout
+from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
+from openenv.rl.training.pretraining import RandomPlay, play_at_random, pretrain, transcript_words
+from openenv.rl.training.trainer import ReferenceModel, Trainer
 
 if TYPE_CHECKING:
     from openenv.rl.setup import OnProgress
@@ -39,7 +36,7 @@ _EPISODES_TO_MEASURE = 64
 
 
 class Engine:
-    """The parts of a run that hold the model."""
+    """The parts of a run that hold the model: weights, generator, trainer and checkpoints."""
 
     def __init__(
         self,
@@ -52,12 +49,12 @@ class Engine:
     ) -> None:
         self.config = config
         self.batch_size = batch_size
-        """Groups in one training step."""
+        """Number of groups in one training step."""
         self.chat = chat
         self.text = text
         self.store = WeightStore()
         self.checkpoints = Checkpoints(config.run_dir)
-        self.progress = Progress(step=0, next_group=0, training_s=0.0)
+        self.progress = TrainingProgress(step=0, next_group=0, training_s=0.0)
         self.trainer = Trainer(model, ReferenceModel(model, config.model.precision), config, chat.pad_id)
         self._reward = reward
         self._executor = ThreadPoolExecutor(
@@ -69,7 +66,7 @@ class Engine:
     async def make(
         cls, config: Config, server_url: str, reward: Reward | None, *, resume: bool, on_progress: "OnProgress"
     ) -> Self:
-        """Load the model, or make it and let it read; then restore the latest checkpoint when the run goes on."""
+        """Load the model, or create and pretrain it. A resumed run restores its latest checkpoint instead."""
         torch.set_num_threads(config.threads)
         text = catalog.load(config.env.name).text_class()
         reward = reward or OutcomeReward(config.reward)
@@ -85,21 +82,21 @@ class Engine:
             model, tokenizer = await asyncio.to_thread(load_model, config.model.path)
             chat = Chat(tokenizer)
         else:
-            model, chat = await _taught_model(config, random_play, on_progress)
+            model, chat = await _pretrained_model(config, random_play, on_progress)
         batch_size = _batch_size(config, random_play)
         checkpoints.save_reference(model, chat, batch_size)
         return cls(config, model, chat, text, reward, batch_size)
 
     def rollout(
-        self, pool: Sessions, *, generator: Generator | None = None, executor: Executor | None = None
+        self, pool: EpisodeSessions, *, generator: Generator | None = None, executor: Executor | None = None
     ) -> Rollout:
-        """Plays groups over these sessions: with the latest published weights, or with another generator."""
+        """A rollout over these sessions, with the latest published weights or with another generator."""
         return Rollout(
             pool, self.text, generator or self._generator, self._reward, self.config, executor or self._executor
         )
 
     def player(self, *, temperature: float, before: bool = False) -> Generator:
-        """A generator with the present weights (or those before GRPO) for evaluation: its `complete` answers."""
+        """A generator with the current weights, or those before GRPO, whose `complete` is used in evaluation."""
         model = self.trainer.reference.model if before else self.trainer.model
         generator = self._make_generator(model, None)
         generator.temperature = temperature
@@ -124,64 +121,64 @@ class Engine:
 async def _random_play(
     config: Config, server_url: str, text: TextInterface[Any, Any], on_progress: "OnProgress"
 ) -> RandomPlay:
-    """Uniformly random play, gathered from the run's server: to read, and to see how long episodes are."""
-    reading = config.reading
+    """Collect random play from the run's server: for pretraining, and to measure the length of episodes."""
+    settings = config.pretrain
     if config.model.path:
-        reading = dataclasses.replace(reading, max_episodes=_EPISODES_TO_MEASURE)
+        settings = dataclasses.replace(settings, max_episodes=_EPISODES_TO_MEASURE)
     client_class = catalog.load(config.env.name).client_class
-    async with SessionPool(client_class, server_url, min(config.evaluation.sessions, reading.max_episodes)) as pool:
+    async with SessionPool(client_class, server_url, min(config.evaluation.sessions, settings.max_episodes)) as pool:
         return await play_at_random(
             pool,
             text,
-            reading,
+            settings,
             reset=config.env.reset,
             seed=config.seed,
-            on_progress=lambda done, total: on_progress("gather", done, total, {}),
+            on_progress=lambda done, total: on_progress("random play", done, total, {}),
         )
 
 
 def _batch_size(config: Config, random_play: RandomPlay) -> int:
-    """Groups in one training step, at least one."""
+    """Number of groups in one training step, at least 1."""
     buffer = config.replay_buffer
     decisions_per_group = config.group_size * random_play.decisions_per_episode
     return buffer.batch_size or max(1, round(buffer.batch_decisions / decisions_per_group))
 
 
 def _use_all_cores() -> None:
-    """Nothing else runs while the model reads; in training rollouts and trainer share the cores."""
+    """Nothing else runs during pretraining. In training, rollouts and trainer share the cores."""
     torch.set_num_threads(len(os.sched_getaffinity(0)))
 
 
-async def _taught_model(
+async def _pretrained_model(
     config: Config, random_play: RandomPlay, on_progress: "OnProgress"
 ) -> tuple[PreTrainedModel, Chat]:
-    """A tiny model that has read the transcripts, and nothing else."""
+    """A tiny model, pretrained on the transcripts alone."""
     transcripts = random_play.transcripts
     chat = Chat(word_tokenizer(transcript_words(transcripts)))
     length = config.max_req_tokens + config.max_res_tokens
     model = tiny_model(config.model, chat.tokenizer, max_length=length, seed=config.seed)
-    given_up = threading.Event()
+    cancelled = threading.Event()
 
-    def tell(done: int, total: int) -> None:
-        if given_up.is_set():
+    def report(done: int, total: int) -> None:
+        if cancelled.is_set():
             raise asyncio.CancelledError
-        on_progress("read", done, total, {})
+        on_progress("pretrain", done, total, {})
 
-    with ThreadPoolExecutor(1, "reader", initializer=_use_all_cores) as reader:
-        reading = partial(
-            read,
+    with ThreadPoolExecutor(1, "pretraining", initializer=_use_all_cores) as thread:
+        work = partial(
+            pretrain,
             model,
             chat,
             transcripts,
-            config.reading,
+            config.pretrain,
             precision=config.model.precision,
             seed=config.seed,
-            on_progress=tell,
+            on_progress=report,
         )
         try:
-            losses = await asyncio.get_running_loop().run_in_executor(reader, reading)
+            losses = await asyncio.get_running_loop().run_in_executor(thread, work)
         finally:
-            given_up.set()  # Ctrl-C does not wait for the rest of it
+            cancelled.set()  # after Ctrl-C the thread stops at its next batch
     torch.set_num_threads(config.threads)
-    log.info("read transcripts: distinct=%d loss=%.4f", len(transcripts), losses[-1] if losses else float("nan"))
+    log.info("pretrained: transcripts=%d loss=%.4f", len(transcripts), losses[-1] if losses else float("nan"))
     return model, chat

@@ -1,4 +1,4 @@
-"""The two loops of training, side by side: rollouts fill the buffer, the trainer empties it and publishes weights."""
+"""The training loop: rollouts fill the replay buffer while the trainer takes batches and publishes weights."""
 
 import asyncio
 import itertools
@@ -12,23 +12,23 @@ from typing import Any
 import torch
 
 from openenv.core.errors import OpenEnvError
-from openenv.rl.chat import Chat
-from openenv.rl.checkpoint import Checkpoints, Progress
 from openenv.rl.config import Config
-from openenv.rl.metrics import MetricsLog, play_metrics
-from openenv.rl.replay_buffer import ReplayBuffer
-from openenv.rl.rollout import Rollout
-from openenv.rl.trainer import Trainer
-from openenv.rl.trajectory import Group
-from openenv.rl.weights import WeightStore
+from openenv.rl.models.chat import Chat
+from openenv.rl.models.language_model import WeightStore
+from openenv.rl.reports.results import MetricsLog, play_metrics
+from openenv.rl.rollouts.replay_buffer import ReplayBuffer
+from openenv.rl.rollouts.rollout import Rollout
+from openenv.rl.rollouts.trajectory import Group
+from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
+from openenv.rl.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
-_MOST_FAILURES = 20  # groups one after the other in which nothing could be played: then it is no accident
+_MAX_FAILURES = 20  # consecutive groups without a valid episode
 
 
 class NothingPlayed(OpenEnvError):
-    """Every episode failed, as when the server is gone: going on would never fill a batch."""
+    """Every episode of many groups failed, for example because the server is gone."""
 
 
 OnStep = Callable[[dict[str, Any]], None]
@@ -36,7 +36,7 @@ OnStep = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """How much of the training is done."""
+    """The elapsed part of the training."""
 
     config: Config
     earlier_s: float
@@ -48,7 +48,7 @@ class _Clock:
         return self.earlier_s + time.monotonic() - self.started
 
     def part_done(self, step: int) -> float:
-        """From 0 to 1, by steps or by time, whichever is further."""
+        """The fraction that is done, 0 to 1: by steps or by time, whichever is larger."""
         training = self.config.trainer.training
         return min(
             1.0, max(step / max(training.steps, self.last_step), self.training_s / (60.0 * training.max_minutes))
@@ -63,7 +63,7 @@ class _Clock:
 
 
 class TrainingLoop:
-    """Runs rollouts and training at the same time until enough steps are made. Made for one run."""
+    """Runs rollouts and training concurrently until the wanted number of steps is made. Used for one call of `run`."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class TrainingLoop:
         chat: Chat,
         config: Config,
         metrics: MetricsLog,
-        progress: Progress,
+        progress: TrainingProgress,
         batch_size: int,
     ) -> None:
         self.progress = progress
@@ -87,11 +87,11 @@ class TrainingLoop:
         self._chat = chat
         self._config = config
         self._metrics = metrics
-        self._broken = 0
-        """Episodes since the last step that the environment broke, those of dropped groups among them."""
+        self._num_invalid = 0
+        """Invalid episodes since the last step, including those of dropped groups."""
 
     async def run(self, steps: int, on_step: OnStep | None = None) -> None:
-        """Make `steps` more steps, or fewer when the time is up. What was made is saved, also when it is cancelled."""
+        """Make `steps` more steps, or fewer if the time is up. A checkpoint is saved, also after a cancellation."""
         clock = _Clock(self._config, self.progress.training_s, time.monotonic(), self.progress.step + steps)
         buffer = ReplayBuffer(self._batch_size, self._config.max_policy_age)
         numbers = itertools.count(self.progress.next_group)
@@ -99,31 +99,31 @@ class TrainingLoop:
             self._store.publish(self._trainer.model, self.progress.step)
         try:
             async with asyncio.TaskGroup() as group:
-                players = [group.create_task(self._play(rollout, buffer, numbers)) for rollout in self._rollouts]
+                workers = [group.create_task(self._play(rollout, buffer, numbers)) for rollout in self._rollouts]
                 await self._train(buffer, clock, on_step)
-                for player in players:
-                    player.cancel()
+                for worker in workers:
+                    worker.cancel()
         except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None  # the first is the cause: the others ended because of it
+            raise failures.exceptions[0] from None  # the first caused the others
         finally:
             self._thread.shutdown()
             self._checkpoints.save(self._trainer, self._chat, self.progress)
 
     async def _play(self, rollout: Rollout, buffer: ReplayBuffer, numbers: Iterator[int]) -> None:
-        """Play groups for ever, as many at a time as there is room for."""
+        """Play groups until cancelled, as many at a time as the buffer has room for."""
         failed_in_a_row = 0
         while True:
-            reserved = await buffer.reserve(self._config.rollout_threads)
+            reserved = await buffer.reserve(self._config.groups_in_flight)
             groups = await rollout.play([next(numbers) for _ in range(reserved)])
-            self._broken += sum(not t.valid for group in groups for t in group.trajectories)
+            self._num_invalid += sum(not t.valid for group in groups for t in group.trajectories)
             failed_in_a_row = 0 if any(group.valid for group in groups) else failed_in_a_row + len(groups)
-            if failed_in_a_row >= _MOST_FAILURES:
+            if failed_in_a_row >= _MAX_FAILURES:
                 reason = groups[0].trajectories[0].reason
                 raise NothingPlayed(f"none of {failed_in_a_row} groups could be played: {reason}")
             await buffer.put([group for group in groups if self._is_useful(group)], reserved=reserved)
 
     def _is_useful(self, group: Group) -> bool:
-        """Whether there is something to learn from the group: two episodes to compare, and decisions in them."""
+        """Whether the group can be trained on: it has two valid episodes, and decisions in them."""
         if len(group.valid) < 2:
             reasons = {t.reason for t in group.trajectories if not t.valid}
             log.warning("dropped group %d: %s", group.index, "; ".join(sorted(reasons)))
@@ -148,19 +148,21 @@ class TrainingLoop:
             await buffer.advance(self._trainer.step_count)
 
     async def _step(self, groups: list[Group], clock: _Clock, began: float, num_evicted: int) -> dict[str, Any]:
-        """Train on the groups, publish the weights, and write the metrics: all of it or nothing."""
+        """Train on the groups, publish the weights, and write the metrics."""
         waited_s = time.monotonic() - began
         part_done = clock.part_done(self.progress.step)
         played = play_metrics(groups, self._trainer.step_count)
-        # always the same thread: the matrix library keeps buffers for each thread that ever called it
+        # always the same thread: the matrix library keeps buffers for each thread that calls it
         trained = await asyncio.get_running_loop().run_in_executor(self._thread, self._trainer.step, groups, part_done)
         self._store.publish(self._trainer.model, self._trainer.step_count)
         last = max(group.index for group in groups)
-        self.progress = Progress(step=self._trainer.step_count, next_group=last + 1, training_s=clock.training_s)
-        row = {"step": self.progress.step, **played, **trained, "episodes/invalid": self._broken}
+        self.progress = TrainingProgress(
+            step=self._trainer.step_count, next_group=last + 1, training_s=clock.training_s
+        )
+        row = {"step": self.progress.step, **played, **trained, "episodes/invalid": self._num_invalid}
         row |= {"wait_time": waited_s, "step_time": time.monotonic() - began, "buffer/evicted": num_evicted}
         row["training_s"] = self.progress.training_s
-        self._broken = 0
+        self._num_invalid = 0
         self._metrics.append(row)
         return row
 
@@ -171,7 +173,7 @@ class TrainingLoop:
 
 
 async def _uninterrupted(work: Any) -> Any:
-    """The result of `work`, which is finished even when the caller is cancelled: a thread cannot stop half-way."""
+    """The result of `work`, which finishes even if the caller is cancelled: a thread cannot be interrupted."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

@@ -1,6 +1,6 @@
-"""Puts a whole run together from its YAML file: server, model, reading phase, rollouts, trainer.
+"""Assembles a run from its configuration: server, model, pretraining, rollouts, trainer.
 
-Importing this module is cheap; torch is imported when `setup_training` is called.
+Importing this module is cheap; `setup_training` imports torch when it is called.
 """
 
 import asyncio
@@ -14,52 +14,60 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.containers.local_process import LocalServer
-from openenv.core.vector import SessionPool
+from openenv.core.session_pool import SessionPool
 from openenv.envs import catalog
-from openenv.rl.config import Config, ConfigError, load_config
-from openenv.rl.metrics import MetricsLog
+from openenv.rl.config import Config, ConfigError
+from openenv.rl.config_file import RENAMED_KEYS, load_config
+from openenv.rl.reports.results import MetricsLog
 
 if TYPE_CHECKING:
     from openenv.rl.engine import Engine
-    from openenv.rl.reward import Reward
+    from openenv.rl.rollouts.rewards import Reward
 
 log = logging.getLogger(__name__)
 
 OnProgress = Callable[[str, int, int, dict[str, Any]], None]
-"""Called with the phase (reading about `gather`, `read`, `train`, `evaluate ...`), how much of it is done, how much
-there is, and what is known (the metrics of a training step)."""
+"""Called with the phase (`random play`, `pretrain`, `train`, `evaluate ...`), how much of it is done, how much there
+is, and in training the metrics of the step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult:
-    """What a call of `run` made."""
+    """The result of a call of `TrainingRun.run`."""
 
     run_dir: Path
-    """Where metrics, checkpoints and report are."""
+    """The folder of metrics, checkpoints and report."""
     steps: int
-    """Optimizer steps made so far in the whole run."""
+    """Optimizer steps of the whole run so far."""
     metrics: dict[str, Any] = field(default_factory=dict)
     """The metrics of the last step."""
 
 
 class TrainingRun:
-    """A run that is ready to train. Made by `setup_training`; ended by `shutdown`."""
+    """A run that is ready to train. `setup_training` creates it; `shutdown` ends it."""
 
     def __init__(
-        self, config: Config, server_url: str, stack: contextlib.AsyncExitStack, engine: "Engine", metrics: MetricsLog
+        self,
+        config: Config,
+        server_url: str,
+        stack: contextlib.AsyncExitStack,
+        engine: "Engine",
+        metrics: MetricsLog,
+        on_progress: OnProgress,
     ) -> None:
+        """stack: closes the server and the engine."""
         self.config = config
         self.server_url = server_url
-        """The environment's server, started for the run or named in its file."""
+        """URL of the environment's server."""
         self.engine = engine
         self._stack = stack
         self._metrics = metrics
-        self._on_progress: OnProgress = _silent
+        self._on_progress = on_progress
 
     async def run(self, steps: int | None = None) -> TrainingResult:
-        """Make `steps` optimizer steps, or as many as the file says; call it again to go on.
+        """Make `steps` optimizer steps (default: as many as configured). Call it again to continue.
 
-        Cancelling it (Ctrl-C) keeps the steps made: metrics are written, a checkpoint is saved.
+        A cancellation (Ctrl-C) keeps the steps that were made: metrics are written and a checkpoint is saved.
         """
         from openenv.rl.loop import TrainingLoop
 
@@ -92,13 +100,13 @@ class TrainingRun:
         return TrainingResult(run_dir=self.config.run_dir, steps=engine.progress.step, metrics=last)
 
     def pool(self, num_sessions: int | None = None) -> SessionPool[Any, Any]:
-        """Sessions with the run's server, as many as one rollout worker plays if no number is given."""
+        """Sessions of the run's server. num_sessions: None for as many as a rollout worker uses."""
         entry = catalog.load(self.config.env.name)
-        number = num_sessions or self.config.rollout_threads * self.config.group_size
+        number = num_sessions or self.config.groups_in_flight * self.config.group_size
         return SessionPool(entry.client_class, self.server_url, number)
 
     async def shutdown(self) -> None:
-        """Stop the server, if it was started for the run, and the threads. Shutting down twice does nothing."""
+        """Stop the threads, and the server if the run started it. A second call does nothing."""
         await self._stack.aclose()
 
 
@@ -109,33 +117,30 @@ async def setup_training(
     resume: bool = False,
     on_progress: OnProgress | None = None,
 ) -> TrainingRun:
-    """A run that is ready to train: the server answers, the model is loaded or has read its transcripts.
+    """Prepare a run for training: start or reach the server, and load or pretrain the model.
 
-    config: the run's YAML file. reward: what an episode is worth, instead of the file's win, push and loss. resume: go
-    on from the run's latest checkpoint, if there is one; otherwise an earlier run of the same name is moved aside
-    (`name.1`, `name.2`, ...).
-    Works where an event loop already runs, as in a notebook.
+    config: the configuration or its YAML file. reward: the reward function, instead of the configured rewards. resume:
+    continue from the run's latest checkpoint if there is one; otherwise a run with the same name is renamed to
+    `name.1`, `name.2`, ... Works where an event loop already runs, as in a notebook.
 
-    Raises ConfigError for a file that cannot be used, ServerUnreachable when the server does not answer.
+    Raises ConfigError for an invalid configuration, ServerUnreachable if the server does not respond.
     """
     config = config if isinstance(config, Config) else load_config(config)
     on_progress = on_progress or _silent
     from openenv.rl.engine import Engine  # imports torch
 
     async with contextlib.AsyncExitStack() as stack:
-        going_on = resume and config.run_dir.exists()
+        resuming = resume and config.run_dir.exists()
         server_url = config.env.server_url or await _start_server(config, stack)
-        if going_on:
-            _same_settings(config)
+        if resuming:
+            _require_same_settings(config)
         else:
             _fresh_folder(config)
-        engine = await Engine.make(config, server_url, reward, resume=going_on, on_progress=on_progress)
+        engine = await Engine.make(config, server_url, reward, resume=resuming, on_progress=on_progress)
         stack.callback(engine.close)
         metrics = MetricsLog(config.run_dir / "metrics.jsonl", first_step=engine.progress.step)
-        run = TrainingRun(config, server_url, stack.pop_all(), engine, metrics)
-        run._on_progress = on_progress
-        return run
-    raise AssertionError("unreachable: an exit stack swallows nothing")
+        return TrainingRun(config, server_url, stack.pop_all(), engine, metrics, on_progress)
+    raise AssertionError("unreachable: an exit stack suppresses no exception")
 
 
 setup_forge_training = setup_training
@@ -144,13 +149,13 @@ setup_forge_training = setup_training
 
 async def _start_server(config: Config, stack: contextlib.AsyncExitStack) -> str:
     server = LocalServer(catalog.load(config.env.name).server)
-    await asyncio.to_thread(server.start)
+    await asyncio.to_thread(server.launch)
     stack.callback(server.stop)
     return server.base_url
 
 
 def _fresh_folder(config: Config) -> None:
-    """Make the run's folder; what an earlier run left there is kept under the first free name."""
+    """Create the run's folder. The folder of an earlier run is renamed to the first free name."""
     folder = config.run_dir
     if folder.exists():
         names = (folder.with_name(f"{folder.name}.{number}") for number in itertools.count(1))
@@ -159,17 +164,18 @@ def _fresh_folder(config: Config) -> None:
     (folder / "config.json").write_text(json.dumps(asdict(config), indent=2), encoding="utf-8")
 
 
-def _same_settings(config: Config) -> None:
-    """Raise ConfigError when a run shall go on under other settings than it began with, its length excepted."""
+def _require_same_settings(config: Config) -> None:
+    """Raise ConfigError if the configuration of a resumed run has changed in anything but its length."""
     began = json.loads((config.run_dir / "config.json").read_text(encoding="utf-8"))
+    began = {RENAMED_KEYS.get(key, key): value for key, value in began.items()}
     now = json.loads(json.dumps(asdict(config)))
     for settings in (began, now):
         settings["trainer"].pop("training")
     changed = [key for key in now if now[key] != began.get(key)]
     if changed:
         raise ConfigError(
-            f"{', '.join(changed)}: run {config.name!r} began with other values; resume it with its own file, or give "
-            "the new one another name."
+            f"{', '.join(changed)}: run {config.name!r} started with other values. Resume it with its own file, or "
+            "give the new run another name."
         )
 
 

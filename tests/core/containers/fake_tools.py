@@ -126,15 +126,15 @@ def git(args: list[str]) -> None:
 
 
 def start_server(name: str, port: int, env: list[str], *, crashes: bool) -> None:
-    from openenv.core.containers.local_process import free_port
+    from openenv.core.containers.server_process import free_port
 
     port = port or free_port()
     command = (
         [sys.executable, "-c", "import sys; sys.exit('no module named game')"] if crashes else [*SERVER, str(port)]
     )
     with (FOLDER / f"{name}.log").open("w") as log:
-        told = dict(pair.split("=", 1) for pair in env)
-        process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **told}, start_new_session=True)
+        variables = {**os.environ, **dict(pair.split("=", 1) for pair in env)}
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=variables, start_new_session=True)
     (FOLDER / f"{name}.json").write_text(json.dumps({"pid": process.pid, "port": port}))
 
 
@@ -158,7 +158,7 @@ def stop_server(name: str, *, forget: bool, what: str) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether the process runs; one that has ended and that nobody has asked for its exit code does not."""
+    """Whether the process runs; one that has ended without being waited for does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

@@ -1,38 +1,37 @@
 """A server's module that a program has started ends with it, however it ends."""
 
-import contextlib
 import gc
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer, ServerProcess, free_port, module_command
-from openenv.core.containers.readiness import wait_until_ready
+from openenv.core.containers.local_process import LocalServer
+from openenv.core.containers.server_process import ServerProcess, free_port, module_command, wait_until_ready
 from openenv.core.errors import ContainerFault, NotReady
+from tests.core.env_server.probes import is_running, wait_until
 
 ECHO = "openenv.envs.echo_env.server.app"
 OWNERS = {
-    "LocalServer": f"""
+    "launched": f"""
 from openenv.core.containers.local_process import LocalServer
-server = LocalServer({ECHO!r}).start()
+server = LocalServer({ECHO!r}).launch()
 print(server.pid, flush=True)
 """,
-    "ModuleProvider": f"""
-from openenv.core.containers.runtime.module_provider import ModuleProvider
-provider = ModuleProvider({ECHO!r})
+    "started as a provider": f"""
+from openenv.core.containers.local_process import LocalServer
+provider = LocalServer({ECHO!r})
 provider.start()
 provider.wait_for_ready()
-print(provider._process.pid, flush=True)
+print(provider.pid, flush=True)
 """,
 }
 FORKS = f"""
 import os
-{OWNERS["LocalServer"]}
+{OWNERS["launched"]}
 fork = os.fork()
 if fork:
     print(fork, flush=True)
@@ -46,53 +45,47 @@ while True:
 """
 
 
-def _is_running(pid: int) -> bool:
+def _wait_for_end(pid: int) -> None:
+    """Return when a process has ended by itself; kill it and fail if it does not."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+        wait_until(lambda: not is_running(pid), timeout_s=30)
+    except AssertionError:
+        os.kill(pid, signal.SIGKILL)
+        raise
 
 
-def _ends(pid: int) -> bool:
-    """Whether a process ends by itself, soon."""
-    deadline = time.monotonic() + 30
-    while _is_running(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    if not _is_running(pid):
-        return True
-    os.kill(pid, signal.SIGKILL)
-    return False
-
-
-def _killed(owner: str, number: signal.Signals, num_told: int = 1) -> list[int]:
-    """The process ids that a program told before it got that signal; they were running then."""
+def _killed(owner: str, number: signal.Signals, num_pids: int = 1) -> list[int]:
+    """Process ids that a program printed before it received the signal; they were running then."""
     program = [sys.executable, "-c", f"{owner}\nimport time\ntime.sleep(600)"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        told = [int(process.stdout.readline()) for _ in range(num_told)]
-        were_running = all(map(_is_running, told))
+        pids = [int(process.stdout.readline()) for _ in range(num_pids)]
+        were_running = all(map(is_running, pids))
         process.send_signal(number)
     assert were_running
-    return told
+    return pids
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("owner", OWNERS)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_program_that_is_killed_leaves_no_server(owner: str, number: signal.Signals) -> None:
     (server,) = _killed(OWNERS[owner], number)
-    assert _ends(server)
+    _wait_for_end(server)
 
 
-def test_nor_does_one_whose_fork_lives_on() -> None:
-    server, fork = _killed(FORKS, signal.SIGKILL, num_told=2)
+@pytest.mark.process
+def test_a_program_that_is_killed_leaves_no_server_while_its_fork_runs() -> None:
+    server, fork = _killed(FORKS, signal.SIGKILL, num_pids=2)
     try:
-        assert _is_running(fork)
-        assert _ends(server)
+        assert is_running(fork)
+        _wait_for_end(server)
     finally:
         os.kill(fork, signal.SIGKILL)
 
 
-def test_a_server_that_does_not_want_to_end_is_killed(tmp_path: Path) -> None:
+@pytest.mark.process
+def test_a_server_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     (tmp_path / "stubborn.py").write_text(IS_STUBBORN)
     ours, theirs = os.pipe(), os.pipe()
     command = module_command("stubborn", 1)
@@ -109,17 +102,24 @@ def test_a_server_that_does_not_want_to_end_is_killed(tmp_path: Path) -> None:
             os.close(end)
 
 
-def test_a_server_that_nobody_refers_to_is_kept() -> None:
-    server = LocalServer(ECHO).start()
+@pytest.mark.process
+def test_a_server_without_references_keeps_running() -> None:
+    server = LocalServer(ECHO).launch()
     pid, circle = server.pid, [server]
     circle.append(circle)  # type: ignore[arg-type]
+    pipes = _open_pipes()
     del server, circle
     gc.collect()
-    time.sleep(1)
-    is_running = _is_running(pid)
-    with contextlib.suppress(ProcessLookupError):
+    try:
+        assert _open_pipes() == pipes, "the server ends when its pipe closes"
+    finally:
         os.kill(pid, signal.SIGKILL)
-    assert is_running
+
+
+def _open_pipes() -> list[str]:
+    folder = Path("/proc/self/fd")
+    targets = [os.readlink(fd) for fd in folder.iterdir() if fd.is_symlink()]
+    return sorted(target for target in targets if target.startswith("pipe:"))
 
 
 def test_what_cannot_be_run_leaves_nothing_open() -> None:
@@ -130,19 +130,19 @@ def test_what_cannot_be_run_leaves_nothing_open() -> None:
 
 
 def test_a_server_that_is_stopped_leaves_nothing_open() -> None:
-    LocalServer(ECHO).start().stop()  # what is imported meanwhile may stay open
+    LocalServer(ECHO).launch().stop()  # what is imported meanwhile may stay open
     before = len(os.listdir("/proc/self/fd"))
     with LocalServer(ECHO) as server:
         pid = server.pid
-    assert not _is_running(pid)
+    assert not is_running(pid)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_module_is_run_as_by_python_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "told.py").write_text("import sys\nprint(__name__, sys.argv[1:3])\nraise SystemExit(3)")
+    (tmp_path / "ending.py").write_text("import sys\nprint(__name__, sys.argv[1:3])\nraise SystemExit(3)")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(NotReady, match=r"ended with code 3(?s:.*)__main__ \['--game', 'x'\]"):
-        LocalServer("told", ["--game", "x"]).start()
+        LocalServer("ending", ["--game", "x"]).launch()
 
 
 def test_whether_a_server_has_ended_is_asked_at_first_and_at_last_and_not_with_each_try() -> None:

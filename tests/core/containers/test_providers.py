@@ -1,4 +1,4 @@
-"""Providers drive the tools that people have, and say what those said when they fail."""
+"""Providers drive the installed tools, and their errors contain the output of a tool that failed."""
 
 import subprocess
 import sys
@@ -15,6 +15,9 @@ from openenv.core.containers.runtime import (
 )
 from openenv.core.errors import ContainerFault, NotReady
 from openenv.envs.echo_env import EchoAction, EchoEnv
+from tests.core.containers import fake_tools
+
+pytestmark = pytest.mark.process
 
 
 def played(base_url: str) -> str:
@@ -27,12 +30,12 @@ def test_docker_runs_an_image_on_the_loopback_interface_and_removes_it(tools, ca
     provider = LocalDockerProvider()
     base_url = provider.start_container("owner/echo-env:latest", env_vars={"GAME": "x=1"}, memory="2g", read_only=True)
     provider.wait_for_ready(base_url)
-    heard = played(base_url)
+    echoed = played(base_url)
     provider.stop_container()
     provider.stop_container()
     run, stop, remove = (next(args for args in calls_of("docker") if args[0] == verb) for verb in ("run", "stop", "rm"))
 
-    assert heard == "hello"
+    assert echoed == "hello"
     assert {"--detach", "--publish=127.0.0.1::8000", "--env=GAME=x=1", "--memory=2g", "--read-only"} <= set(run)
     assert run[-1] == "owner/echo-env:latest"
     assert f"--name={stop[-1]}" in run
@@ -41,7 +44,7 @@ def test_docker_runs_an_image_on_the_loopback_interface_and_removes_it(tools, ca
 
 
 def test_docker_takes_the_port_that_it_is_given(tools, calls_of):
-    from openenv.core.containers.local_process import free_port
+    from openenv.core.containers.server_process import free_port
 
     port = free_port()
     provider = LocalDockerProvider()
@@ -49,7 +52,7 @@ def test_docker_takes_the_port_that_it_is_given(tools, calls_of):
     provider.stop_container()
 
 
-def test_an_image_that_is_missing_is_told_in_dockers_words_with_the_remedy_and_no_secret(tools):
+def test_an_image_that_is_missing_raises_dockers_message_with_the_remedy_and_no_secret(tools):
     provider = LocalDockerProvider()
     with pytest.raises(ContainerFault, match=r"Unable to find image 'missing:1'(?s:.*)docker images") as error:
         provider.start_container("missing:1", env_vars={"TOKEN": "s3cret"})
@@ -80,7 +83,7 @@ def test_a_missing_tool_is_named_with_what_to_do(make, tmp_path, monkeypatch):
         make()
 
 
-def test_an_engine_that_does_not_run_is_told_when_the_provider_is_made(tools):
+def test_an_engine_that_does_not_run_is_an_error_when_the_provider_is_made(tools):
     (tools / "docker.fails").write_text("Cannot connect to the Docker daemon")
     with pytest.raises(ContainerFault, match=r"Cannot connect to the Docker daemon(?s:.*)docker info"):
         LocalDockerProvider()
@@ -96,10 +99,12 @@ def test_a_container_that_cannot_be_removed_can_be_stopped_again(tools):
     provider.stop_container()
 
 
-def test_a_container_that_is_gone_already_is_stopped(tools):
+def test_a_container_that_is_gone_already_is_stopped(tools, calls_of):
     provider = LocalDockerProvider()
     provider.start_container("echo-env")
-    subprocess.run(["docker", "rm", provider._name], check=True, capture_output=True)
+    (started,) = (args for args in calls_of("docker") if args[0] == "run")
+    (name,) = fake_tools.option(started, "name")
+    subprocess.run(["docker", "rm", name], check=True, capture_output=True)
     provider.stop_container()
 
 
@@ -110,11 +115,11 @@ def test_swarm_makes_a_service_with_its_options(tools, calls_of):
         constraints=["node.role==manager"], labels={"team": "red"}, command="serve --fast",
     )  # fmt: skip
     provider.wait_for_ready(base_url)
-    heard = played(base_url)
+    echoed = played(base_url)
     provider.stop_container()
     create = next(args for args in calls_of("docker") if args[:2] == ["service", "create"])
 
-    assert heard == "hello"
+    assert echoed == "hello"
     assert create[-3:] == ["echo-env:latest", "serve", "--fast"]
     assert {
         "--replicas=1", "--network=games", "--env=A=b", "--limit-cpu=0.5", "--limit-memory=1g",
@@ -141,11 +146,11 @@ def test_kubernetes_runs_a_pod_forwards_a_port_to_it_and_deletes_it(tools, calls
     provider = KubernetesProvider(namespace="games", start_timeout_s=30)
     base_url = provider.start_container("echo-env:latest", env_vars={"A": "b"}, image_pull_policy="Never")
     provider.wait_for_ready(base_url)
-    heard = played(base_url)
+    echoed = played(base_url)
     provider.stop_container()
     run, wait, forward, delete = calls_of("kubectl")
 
-    assert heard == "hello"
+    assert echoed == "hello"
     assert all(args[0] == "--namespace=games" for args in (run, wait, forward, delete))
     assert {"--image=echo-env:latest", "--restart=Never", "--env=A=b", "--image-pull-policy=Never"} <= set(run)
     assert wait[1:] == ["wait", "--for=condition=Ready", f"pod/{run[2]}", "--timeout=30s"]
@@ -154,7 +159,7 @@ def test_kubernetes_runs_a_pod_forwards_a_port_to_it_and_deletes_it(tools, calls
         urllib.request.urlopen(f"{base_url}/health")
 
 
-def test_a_cluster_that_refuses_is_told_in_kubectls_words(tools):
+def test_a_cluster_that_refuses_raises_kubectls_message(tools):
     (tools / "kubectl.fails").write_text("error: the namespace is full")
     with pytest.raises(ContainerFault, match=r"the namespace is full(?s:.*)kubectl get pods"):
         KubernetesProvider().start_container("echo-env")
@@ -188,7 +193,7 @@ def test_uv_clones_a_repository_and_removes_the_clone(tools, calls_of):
     assert not Path(clone[4]).exists()
 
 
-def test_a_server_that_ends_at_once_is_told_with_its_output(tools):
+def test_a_server_that_ends_at_once_is_an_error_with_its_output(tools):
     provider = UVProvider(project_path=".")
     (tools / "uv.fails").write_text("error: no pyproject.toml")
     provider.start()
@@ -203,7 +208,7 @@ def test_what_a_program_forgets_to_close_is_stopped_when_it_ends(tools):
         "env = EchoEnv.from_docker_image('echo-env')\n"
         "env.reset(); print(env.base_url)\n"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(f"{told.stdout.strip()}/health")
+        urllib.request.urlopen(f"{ended.stdout.strip()}/health")

@@ -32,7 +32,7 @@ class Wrapped(Rubric):
 
 
 class Forgetful(Rubric):
-    """Written by an author who does not call super().__init__()."""
+    """Written by an author that does not call super().__init__()."""
 
     def __init__(self) -> None:
         self.part = Constant(0.25)
@@ -102,11 +102,11 @@ def test_a_replaced_child_is_a_child_no_longer():
 
 
 def test_a_rubric_whose_author_forgot_the_base_constructor_works_all_the_same():
-    rubric, heard = Forgetful(), []
-    rubric.register_forward_hook(lambda *told: heard.append(told))
+    rubric, events = Forgetful(), []
+    rubric.register_forward_hook(lambda *arguments: events.append(arguments))
     assert rubric.get_rubric("part") is rubric.part
     assert rubric(None, None) == rubric.last_score == 0.25
-    assert len(heard) == 1
+    assert len(events) == 1
 
 
 def test_every_part_has_its_score_after_an_evaluation():
@@ -118,13 +118,13 @@ def test_every_part_has_its_score_after_an_evaluation():
 
 
 def test_hooks_run_around_forward_in_order_of_registration():
-    rubric, heard = Constant(0.5), []
-    rubric.register_forward_hook(lambda r, a, o, score: heard.append(("after", r is rubric, a, o, score)))
-    rubric.register_forward_pre_hook(lambda r, a, o: heard.append(("before", r is rubric, a, o, r.calls)))
-    rubric.register_forward_pre_hook(lambda *_: heard.append("before, second"))
-    rubric.register_forward_hook(lambda r, *_: heard.append(("after, second", r.last_score)))
+    rubric, events = Constant(0.5), []
+    rubric.register_forward_hook(lambda r, a, o, score: events.append(("after", r is rubric, a, o, score)))
+    rubric.register_forward_pre_hook(lambda r, a, o: events.append(("before", r is rubric, a, o, r.calls)))
+    rubric.register_forward_pre_hook(lambda *_: events.append("before, second"))
+    rubric.register_forward_hook(lambda r, *_: events.append(("after, second", r.last_score)))
     rubric("a", "o")
-    assert heard == [
+    assert events == [
         ("before", True, "a", "o", 0),
         "before, second",
         ("after", True, "a", "o", 0.5),
@@ -133,11 +133,11 @@ def test_hooks_run_around_forward_in_order_of_registration():
 
 
 def test_hooks_belong_to_one_rubric_and_not_to_its_class():
-    watched, other, heard = Constant(1.0), Constant(1.0), []
-    watched.register_forward_hook(lambda *_: heard.append("watched"))
-    watched.register_forward_pre_hook(lambda *_: heard.append("watched"))
+    watched, other, events = Constant(1.0), Constant(1.0), []
+    watched.register_forward_hook(lambda *_: events.append("watched"))
+    watched.register_forward_pre_hook(lambda *_: events.append("watched"))
     other(None, None)
-    assert heard == []
+    assert events == []
 
 
 async def test_a_coroutine_forward_makes_the_call_awaitable():
@@ -146,36 +146,36 @@ async def test_a_coroutine_forward_makes_the_call_awaitable():
 
 
 async def test_nothing_of_an_asynchronous_rubric_happens_before_it_is_awaited():
-    rubric, heard = AsyncConstant(0.5), []
-    rubric.register_forward_pre_hook(lambda *_: heard.append("before"))
+    rubric, events = AsyncConstant(0.5), []
+    rubric.register_forward_pre_hook(lambda *_: events.append("before"))
     call = rubric(None, None)
-    assert heard == []
+    assert events == []
     await call
-    assert heard == ["before"]
+    assert events == ["before"]
 
 
 async def test_hooks_of_an_asynchronous_rubric_run_around_the_awaited_score():
-    rubric, heard = AsyncConstant(0.5), []
-    rubric.register_forward_pre_hook(lambda r, *_: heard.append(r.calls))
-    rubric.register_forward_hook(lambda r, a, o, score: heard.append(score))
+    rubric, events = AsyncConstant(0.5), []
+    rubric.register_forward_pre_hook(lambda r, *_: events.append(r.calls))
+    rubric.register_forward_hook(lambda r, a, o, score: events.append(score))
     await rubric(None, None)
-    assert heard == [0, 0.5]
+    assert events == [0, 0.5]
 
 
 @pytest.mark.parametrize("rubric_cls", [Constant, AsyncConstant])
 async def test_asynchronous_hooks_are_awaited_whatever_the_rubric(rubric_cls):
-    rubric, heard = rubric_cls(0.5), []
+    rubric, events = rubric_cls(0.5), []
 
     async def before(r, action, observation):
-        heard.append(("before", r.calls))
+        events.append(("before", r.calls))
 
     async def after(note, r, action, observation, score):
-        heard.append((note, score))
+        events.append((note, score))
 
     rubric.register_forward_pre_hook(before)
     rubric.register_forward_hook(functools.partial(after, "after"))
     assert await rubric(None, None) == 0.5
-    assert heard == [("before", 0), ("after", 0.5)]
+    assert events == [("before", 0), ("after", 0.5)]
 
 
 async def test_a_parent_that_hands_on_an_asynchronous_childs_score_is_awaited_too():

@@ -7,7 +7,7 @@ import pytest
 
 from openenv.core.llm_client import LLMClient, LLMError, OpenAIClient
 from openenv.core.rubrics import LLMJudge, WeightedSum
-from tests.core.llm_service import llm_service
+from tests.core.llm.llm_service import llm_service
 from tests.core.rubrics.parts import Seen
 
 
@@ -22,7 +22,7 @@ def judge(service, template="Rate {action} from 0 to 1", **options):
 
 
 async def test_the_model_is_shown_action_and_observation_and_its_number_is_the_score(service):
-    service.says("I would say 0.8, perhaps 0.9.")
+    service.reply_with("I would say 0.8, perhaps 0.9.")
     rubric = judge(service, "{action[0]} got {observation.reward}. Answer as {{score}}.")
     assert await rubric(["left"], Seen(reward=3.0)) == rubric.last_score == 0.8
     assert service.body["messages"] == [{"role": "user", "content": "left got 3.0. Answer as {score}."}]
@@ -42,32 +42,32 @@ async def test_the_model_is_shown_action_and_observation_and_its_number_is_the_s
     ],
 )
 async def test_the_first_number_is_the_score(service, answer, score):
-    service.says(answer)
+    service.reply_with(answer)
     assert await judge(service, normalize=False)(None, None) == score
 
 
 @pytest.mark.parametrize(("answer", "score"), [("7", 1.0), ("-3", 0.0), ("0.5", 0.5)])
-async def test_scores_are_limited_to_zero_to_one_unless_told_otherwise(service, answer, score):
-    service.says(answer)
+async def test_scores_are_limited_to_zero_to_one_unless_configured_otherwise(service, answer, score):
+    service.reply_with(answer)
     assert await judge(service)(None, None) == score
 
 
 @pytest.mark.parametrize(("pattern", "score"), [(r"total: (\d+)", 7.0), (r"[789]", 7.0)])
 async def test_a_pattern_finds_the_score_in_its_group_or_as_a_whole(service, pattern, score):
-    service.says("3 and 4, total: 7")
+    service.reply_with("3 and 4, total: 7")
     assert await judge(service, score_pattern=pattern, normalize=False)(None, None) == score
 
 
 @pytest.mark.parametrize(("answer", "pattern"), [("no idea", None), ("score: nan", r"score: (\w+)"), ("", None)])
-async def test_an_answer_without_a_score_gives_the_default_and_says_so(service, caplog, answer, pattern):
-    service.says(answer)
+async def test_an_answer_without_a_score_gives_the_default_and_logs_a_warning(service, caplog, answer, pattern):
+    service.reply_with(answer)
     with caplog.at_level(logging.WARNING):
         assert await judge(service, score_pattern=pattern, default_score=0.125)(None, None) == 0.125
     assert repr(answer) in caplog.text
 
 
 async def test_a_model_that_cannot_be_asked_is_an_error_and_no_score(service):
-    service.answers = [(401, "who are you")]
+    service.answers = [(401, "no such key")]
     rubric = judge(service)
     with pytest.raises(LLMError, match="401"):
         await rubric(None, None)
@@ -93,7 +93,7 @@ async def test_several_judges_are_asked_at_one_time():
 
 @pytest.mark.parametrize("template", ["{reply}", "{}", "{0}", 'Answer {"score": 1}'])
 def test_a_template_with_another_placeholder_is_refused_when_the_judge_is_made(service, template):
-    with pytest.raises(ValueError, match="Double the braces that are meant as text"):
+    with pytest.raises(ValueError, match="Double the braces that are meant literally"):
         judge(service, template)
 
 
@@ -107,13 +107,13 @@ async def test_a_subclass_may_fill_in_its_template_by_its_own_rules(service):
         def _render_prompt(self, action, observation):
             return self.prompt_template.format(question="why?")
 
-    service.says("1")
+    service.reply_with("1")
     await Asking("{question}", OpenAIClient(service.url, None, "judge"))(None, None)
     assert service.body["messages"][0]["content"] == "why?"
 
 
 def test_a_pattern_that_is_no_regular_expression_is_refused(service):
-    with pytest.raises(ValueError, match=r"score_pattern='\(' is no regular expression"):
+    with pytest.raises(ValueError, match=r"score_pattern='\(' is not a regular expression"):
         judge(service, score_pattern="(")
 
 
@@ -124,7 +124,7 @@ async def test_the_configuration_goes_into_another_judge(service):
     assert other.state_dict() == {
         "prompt_template": "Is {action} good?", "score_pattern": r"\d", "default_score": 0.5, "normalize": False,
     }  # fmt: skip
-    service.says("42")
+    service.reply_with("42")
     assert await other(None, None) == 4.0
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 PAGE = Path(__file__).parents[3] / "docs" / "rubrics.md"
 
 
-def test_the_pages_example_prints_what_its_comments_say():
+def test_the_pages_example_prints_what_its_comments_state():
     (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     printed = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, check=True).stdout
-    said = re.findall(r"(?:^|  )# (.+)$", example, re.MULTILINE)
-    assert printed.splitlines() == said
-    assert len(said) == 2
+    comments = re.findall(r"(?:^|  )# (.+)$", example, re.MULTILINE)
+    assert printed.splitlines() == comments
+    assert len(comments) == 2
 
 
 def test_importing_rubrics_loads_no_http_client_and_no_server():

@@ -1,4 +1,4 @@
-"""One real OpenSpiel server for the tests of this folder; each reset names the game it wants."""
+"""One OpenSpiel server for the tests of this folder; each reset names its game."""
 
 from collections.abc import Iterator
 
@@ -11,6 +11,6 @@ SERVER_MODULE = "openenv.envs.openspiel_env.server.app"
 
 @pytest.fixture(scope="session")
 def openspiel_url() -> Iterator[str]:
-    """Base URL of a server in a process of its own, playing catch unless told otherwise."""
+    """Base URL of a server in another process, which plays catch by default."""
     with LocalServer(SERVER_MODULE, ["--game", "catch"]) as server:
         yield server.base_url

@@ -1,4 +1,4 @@
-"""How games read to a language model."""
+"""Prompts of games and parsing of replies."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def _hand(own: str, dealer: str) -> OpenSpielObservation:
         ("CA HA DA S8", "?? S9", "cards A A A 8 dealer 9", "soft 21"),
     ],
 )
-def test_blackjack_names_the_ranks_only(own: str, dealer: str, description: str, situation: str) -> None:
+def test_blackjack_describes_ranks_only(own: str, dealer: str, description: str, situation: str) -> None:
     observation = _hand(own, dealer)
 
     assert TEXT.describe(observation) == description
@@ -55,7 +55,7 @@ def test_blackjack_never_names_the_hidden_card_or_a_finished_deal_wrongly() -> N
             assert observation.done or len(dealer) == 1
 
 
-def test_catch_is_said_in_rows_and_columns() -> None:
+def test_catch_is_described_in_rows_and_columns() -> None:
     env = OpenSpielEnvironment("catch")
     start = env.reset(seed=3)
     column = start.info_state.index(1.0)
@@ -94,7 +94,7 @@ def test_each_reply_of_the_three_games_is_one_word(game: str) -> None:
         assert all(len(reply.split()) == 1 for reply in TEXT.replies(observation))
 
 
-def test_any_other_game_is_shown_in_openspiels_words_with_the_legal_actions() -> None:
+def test_any_other_game_has_the_text_of_openspiel_and_the_legal_actions() -> None:
     observation = OpenSpielEnvironment("connect_four").reset(seed=0)
 
     described = TEXT.describe(observation)
@@ -112,14 +112,14 @@ def test_each_reply_is_parsed_as_its_own_action(game: str) -> None:
         assert [a.action_id for a in TEXT.replies(observation).values()] == observation.legal_actions
 
 
-def test_capitals_count_where_they_tell_two_moves_apart() -> None:
+def test_case_matters_where_two_moves_differ_only_by_it() -> None:
     observation = _seen("chess", "a board", ["bxc3", "Bxc3"])
 
     assert TEXT.parse("Bxc3", observation) == OpenSpielAction(action_id=1)
     assert TEXT.parse("bxc3", observation) == OpenSpielAction(action_id=0)
 
 
-def test_equal_names_are_told_apart_by_number() -> None:
+def test_equal_names_get_the_number_of_their_action() -> None:
     observation = _seen("some_game", "words", ["Draw", "Draw", "Pass"])
 
     assert list(TEXT.replies(observation)) == ["Draw #0", "Draw #1", "Pass"]

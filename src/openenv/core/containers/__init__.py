@@ -1,1 +1,1 @@
-"""Where a server runs."""
+"""Servers on this machine and in containers: server processes, readiness, and the providers in `runtime`."""

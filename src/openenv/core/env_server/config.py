@@ -1,40 +1,66 @@
-"""The limits of one server."""
+"""The limits of one server, and their former names."""
 
+import functools
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from openenv.core.env_server.types import ServerMode
 
 Execution = Literal["inline", "thread", "process"]
+_T = TypeVar("_T")
+
+RENAMED_FIELDS = {"max_waiting": "max_queue", "max_wait_s": "queue_timeout_s", "grace_s": "reconnect_grace_s"}
+"""Former name of a field: its name now. The former name is accepted for one release, with a warning."""
 
 
+def _accept_former_names(cls: type[_T]) -> type[_T]:
+    """Let the constructor take RENAMED_FIELDS under their former names, too, with a DeprecationWarning."""
+    construct: Callable[..., None] = cls.__init__
+
+    @functools.wraps(construct)
+    def __init__(self: _T, **fields: Any) -> None:
+        for former in RENAMED_FIELDS.keys() & fields.keys():
+            name = RENAMED_FIELDS[former]
+            warnings.warn(f"ServerConfig({former}=...) is called {name} now", DeprecationWarning, stacklevel=2)
+            if name in fields:
+                raise TypeError(f"{former} is the former name of {name}: give {name} alone")
+            fields[name] = fields.pop(former)
+        construct(self, **fields)
+
+    cls.__init__ = __init__  # type: ignore[assignment]  # the signature that tools see stays the dataclass's
+    return cls
+
+
+@_accept_former_names
 @dataclass(frozen=True, kw_only=True)
 class ServerConfig:
     """Limits of one server. Times are seconds."""
 
     max_sessions: int = 4096
     """Sessions at one time; fewer when the environment itself allows fewer."""
-    max_waiting: int = 0
-    """Callers that may wait for a session when the server is full; the next is refused at once."""
-    max_wait_s: float = 30.0
+    max_queue: int = 0
+    """Callers that may wait for a session when the server is full; the next one is refused at once."""
+    queue_timeout_s: float = 30.0
     """How long a caller waits for a session before it is refused."""
     idle_timeout_s: float = 3600.0
-    """A session without a request for this long is ended."""
-    grace_s: float = 60.0
-    """How long a session waits for its client to come back after the connection broke."""
+    """A session without a request for this long is closed."""
+    reconnect_grace_s: float = 60.0
+    """How long a session waits for its client to reconnect after the connection broke."""
     step_timeout_s: float = 120.0
-    """The most that a step may take; a request may ask for less."""
+    """Time limit of a step; a request may set a lower one."""
     reset_timeout_s: float = 120.0
-    """The most that a reset may take."""
+    """Time limit of a reset; a request may set a lower one."""
     max_snapshots: int = 1024
-    """Snapshots kept for `restore`; the oldest make way."""
+    """Snapshots kept for `restore`; beyond that the oldest are evicted."""
     max_snapshot_bytes: int = 256 << 20
-    """All snapshots together."""
+    """Size of all snapshots together."""
     max_message_bytes: int = 100 << 20
-    """The largest message taken from a client."""
+    """The largest message accepted from a client."""
     execution: Execution | None = None
-    """Where environments run; None: where their author says."""
+    """Where environments run; None: where their author declares."""
     token: str | None = None
     """Bearer token that every request must carry; None: no authentication."""
     allowed_origins: tuple[str, ...] = ()
@@ -43,6 +69,8 @@ class ServerConfig:
     """Folder to which every session is recorded as JSON lines; None: nothing is recorded."""
     trace: bool = False
     """Whether each verb makes an OpenTelemetry span, which needs the extra `otel`."""
+    busy_poll: bool = True
+    """Whether the event loop polls for a moment after each message, which costs processor time and saves latency."""
     mode: ServerMode = ServerMode.SIMULATION
     """Production serves no reset, step and state over plain HTTP."""
 
@@ -50,12 +78,17 @@ class ServerConfig:
         for name in ("max_sessions", "max_snapshots", "max_snapshot_bytes", "max_message_bytes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: give 1 or more")
-        if self.max_waiting < 0:
-            raise ValueError(f"max_waiting={self.max_waiting}: give 0 (nobody waits) or more")
-        for name in ("idle_timeout_s", "step_timeout_s", "reset_timeout_s", "max_wait_s"):
+        if self.max_queue < 0:
+            raise ValueError(f"max_queue={self.max_queue}: give 0 (no queue) or more")
+        for name in ("idle_timeout_s", "step_timeout_s", "reset_timeout_s", "queue_timeout_s"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}={getattr(self, name)}: give a time above 0 seconds")
-        if self.grace_s < 0:
-            raise ValueError(f"grace_s={self.grace_s}: give 0 (a lost connection ends its session) or more seconds")
+        if self.reconnect_grace_s < 0:
+            raise ValueError(
+                f"reconnect_grace_s={self.reconnect_grace_s}: give 0 (a broken connection ends its session) or more "
+                "seconds"
+            )
         if self.execution not in (None, "inline", "thread", "process"):
-            raise ValueError(f"execution={self.execution!r}: inline, thread, process, or None for the author's choice")
+            raise ValueError(
+                f"execution={self.execution!r}: give inline, thread, process, or None for the author's choice"
+            )

@@ -1,5 +1,4 @@
-"""What a server raises, under the published names; each is an error of `openenv.core.errors`, so that a client raises
-the same tree."""
+"""Errors of a server under the published names, each a subclass of one in `openenv.core.errors`."""
 
 from openenv.core.errors import CapacityReached, FactoryFault, OpenEnvError, SessionFault
 
@@ -14,15 +13,15 @@ __all__ = [
 
 
 class ConcurrencyConfigurationError(OpenEnvError, ValueError):
-    """More than one session was asked for, of an environment that says it cannot have them."""
+    """More sessions were configured than the environment allows."""
 
     def __init__(self, environment_name: str, max_concurrent_envs: int, message: str | None = None) -> None:
         self.environment_name = environment_name
         self.max_concurrent_envs = max_concurrent_envs
         super().__init__(
             message
-            or f"max_concurrent_envs={max_concurrent_envs}: {environment_name} says SUPPORTS_CONCURRENT_SESSIONS = "
-            "False. Serve 1 session, or let its instances share nothing and say True."
+            or f"max_concurrent_envs={max_concurrent_envs}: {environment_name} declares SUPPORTS_CONCURRENT_SESSIONS = "
+            "False. Serve 1 session, or let its instances share nothing and declare True."
         )
 
 
@@ -32,7 +31,7 @@ class SessionCapacityError(CapacityReached):
     def __init__(
         self, active_sessions: int, max_sessions: int, message: str | None = None, *, retry_after_s: int | None = None
     ) -> None:
-        """retry_after_s: when it makes sense to ask again."""
+        """retry_after_s: seconds after which the caller may try again."""
         self.active_sessions = active_sessions
         self.max_sessions = max_sessions
         counted = (

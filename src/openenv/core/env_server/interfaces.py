@@ -1,13 +1,12 @@
-"""The specification's server side: an environment is reset, stepped, asked for its state, and closed."""
+"""The interface of an environment (reset, step, state, close), and the protocols of objects that it works with."""
 
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol
 
-from typing_extensions import TypeVar
+from typing_extensions import TypedDict, TypeVar
 
-from openenv.core.env_server.protocols import Message, ModelTokenizer, TaskProvider
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, ServerMode, State
 from openenv.core.rubrics.base import Rubric
 
@@ -38,27 +37,27 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     """
 
     SUPPORTS_CONCURRENT_SESSIONS: ClassVar[bool] = True
-    """False when two instances in one process disturb each other: the server then holds one session."""
+    """False if two instances in one process disturb each other: the server then holds one session."""
 
     ALLOWS_STEP_AFTER_DONE: ClassVar[bool] = False
-    """True when an episode may be stepped on after `done`; otherwise the server answers EPISODE_OVER."""
+    """True if an episode may be stepped after `done`; otherwise the server returns the error EPISODE_OVER."""
 
     REQUIRES_SINGLE_THREAD_EXECUTOR: ClassVar[bool] = False
-    """True for libraries that must not be used from two threads of a process: all sessions then share one thread, and
-    wait for one another. `execution = "process"` gives each session such a library of its own."""
+    """True for libraries that must not be used from two threads of a process: then all sessions share one thread.
+    `execution = "process"` gives each session such a library of its own."""
 
     server_mode: ServerMode = ServerMode.SIMULATION
-    """What the server is for; the server sets it on each new instance."""
+    """The mode of the server, which sets it on each new instance."""
 
     execution: Execution = "thread"
     """Where the server runs the verbs: `inline` in its event loop (for steps well under a millisecond), in a `thread`
     that belongs to the session, or in a `process` of the session's own, whose crash ends that session alone."""
 
     transform: Transform[ObsT] | None = None
-    """What `_apply_transform` does to observations."""
+    """Applied to observations by `_apply_transform`."""
 
     rubric: Rubric | None = None
-    """What `_apply_rubric` scores with. Training reads the scores of its parts from `rubric.named_rubrics()`."""
+    """The rubric of `_apply_rubric`. Training reads the scores of its parts from `rubric.named_rubrics()`."""
 
     def __init__(self, transform: Transform[ObsT] | None = None, rubric: Rubric | None = None) -> None:
         """A subclass that takes neither need not call this."""
@@ -87,30 +86,19 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         return self.step(action, timeout_s=timeout_s, **kwargs)
 
     def execution_for(self, verb: str, keywords: Mapping[str, Any]) -> Execution:
-        """Where one call runs: for an environment that is `inline` but for calls that take long, which say `thread`.
+        """Where one call runs, for an `inline` environment with calls that take long: return `thread` for those.
 
-        verb: reset or load; all others run where `execution` says, which an instance may change. keywords: of a reset,
-        as the client sent them and not validated yet; empty for a load. It is asked in the event loop, once or twice
-        before each call, so it only looks. Environments of `execution = "process"` are not asked.
+        verb: reset or load; all others run where `execution` declares, which an instance may change. keywords: of a
+        reset, not validated yet; empty for a load. The server calls it in the event loop, once or twice before each
+        call, so it must return at once and change nothing. It is not called under `execution = "process"`.
         """
         return self.execution
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """What `/metadata` says: by default the class's name and the first line of its docstring."""
+        """The response of `/metadata`: by default the class's name and the first line of its docstring."""
         name = type(self).__name__
         first_line = (type(self).__doc__ or f"{name} environment").strip().splitlines()[0]
         return EnvironmentMetadata(name=name, description=first_line, version="1.0.0")
-
-    def render_web(self, observation: dict[str, Any]) -> str | None:
-        """HTML that draws an observation on the page at `/web`, or None for a list of its fields.
-
-        observation: its fields as they are sent, with `reward` and `done`.
-        """
-        return None
-
-    def web_actions(self, observation: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-        """Buttons for the page at `/web`: labels with the actions that they send. observation: as for `render_web`."""
-        return []
 
     def _apply_transform(self, observation: ObsT) -> ObsT:
         """The observation as the transform leaves it. Call it last in `reset` and `step`."""
@@ -156,3 +144,45 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
 
     def close(self) -> None:
         """Release what the environment holds. Called once, when its session ends."""
+
+
+class Message(TypedDict):
+    """One turn of a conversation, as chat templates take it."""
+
+    role: str
+    content: str
+
+
+class ModelTokenizer(Protocol):
+    """A tokenizer with a chat template, such as those of `transformers`."""
+
+    def apply_chat_template(
+        self, conversation: list[Message], tokenize: bool = True, return_tensors: str | None = None, **kwargs: Any
+    ) -> Any:
+        """The conversation as text, or as token ids when `tokenize`. return_tensors: `pt` for those of PyTorch."""
+
+    def decode(self, token_ids: Any, skip_special_tokens: bool = False, **kwargs: Any) -> str:
+        """The text of token ids."""
+
+
+class TaskProvider(Protocol):
+    """An environment over a data set, whose tasks the server lists to its clients.
+
+    An environment writes those of the methods that it can, as plain methods or coroutines. They work before the first
+    reset. Which task an episode plays is a keyword of `reset`: `env.reset(split="test", index=12)`.
+    """
+
+    def list_splits(self) -> list[Any]:
+        """The splits: names, dictionaries or pydantic models with a name."""
+
+    def list_tasks(self, split: str) -> list[Any]:
+        """The tasks of a split; of a very large one, perhaps the first of them."""
+
+    def num_tasks(self, split: str) -> int:
+        """How many tasks a split has, whatever `list_tasks` shows."""
+
+    def get_task(self, split: str, index: int) -> Any:
+        """One task. Raises IndexError when the split has no such index."""
+
+    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[Any]:
+        """The tasks from `start`, or the first, to before `stop`, or the end."""

@@ -1,4 +1,4 @@
-"""Environments whose actions are calls of tools, written as a FastMCP server."""
+"""Environments whose actions are tool calls, written as a FastMCP server."""
 
 import asyncio
 import contextlib
@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError as ToolFailed
 
-from openenv.core.env_server.authors_code import without_paths
+from openenv.core.env_server.execution.env_thread import BackgroundLoop
 from openenv.core.env_server.interfaces import Environment, Transform
-from openenv.core.env_server.loop_thread import LoopThread
 from openenv.core.env_server.mcp_types import (
     RESERVED_TOOL_NAMES,
     CallToolAction,
@@ -25,12 +24,13 @@ from openenv.core.env_server.mcp_types import (
     ToolError,
     ToolErrorType,
 )
+from openenv.core.env_server.runner.environment_calls import without_paths
 from openenv.core.env_server.types import Action, Observation, ServerMode
 
 ResultT = TypeVar("ResultT")
 
 TOOL_TIMEOUT_S = 30.0
-"""The most that a tool may take when the step does not say."""
+"""The most seconds that a tool may take, unless the step has a limit of its own."""
 
 _WRONG_ARGUMENTS = re.compile(r"\d+ validation errors? for call\[")
 
@@ -51,14 +51,14 @@ class MCPEnvironment(Environment):
 
                 super().__init__(mcp)
 
-    The tools are there before the first reset too, and over `/mcp`, where an agent finds them and nothing else: no
-    tool may be called reset, step, state or close. One MCP session lasts as long as the environment.
+    The tools work before the first reset too, and over `/mcp`, where an agent finds them and nothing else: no tool may
+    be named reset, step, state or close. One MCP session lasts as long as the environment.
     """
 
     def __init__(self, mcp_server: Any, transform: Transform[Any] | None = None) -> None:
         """mcp_server: a FastMCP server. Raises ValueError when one of its tools has a reserved name."""
         super().__init__(transform=transform)
-        _refuse_reserved({tool.name for tool in _at_once(mcp_server.list_tools())})
+        _refuse_reserved({tool.name for tool in _run_in_thread(mcp_server.list_tools())})
         self.mcp_server = mcp_server
         self.mcp_client: Any = Client(mcp_server)
         self.mcp_tools = _Tools(self._all_tools)
@@ -66,7 +66,7 @@ class MCPEnvironment(Environment):
 
     @abstractmethod
     def _step_impl(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Any:
-        """The observation after an action that is about no tool."""
+        """The observation after an action that is no tool call."""
 
     def tool(self, mode: str | None = None) -> Callable[[Callable[..., Any]], Any]:
         """Decorator: a further tool, in one mode of the server (`simulation`, `production`) or in both.
@@ -84,7 +84,7 @@ class MCPEnvironment(Environment):
         return register
 
     def step(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Any:
-        """List the tools, call one, or hand the action to `_step_impl`. timeout_s: the most that a tool may take."""
+        """List the tools, call one, or pass the action to `_step_impl`. timeout_s: the most that a tool may take."""
         if isinstance(action, ListToolsAction | CallToolAction):
             return self.mcp_tools.run(self._tool_step(action, timeout_s)).result()
         return self._step_impl(action, timeout_s=timeout_s, **kwargs)
@@ -135,7 +135,7 @@ class MCPEnvironment(Environment):
     def get_callables(self) -> dict[str, Callable[..., Any]]:
         """The functions behind the tools, by name, for programs that call them directly."""
         servers = filter(None, (self.mcp_server, self._of_mode.get(self.server_mode)))
-        tools = [tool for server in servers for tool in _at_once(server.list_tools())]
+        tools = [tool for server in servers for tool in _run_in_thread(server.list_tools())]
         return {tool.name: tool.fn for tool in tools if callable(getattr(tool, "fn", None))}
 
     def execute_code(self, code: str) -> Observation:
@@ -173,10 +173,10 @@ class _Tools:
     """One MCP session in an event loop of its own thread, so that verbs of any thread or loop share its state."""
 
     def __init__(self, server: Callable[[], Any]) -> None:
-        """server: returns the FastMCP server, asked at the first use."""
+        """server: returns the FastMCP server; called at the first use."""
         self._server = server
         self._client: Any = None
-        self._thread = LoopThread()
+        self._thread = BackgroundLoop()
 
     @property
     def client(self) -> Any:
@@ -188,7 +188,7 @@ class _Tools:
         return list(await asyncio.wrap_future(self.run(self._list())))
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
-        """What a tool returned. Raises FastMCP's ToolError with what it said."""
+        """The result of a tool. Raises FastMCP's ToolError with the tool's message."""
         return await asyncio.wrap_future(self.run(self._call(name, arguments)))
 
     async def _list(self) -> Any:
@@ -208,7 +208,7 @@ class _Tools:
         return await coroutine
 
     def close(self) -> None:
-        """Disconnect and end the thread, once what runs in it lets go."""
+        """Disconnect and end the thread, after the coroutine that runs in it yields."""
         if self._client is not None:
             self._thread.submit(self._disconnect()).add_done_callback(lambda _: self._thread.stop())
 
@@ -217,7 +217,7 @@ class _Tools:
         await client.close()
 
 
-def _at_once(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+def _run_in_thread(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
     """The coroutine's result, also where an event loop runs already."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, coroutine).result()
@@ -228,12 +228,12 @@ def _refuse_reserved(names: set[str]) -> None:
     if taken:
         raise ValueError(
             f"tools named {', '.join(sorted(taken))}: {', '.join(sorted(RESERVED_TOOL_NAMES))} are the verbs of "
-            "whoever runs the episode. Give the tools other names."
+            "the program that runs the episode. Give the tools other names."
         )
 
 
 def _kind(message: str) -> ToolErrorType:
-    """FastMCP tells failures apart by their wording alone."""
+    """The type of a failure, which FastMCP reports by its message alone."""
     if message.startswith("Unknown tool"):
         return ToolErrorType.TOOL_NOT_FOUND
     return ToolErrorType.INVALID_ARGS if _WRONG_ARGUMENTS.match(message) else ToolErrorType.EXECUTION_ERROR

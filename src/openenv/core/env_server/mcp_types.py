@@ -10,7 +10,7 @@ from openenv.core.env_server.messages import BaseMessage
 from openenv.core.env_server.types import Action, Observation
 
 RESERVED_TOOL_NAMES = frozenset({"reset", "step", "state", "close"})
-"""What no tool may be called: an agent must not reach the verbs that belong to whoever runs its episodes."""
+"""Names that no tool may have: they are the verbs of the program that runs the episodes of an agent."""
 
 RequestId = str | int | None
 
@@ -37,7 +37,7 @@ _DEFAULT_TEXT = {
 
 
 class McpMethod(StrEnum):
-    """Methods of MCP that an environment answers."""
+    """Methods of MCP that an environment supports."""
 
     TOOLS_LIST = "tools/list"
     TOOLS_CALL = "tools/call"
@@ -52,7 +52,7 @@ class JsonRpcError(BaseMessage):
 
     @classmethod
     def from_code(cls, code: JsonRpcErrorCode, message: str | None = None, data: Any = None) -> Self:
-        """The error of that code; without a message, with the standard's own words."""
+        """The error of that code, with the standard's message unless one is given."""
         return cls(code=int(code), message=message or _DEFAULT_TEXT[code], data=data)
 
 
@@ -66,7 +66,7 @@ class JsonRpcRequest(BaseMessage):
 
 
 class JsonRpcResponse(BaseModel):
-    """The answer to a request: a result or an error, never both, and one of them even when it is null."""
+    """The response to a request: a result or an error, never both; a result may be null."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -87,14 +87,14 @@ class JsonRpcResponse(BaseModel):
 
     @classmethod
     def success(cls, result: Any, request_id: RequestId = None) -> Self:
-        """The answer to a request that was carried out."""
+        """The response to a request that succeeded."""
         return cls(result=result, id=request_id)
 
     @classmethod
     def error_response(
         cls, code: JsonRpcErrorCode, message: str | None = None, data: Any = None, request_id: RequestId = None
     ) -> Self:
-        """The answer to a request that failed."""
+        """The response to a request that failed."""
         return cls(error=JsonRpcError.from_code(code, message, data), id=request_id)
 
 
@@ -107,7 +107,7 @@ class Tool(BaseMessage):
 
 
 class ToolErrorType(StrEnum):
-    """Why a call of a tool came to nothing."""
+    """Why a tool call failed."""
 
     EXECUTION_ERROR = "execution_error"
     INVALID_ARGS = "invalid_args"
@@ -117,14 +117,14 @@ class ToolErrorType(StrEnum):
 
 
 class ToolError(BaseMessage):
-    """A call that did not get as far as a result of the tool's own."""
+    """A call that returned no result."""
 
     error_type: ToolErrorType
     message: str
 
 
 class ListToolsAction(Action):
-    """Ask for the tools. Works before the first reset too."""
+    """List the tools. Works before the first reset too."""
 
     type: Literal["list_tools"] = "list_tools"
 
@@ -138,16 +138,16 @@ class CallToolAction(Action):
 
 
 class ListToolsObservation(Observation):
-    """The tools that there are."""
+    """The tools of an environment."""
 
     tools: list[Tool] = Field(description="Each tool with the schema of its arguments")
 
 
 class CallToolObservation(Observation):
-    """What a tool returned, or why it did not."""
+    """The result of a tool, or the error of its call."""
 
     tool_name: str = Field(description="Name of the tool that was called")
-    result: Any = Field(default=None, description="What the tool returned")
+    result: Any = Field(default=None, description="Result of the tool")
     error: ToolError | None = Field(default=None, description="Why there is no result")
 
 
@@ -159,7 +159,7 @@ class WSMCPMessage(BaseMessage):
 
 
 class WSMCPResponse(BaseMessage):
-    """Its answer."""
+    """The response to it."""
 
     type: str = "mcp"
     data: dict[str, Any] = Field(description="The JSON-RPC response")

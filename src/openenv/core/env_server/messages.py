@@ -1,6 +1,6 @@
 """The messages of the published dialect as models, for programs that build or read them themselves.
 
-The server does not go through them: it reads and writes bytes (`wire.py`).
+The server does not go through them: it reads and writes bytes (`wire/server_codec.py`).
 """
 
 from enum import StrEnum
@@ -50,7 +50,7 @@ class WSStepMessage(BaseMessage):
 
 
 class WSStateMessage(BaseMessage):
-    """Ask for the state."""
+    """Request the state."""
 
     type: Literal["state"] = "state"
 
@@ -113,7 +113,7 @@ class GetTaskRangeRequest(BaseMessage):
 
 
 class CodeExecResult(BaseMessage):
-    """What a program said, and how it ended."""
+    """Output and exit code of a program."""
 
     stdout: str
     stderr: str

@@ -1,33 +1,20 @@
-"""Messages to and from plain dictionaries, for programs that do by hand what the server does."""
+"""Converts messages to and from plain dictionaries, for programs with a server of their own."""
 
 import json
 from typing import Any
 
-from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
-from openenv.core.env_server.observation_json import observation_data
-from openenv.core.env_server.types import Action, Observation, OpenAction
+from openenv.core.env_server.runner.environment_calls import deserialize_action
+from openenv.core.env_server.runner.observation_json import observation_data
+from openenv.core.env_server.types import Action, Observation
 
-_TOOL_ACTIONS: dict[str, type[Action]] = {"list_tools": ListToolsAction, "call_tool": CallToolAction}
-TAKES_TOOL_ACTIONS = frozenset({Action, OpenAction, ListToolsAction, CallToolAction})
-"""Action classes of environments whose actions may list and call tools, told apart by their `type`."""
-
-
-def action_class(action_data: dict[str, Any], action_cls: type[Action]) -> type[Action]:
-    """The class of an action: the environment's own, or that of a tool action where it takes those."""
-    kind = action_data.get("type")
-    if action_cls in TAKES_TOOL_ACTIONS and isinstance(kind, str):
-        return _TOOL_ACTIONS.get(kind, action_cls)
-    return action_cls
-
-
-def deserialize_action(action_data: dict[str, Any], action_cls: type[Action]) -> Action:
-    """The action in a dictionary. Raises pydantic's ValidationError for a field that is wrong, missing or unknown."""
-    return action_class(action_data, action_cls).model_validate(action_data)
+__all__ = ["deserialize_action", "deserialize_action_with_preprocessing", "serialize_observation"]
 
 
 def deserialize_action_with_preprocessing(action_data: dict[str, Any], action_cls: type[Action]) -> Action:
-    """The same for what people type into a form: JSON text for a tool's arguments and for `tokens`, digits for
-    `action_id`. Text that is neither is left for the action's own validation to name."""
+    """`deserialize_action` for the text fields of a form.
+
+    JSON text is read in `arguments` and `tokens`, digits in `action_id`. Other text is left to the action's validation.
+    """
     data = dict(action_data)
     for field in ("arguments", "tokens"):
         data.update(_parsed(data, field))

@@ -1,4 +1,4 @@
-"""Many environments that are stepped together: what a library with a batched step of its own implements."""
+"""The interface of many environments that are stepped together, for libraries with a batched step of their own."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -10,41 +10,40 @@ import numpy as np
 from openenv.core.errors import EnvironmentFault, RequestRefused
 
 Column = np.ndarray[Any, np.dtype[Any]] | list[Any]
-"""One field of many observations: an array with a row for each, or a list of what does not stack."""
+"""One field of many observations: an array with a row for each, or a list of values that are not stacked."""
 
 
-class DoesNotStack(EnvironmentFault):
-    """An observation is not of the shape of the others of its batch: its episode is given up."""
+class ShapeMismatch(EnvironmentFault):
+    """A field of an observation has another shape than in the batch; the episode of that environment is over."""
 
 
 @dataclass(slots=True)
-class Batch:
-    """What follows for n environments. `reward` is NaN in the first observation of an episode and where it failed."""
+class VectorBatch:
+    """Observations and rewards of n environments. The reward of a reset, and of an environment that failed, is NaN."""
 
     observation: dict[str, Column]
     reward: np.ndarray[Any, np.dtype[np.float64]]
     terminated: np.ndarray[Any, np.dtype[np.bool_]]
     truncated: np.ndarray[Any, np.dtype[np.bool_]]
     errors: dict[int, RequestRefused] = field(default_factory=dict)
-    """By row: what was refused, or failed. Its observation is the last one; the others went on."""
+    """Errors by row. The row holds the last observation of its environment; the other rows are stepped."""
 
     @property
-    def over(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Whose episode has ended."""
+    def done(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Rows whose episode has ended."""
         return self.terminated | self.truncated
 
     def rows(self, rows: Sequence[int]) -> dict[str, Column]:
-        """The observations of some rows."""
+        """The observations of these rows."""
         return {
             name: [column[row] for row in rows] if isinstance(column, list) else column[list(rows)]
             for name, column in self.observation.items()
         }
 
-    def put(self, rows: Sequence[int], other: "Batch") -> bool:
-        """Let the observations of another batch take the place of those rows.
+    def put(self, rows: Sequence[int], other: "VectorBatch") -> bool:
+        """Replace the observations of these rows by those of another batch.
 
-        Returns False where their shapes are not those of the rows that stay: those rows are as they were, and have an
-        error.
+        Returns False if the shapes of a field differ: then nothing is replaced, and the rows have a ShapeMismatch.
         """
         none_stays = len(rows) == len(self.reward)
         pairs: dict[str, tuple[Column, Column]] = {}
@@ -54,11 +53,11 @@ class Batch:
             if column is None or none_stays:
                 column = _empty_like(new, len(self.reward))
             if _row_shape(column) != _row_shape(new):
-                self.errors.update(dict.fromkeys(rows, does_not_stack(name, _row_shape(new), _row_shape(column))))
+                self.errors.update(dict.fromkeys(rows, shape_mismatch(name, _row_shape(new), _row_shape(column))))
                 return False
             pairs[name] = column, new
         for name, (column, new) in pairs.items():
-            self.observation[name] = _overlaid(column, new, rows)
+            self.observation[name] = _replaced(column, new, rows)
         return True
 
 
@@ -72,14 +71,15 @@ def _row_shape(column: Column) -> tuple[int, ...] | None:
     return None if isinstance(column, list) else column.shape[1:]
 
 
-def does_not_stack(name: str, shape: tuple[int, ...] | None, others: tuple[int, ...] | None) -> DoesNotStack:
-    """The error of an observation whose field has another shape than those of the others; None: it is no array."""
-    said, expected = ("no array" if one is None else f"shape {one}" for one in (shape, others))
-    return DoesNotStack(f"{name}: {said} beside observations with {expected} cannot be stacked: pad what is shorter")
+def shape_mismatch(name: str, shape: tuple[int, ...] | None, expected: tuple[int, ...] | None) -> ShapeMismatch:
+    """The error of a field whose shape differs from that of the batch; None stands for a list that is not stacked."""
+    given = "a list" if shape is None else f"shape {shape}"
+    fixed = "which is a list" if expected is None else f"whose shape is {expected}"
+    return ShapeMismatch(f"{name}: {given} is not in the observation space, {fixed}: pad what is shorter")
 
 
-def _overlaid(column: Column, new: Column, rows: Sequence[int]) -> Column:
-    if isinstance(column, list) or isinstance(new, list):  # both are
+def _replaced(column: Column, new: Column, rows: Sequence[int]) -> Column:
+    if isinstance(column, list) or isinstance(new, list):
         for row, value in zip(rows, new, strict=True):
             column[row] = value
         return column
@@ -88,13 +88,13 @@ def _overlaid(column: Column, new: Column, rows: Sequence[int]) -> Column:
     return wide
 
 
-def merged(num_rows: int, parts: Sequence[tuple[Sequence[int], Batch]]) -> Batch:
-    """One batch of several, each of which has some of the rows. Rows of none are zeros, their rewards NaN.
+def merged(num_rows: int, parts: Sequence[tuple[Sequence[int], VectorBatch]]) -> VectorBatch:
+    """One batch of several, each with some of the rows. Rows without a part are zeros, with a reward of NaN.
 
-    A part that does not stack with those before it has errors in all of its rows, its own where it has some.
+    A part whose shapes differ from those of the parts before it has an error in each of its rows.
     """
     ended = np.zeros(num_rows, dtype=np.bool_)
-    whole = Batch({}, np.full(num_rows, np.nan), ended, ended.copy())
+    whole = VectorBatch({}, np.full(num_rows, np.nan), ended, ended.copy())
     for rows, part in parts:
         if whole.put(rows, part):
             index = list(rows)
@@ -105,52 +105,53 @@ def merged(num_rows: int, parts: Sequence[tuple[Sequence[int], Batch]]) -> Batch
 
 
 @dataclass(slots=True)
-class GoneOn:
-    """What follows a step where ended episodes are followed by the next at once."""
+class AutoresetBatch:
+    """The result of a step with same-step autoreset."""
 
-    batch: Batch
-    """As of the step, but with the first observations of the episodes that follow."""
-    rows: list[int]
-    """In which an episode has ended."""
-    last: dict[str, Column]
-    """Their last observations."""
-    over_again: list[int]
-    """Rows in which the episode that follows is over before anything can be done in it."""
+    batch: VectorBatch
+    """Rewards and ends of the step. Rows whose episode ended have the first observation of the next episode."""
+    ended_rows: list[int]
+    """Rows whose episode ended."""
+    final_observation: dict[str, Column]
+    """The last observations of those episodes."""
+    done_rows: list[int]
+    """Rows whose next episode is over at its first observation, without a legal action."""
 
 
 class VectorEnvironment(ABC):
     """`num_envs` environments, numbered from 0. Equal seeds and actions give what one environment alone would give."""
 
-    ragged: frozenset[str] = frozenset()
-    """Fields of which each row is a list of numbers of another length; they are columns of lists."""
-    texts: frozenset[str] = frozenset()
-    """Fields of which each row is text; they are columns of lists. A column of lists that is neither is told beside the
-    observation."""
+    ragged_fields: frozenset[str] = frozenset()
+    """Fields whose rows are lists of integers of different lengths; their columns are lists."""
+    text_fields: frozenset[str] = frozenset()
+    """Fields whose rows are text; their columns are lists. Other columns that are lists go to Gymnasium's `infos`."""
 
     @abstractmethod
-    def reset(self, env_ids: Sequence[int], requests: Sequence[Mapping[str, Any]]) -> Batch:
-        """Begin episodes in those environments; one set of reset keywords for each, `seed` among them."""
+    def reset(self, env_ids: Sequence[int], requests: Sequence[Mapping[str, Any]]) -> VectorBatch:
+        """Reset these environments. requests: the keywords of each reset, with a `seed`."""
 
     @abstractmethod
-    def begin_next(self, env_ids: Sequence[int]) -> Batch:
-        """Begin the episodes that follow by themselves: as the last reset of those environments said, and as random,
-        but so that the seed of that reset and the actions since fix all that happens. Those of environments that were
-        never reset begin as an empty reset has it, with `next_seed(0)`. Only such as have begun are stepped."""
+    def autoreset(self, env_ids: Sequence[int]) -> VectorBatch:
+        """Reset these environments with the keywords of their last reset and new random numbers.
+
+        The seed of the last reset and the actions since determine them. An environment that was never reset starts as
+        an empty reset with the seed `next_seed(0)` would. Only environments that were reset are stepped.
+        """
 
     @abstractmethod
-    def step(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> Batch:
-        """One action in each of those environments. actions: for each field of the action, a column of its values."""
+    def step(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> VectorBatch:
+        """Step these environments. actions: for each field of the action, a column of its values."""
 
-    def step_and_begin_next(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> GoneOn | None:
-        """`step` and, where an episode has ended, `begin_next`, for those who can do both in one pass.
+    def step_with_autoreset(self, env_ids: Sequence[int], actions: Mapping[str, Any]) -> AutoresetBatch | None:
+        """`step`, and `autoreset` of the environments whose episode ended, in one pass.
 
-        None, with nothing done: call one after the other.
+        None, with nothing done: the caller calls one after the other.
         """
         return None
 
     @abstractmethod
     def action_fields(self) -> dict[str, Any]:
-        """What may stand in each field of an action, after a reset: `{"n": 3}` for 0 to 2, else its JSON schema."""
+        """The values of each field of an action, known after a reset: `{"n": 3}` for 0 to 2, else its JSON schema."""
 
-    def close(self) -> None:  # noqa: B027  most have nothing to release
-        """Release what the environments hold."""
+    def close(self) -> None:  # noqa: B027  most have none
+        """Release the resources of the environments."""

@@ -1,12 +1,72 @@
-"""The rubric: a score of an action and its observation, with children that can be listed, found and watched."""
+"""The base class of rubrics: a score of an action and its observation, with children and hooks.
 
+A rubric may be asynchronous. It is evaluated synchronously if possible, else as a coroutine.
+"""
+
+import asyncio
 import difflib
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from typing import Any
 
-from openenv.core.rubrics.evaluation import Steps, finish, run
+Steps = Generator[Any, Any, Any]
+"""An evaluation as a generator: yields values that may be awaitable, receives their results, returns the score."""
+
+
+class AwaitableScore(float):
+    """A score that can also be awaited, for callers that do not know whether the rubric is asynchronous."""
+
+    def __await__(self) -> Generator[None, None, float]:
+        return float(self)
+        yield  # makes this function a generator, as `await` requires
+
+
+def must_be_awaited(value: Any) -> bool:
+    """Whether `value` is an awaitable of a result that is not ready."""
+    return inspect.isawaitable(value) and not isinstance(value, AwaitableScore)
+
+
+def run(steps: Steps) -> Any:
+    """Run an evaluation. Returns its score, or a coroutine of it if something must be awaited."""
+    value = None
+    try:
+        while not must_be_awaited(value):
+            value = steps.send(value)
+    except StopIteration as end:
+        return end.value
+    return finish(steps, value)
+
+
+async def finish(steps: Steps, value: Any = None) -> Any:
+    """Finish an evaluation. value: what it yielded last."""
+    try:
+        while True:
+            value = steps.send(await value if must_be_awaited(value) else value)
+    except StopIteration as end:
+        return end.value
+
+
+def together(values: list[Any]) -> Any:
+    """Return `values`, or a coroutine of them that awaits the awaitable ones concurrently.
+
+    If one fails, the others are cancelled and its exception is raised.
+    """
+    return _gathered(values) if any(map(must_be_awaited, values)) else values
+
+
+async def _gathered(values: list[Any]) -> list[Any]:
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = {n: group.create_task(_result(v)) for n, v in enumerate(values) if must_be_awaited(v)}
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [tasks[n].result() if n in tasks else value for n, value in enumerate(values)]
+
+
+async def _result(awaitable: Any) -> Any:
+    return await awaitable
+
 
 PreHook = Callable[["Rubric", Any, Any], Any]
 """Takes the rubric, the action and the observation."""
@@ -15,9 +75,9 @@ Hook = Callable[["Rubric", Any, Any, float], Any]
 
 
 class Rubric(ABC):
-    """A part of a reward. Write `forward`, plainly or as a coroutine, and call the rubric.
+    """A part of a reward. Implement `forward` as a function or a coroutine, and call the rubric.
 
-    A rubric that is assigned to an attribute of another is its child, under the attribute's name:
+    A rubric that is assigned to an attribute of another is its child, with the attribute's name:
 
         class Answer(Rubric):
             def __init__(self):
@@ -33,12 +93,12 @@ class Rubric(ABC):
     """
 
     last_score: float | None = None
-    """What the latest evaluation gave; None before the first."""
+    """The score of the latest evaluation; None before the first."""
     _forward_pre_hooks: tuple[PreHook, ...] = ()
     _forward_hooks: tuple[Hook, ...] = ()
 
     def __call__(self, action: Any, observation: Any) -> Any:
-        """The score, between the hooks; or an awaitable of it, when `forward`, a child or a hook is asynchronous."""
+        """Run the hooks and `forward`. Returns the score, or an awaitable if any of them is asynchronous."""
         steps = self._evaluation(action, observation)
         return finish(steps) if inspect.iscoroutinefunction(self.forward) else run(steps)
 
@@ -53,7 +113,7 @@ class Rubric(ABC):
 
     @abstractmethod
     def forward(self, action: Any, observation: Any) -> float | Awaitable[float]:
-        """The score of `action` and the `observation` that followed it, by custom from 0 to 1."""
+        """The score of `action` and the `observation` that followed it, usually from 0 to 1."""
 
     def register_forward_hook(self, hook: Hook) -> None:
         """Call `hook(rubric, action, observation, score)` after every evaluation, in order of registration."""
@@ -80,21 +140,21 @@ class Rubric(ABC):
             yield rubric
 
     def named_rubrics(self, prefix: str = "") -> Iterator[tuple[str, "Rubric"]]:
-        """All descendants with their paths, such as `code.syntax`. prefix: what the paths begin with."""
+        """All descendants with their paths, such as `code.syntax`. prefix: put before each path."""
         for name, child in self.named_children():
             path = f"{prefix}.{name}" if prefix else name
             yield path, child
             yield from child.named_rubrics(path)
 
     def get_rubric(self, path: str) -> "Rubric":
-        """The descendant at a path that `named_rubrics` lists. Raises KeyError when there is none."""
+        """The descendant at a path that `named_rubrics` lists. Raises KeyError if there is none."""
         known = dict(self.named_rubrics())
         if path not in known:
             raise KeyError(no_such(f"rubric path {path!r} in {type(self).__name__}", path, known))
         return known[path]
 
     def reset(self) -> None:
-        """Forget the episode, and let the children forget it. Override it where a rubric remembers steps."""
+        """Reset the episode's state, also of the children. Override it in a rubric that stores steps."""
         for child in self.children():
             child.reset()
 
@@ -102,13 +162,13 @@ class Rubric(ABC):
         """This rubric's own configuration, without its children's. Override it together with `load_state_dict`."""
         return {}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027  optional: most rubrics have nothing to load
-        """Take over what `state_dict` of a rubric of this class returned; a key that is missing changes nothing."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027  optional: most rubrics have no configuration
+        """Load the result of `state_dict`. Missing keys change nothing."""
 
 
 def no_such(what: str, name: object, known: "dict[str, Rubric]") -> str:
-    """Says that there is no `what`, and what there is: the names close to `name`, or all."""
+    """An error message that there is no `what`, with the names close to `name`, or all names."""
     close = difflib.get_close_matches(str(name), known)
     if close:
         return f"no {what}: did you mean {' or '.join(map(repr, close))}?"
-    return f"no {what}: there is {', '.join(map(repr, known)) or 'none at all'}"
+    return f"no {what}: there is {', '.join(map(repr, known)) or 'none'}"

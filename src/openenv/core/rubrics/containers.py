@@ -1,6 +1,6 @@
-"""Rubrics made of rubrics: in sequence, behind a threshold, weighted, listed, named.
+"""Containers of rubrics: sequence, gate, weighted sum, list and dictionary.
 
-Children may be asynchronous: the call of a container is then awaited, as theirs is.
+If a child is asynchronous, the call of its container must be awaited too.
 """
 
 import asyncio
@@ -8,18 +8,17 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from openenv.core.rubrics.base import Rubric, no_such
-from openenv.core.rubrics.evaluation import AwaitableScore, Steps, run, together
+from openenv.core.rubrics.base import AwaitableScore, Rubric, Steps, no_such, run, together
 
 _TOLERANCE = 1e-6
-"""How far from 1 the sum of weights may be."""
+"""Allowed difference of the sum of weights from 1."""
 
 
 class _Container(Rubric):
-    """A rubric whose score comes from its children."""
+    """A rubric whose score is computed from its children's."""
 
     def __call__(self, action: Any, observation: Any) -> Any:
-        """Where an event loop runs, a score that is ready may be awaited too: the caller need not know the children."""
+        """The score. In a running event loop it can also be awaited, so that callers need not know the children."""
         score = super().__call__(action, observation)
         return AwaitableScore(score) if isinstance(score, int | float) and _loop_is_running() else score
 
@@ -49,10 +48,10 @@ class _Numbered(_Container):
 
 
 class Sequential(_Numbered):
-    """The score of the last child, or 0 as soon as one scores 0: the children after it are not evaluated."""
+    """The score of the last child, or 0 if a child scores 0; the children after that one are not evaluated."""
 
     def __init__(self, *rubrics: Rubric) -> None:
-        """rubrics: in the order of evaluation. None at all scores 1."""
+        """rubrics: in the order of evaluation. Without any the score is 1."""
         super().__init__(rubrics)
 
     def forward(self, action: Any, observation: Any) -> Any:
@@ -69,18 +68,18 @@ class Sequential(_Numbered):
 
 
 class Gate(_Container):
-    """The child's score where it reaches the threshold, else 0."""
+    """The child's score if it reaches the threshold, else 0."""
 
     def __init__(self, rubric: Rubric, threshold: float = 1.0) -> None:
-        """threshold: the least score that passes. Raises ValueError when it is no number."""
+        """threshold: the minimum score that passes. Raises ValueError for NaN."""
         super().__init__()
         if math.isnan(threshold):
-            raise ValueError(f"threshold={threshold}: no score can be compared with it. Give a number.")
+            raise ValueError(f"threshold={threshold}: no score can be compared with NaN. Give a number.")
         self.rubric = _checked(rubric, "Gate: rubric")
         self.threshold = threshold
 
     def forward(self, action: Any, observation: Any) -> Any:
-        """The child's score, or 0 when it is below the threshold."""
+        """The child's score, or 0 if it is below the threshold."""
         return run(self._passed(action, observation))
 
     def _passed(self, action: Any, observation: Any) -> Steps:
@@ -89,10 +88,10 @@ class Gate(_Container):
 
 
 class WeightedSum(_Numbered):
-    """The sum of the children's scores, each times its weight. Asynchronous children run at one time."""
+    """The sum of the children's scores, each multiplied by its weight. Asynchronous children run concurrently."""
 
     def __init__(self, rubrics: list[Rubric], weights: list[float]) -> None:
-        """weights: one for each rubric, 1 in sum. Raises ValueError when they are not."""
+        """weights: one for each rubric, with a sum of 1. Raises ValueError otherwise."""
         super().__init__(rubrics)
         _check_weights(list(weights), len(self))
         self._weights = list(weights)
@@ -112,7 +111,7 @@ class WeightedSum(_Numbered):
 
 
 class RubricList(_Numbered):
-    """Children in a list that can grow. It does not score: the rubric that holds it chooses among them."""
+    """A list of children that can grow. It has no score: the rubric that contains it evaluates its children."""
 
     def __init__(self, rubrics: list[Rubric] | None = None) -> None:
         """rubrics: the first children."""
@@ -133,7 +132,7 @@ class RubricList(_Numbered):
 
 
 class RubricDict(_Container):
-    """Children by name, such as one for each task. It does not score: the rubric that holds it chooses among them."""
+    """Children by name, such as one for each task. It has no score: the rubric that contains it evaluates them."""
 
     def __init__(self, rubrics: dict[str, Rubric] | None = None) -> None:
         """rubrics: the first children."""
@@ -161,7 +160,7 @@ class RubricDict(_Container):
         return self._by_name[key]
 
     def __getattr__(self, name: str) -> Rubric:
-        """A child by attribute, as in `rubrics.pong`, where no attribute of another meaning has its name."""
+        """A child as an attribute, as in `rubrics.pong`, unless another attribute has that name."""
         known = self.__dict__.get("_by_name", {})
         if name not in known:
             raise AttributeError(no_such(f"attribute or rubric {name!r} in RubricDict", name, known))
@@ -196,7 +195,7 @@ class RubricDict(_Container):
 
 
 def _checked(rubric: Rubric, where: str) -> Rubric:
-    """`rubric`, which may also be a plain function of action and observation. Raises TypeError for what is neither."""
+    """`rubric`, which may also be a plain function of action and observation. Raises TypeError for anything else."""
     if isinstance(rubric, type):
         raise TypeError(f"{where} is the class {rubric.__name__}: pass an instance, {rubric.__name__}(...)")
     if not callable(rubric):
@@ -217,7 +216,7 @@ def _check_weights(weights: list[float], count: int) -> None:
 
 def _no_score(rubric: Rubric, example: str) -> str:
     name = type(rubric).__name__
-    return f"{name} has no score of its own: hold it in a rubric whose forward() calls a child, as in {example}"
+    return f"{name} has no score of its own: put it into a rubric whose forward() calls a child, as in {example}"
 
 
 def _loop_is_running() -> bool:

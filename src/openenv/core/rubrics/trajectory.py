@@ -1,4 +1,4 @@
-"""Rubrics that score a whole episode once it is over, and divide the score among its steps."""
+"""Rubrics that score a whole episode at its end, and divide the score among its steps."""
 
 from abc import abstractmethod
 from collections.abc import Awaitable
@@ -6,45 +6,45 @@ from typing import Any
 
 from openenv.core.rubrics.base import Rubric
 
-Trajectory = list[tuple[Any, Any]]
+StepHistory = list[tuple[Any, Any]]
 """Actions with the observations that followed them, in order."""
 
 
 class TrajectoryRubric(Rubric):
-    """Collects the steps of an episode. Write `score_trajectory` and `compute_step_rewards`.
+    """Collects the steps of an episode. Implement `score_trajectory` and `compute_step_rewards`.
 
-    It keeps the observations themselves: one that is changed later changes here too, and one that holds a tensor of an
-    accelerator holds its memory until `reset`.
+    It stores the observations without copying: later changes affect it, and tensors on an accelerator keep their memory
+    until `reset`.
     """
 
     def __init__(self, intermediate_reward: float = 0.0) -> None:
-        """intermediate_reward: what every step before the last scores."""
+        """intermediate_reward: the score of every step before the last."""
         super().__init__()
         self.intermediate_reward = intermediate_reward
-        self._trajectory: Trajectory = []
+        self._trajectory: StepHistory = []
 
     def forward(self, action: Any, observation: Any) -> float | Awaitable[float]:
-        """The score of the trajectory when `observation.done`, else the intermediate reward."""
+        """The score of the trajectory if `observation.done`, else the intermediate reward."""
         self._trajectory.append((action, observation))
         if getattr(observation, "done", False):
             return self.score_trajectory(self._trajectory)
         return self.intermediate_reward
 
     @abstractmethod
-    def score_trajectory(self, trajectory: Trajectory) -> float:
-        """The score of an episode, by custom from 0 to 1. trajectory: every step up to the one that is done."""
+    def score_trajectory(self, trajectory: StepHistory) -> float:
+        """The score of an episode, usually from 0 to 1. trajectory: every step up to the one that is done."""
 
     @abstractmethod
     def compute_step_rewards(self) -> list[float]:
         """The reward of each step so far, in order: how the score is divided."""
 
     def reset(self) -> None:
-        """Forget the steps: a new episode begins."""
+        """Discard the steps: a new episode begins."""
         super().reset()
         self._trajectory = []
 
     @property
-    def trajectory(self) -> Trajectory:
+    def trajectory(self) -> StepHistory:
         """A copy of the list of steps since the reset."""
         return list(self._trajectory)
 
@@ -53,7 +53,7 @@ class TrajectoryRubric(Rubric):
         return {"intermediate_reward": self.intermediate_reward}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a configuration; the steps stay."""
+        """Load a configuration; the steps are kept."""
         self.intermediate_reward = state.get("intermediate_reward", self.intermediate_reward)
 
 
@@ -61,7 +61,7 @@ class ExponentialDiscountingTrajectoryRubric(TrajectoryRubric):
     """Gives each step the score of the episode, discounted by how many steps came after it."""
 
     def __init__(self, gamma: float = 0.99, intermediate_reward: float = 0.0) -> None:
-        """gamma: from 0, only the last step is rewarded, to 1, all are alike. Raises ValueError when it is outside."""
+        """gamma: 0 (only the last step is rewarded) to 1 (all steps equally). Raises ValueError outside."""
         super().__init__(intermediate_reward=intermediate_reward)
         self.gamma = _checked_gamma(gamma)
 
@@ -78,7 +78,7 @@ class ExponentialDiscountingTrajectoryRubric(TrajectoryRubric):
         return {**super().state_dict(), "gamma": self.gamma}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take over a configuration; the steps stay. Raises ValueError for a gamma outside 0 to 1."""
+        """Load a configuration; the steps are kept. Raises ValueError for a gamma outside 0 to 1."""
         gamma = _checked_gamma(state.get("gamma", self.gamma))
         super().load_state_dict(state)
         self.gamma = gamma

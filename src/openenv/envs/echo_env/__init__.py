@@ -1,4 +1,4 @@
-"""The simplest environment: it says back what it hears."""
+"""The simplest environment: it returns the message it receives."""
 
 from openenv.envs.echo_env.client import EchoEnv
 from openenv.envs.echo_env.models import EchoAction, EchoObservation, EchoState

@@ -5,7 +5,7 @@ from openenv.envs.echo_env.models import EchoAction, EchoObservation, EchoState
 
 
 class EchoEnv(EnvClient[EchoAction, EchoObservation, EchoState]):
-    """A session with an echo.
+    """Client of one echo session.
 
     Example:
         with EchoEnv(base_url="http://localhost:8000") as env:

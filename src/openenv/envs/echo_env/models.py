@@ -1,4 +1,4 @@
-"""Messages of the echo environment."""
+"""Action, observation and state of the echo environment."""
 
 from pydantic import Field
 
@@ -6,16 +6,16 @@ from openenv.core.env_server.types import Action, Observation, State
 
 
 class EchoAction(Action):
-    """Something to say."""
+    """A message to send."""
 
-    message: str = Field(description="What to say")
+    message: str = Field(description="The message to send")
 
 
 class EchoObservation(Observation):
-    """What came back."""
+    """The message that the environment returns."""
 
-    echoed_message: str = Field(default="", description="The message that was said; at reset a greeting")
-    message_length: int = Field(default=0, ge=0, description="Its length in characters")
+    echoed_message: str = Field(default="", description="The message of the action; a greeting after a reset")
+    message_length: int = Field(default=0, ge=0, description="Length of the message in characters")
 
 
 class EchoState(State):

@@ -1,28 +1,28 @@
-"""How the echo environment reads to a language model: whatever the model replies is said."""
+"""Text interface of the echo environment: a reply of a language model is the message."""
 
 from collections.abc import Mapping
 
-from openenv.core.text import TextInterface
+from openenv.core.text_interface import TextInterface
 from openenv.envs.echo_env.models import EchoAction, EchoObservation
 
 
 class EchoText(TextInterface[EchoAction, EchoObservation]):
-    """Every reply is a legal action; longer messages earn more."""
+    """Every reply is a legal action; a longer message has a higher reward."""
 
     history = "latest"
 
     def instructions(self, observation: EchoObservation) -> str:
-        """The rules of the echo."""
-        return "Say something. Each character of your message earns a tenth of a point."
+        """Return the rules."""
+        return "Write a message. Each character of it earns a tenth of a point."
 
     def describe(self, observation: EchoObservation) -> str:
-        """What was heard last."""
-        return f"heard {observation.echoed_message}"
+        """Return the last message."""
+        return f"received {observation.echoed_message}"
 
     def replies(self, observation: EchoObservation) -> Mapping[str, EchoAction]:
-        """A few of the endlessly many replies, so that random play has something to say."""
+        """Return three examples of the unlimited replies, for random play."""
         return {word: EchoAction(message=word) for word in ("hi", "hello", "hello there")}
 
     def parse(self, reply: str, observation: EchoObservation) -> EchoAction:
-        """The reply itself, said."""
+        """Return the reply as the message."""
         return EchoAction(message=reply)

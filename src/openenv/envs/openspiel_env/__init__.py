@@ -1,4 +1,4 @@
-"""Every game of OpenSpiel as an environment: board games, card games, grids, matrices; any seat."""
+"""Every game of OpenSpiel as an environment: board games, card games, grids and matrix games, from any seat."""
 
 from openenv.envs.openspiel_env.client import OpenSpielEnv
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState

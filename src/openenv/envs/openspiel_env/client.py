@@ -5,9 +5,9 @@ from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservat
 
 
 class OpenSpielEnv(EnvClient[OpenSpielAction, OpenSpielObservation, OpenSpielState]):
-    """Plays one seat of an OpenSpiel game on a server.
+    """Client of one seat of an OpenSpiel game.
 
-    `reset` takes `seed`, and for this episode alone `game_name`, `game_params`, `agent_player` and `opponent_policy`:
+    `reset` takes `seed`, and for one episode `game_name`, `game_params`, `agent_player` and `opponent_policy`:
 
         with OpenSpielEnv(base_url="http://localhost:8004") as env:
             result = env.reset(seed=7, game_name="tic_tac_toe", opponent_policy="mcts")

@@ -1,10 +1,10 @@
-"""How an OpenSpiel game reads to a language model: briefly for three games, in OpenSpiel's own words for all others."""
+"""Text interface of OpenSpiel games: short prompts for three games, OpenSpiel's text for all others."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
-from openenv.core.text import History, TextInterface
+from openenv.core.text_interface import History, TextInterface
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
 
 BLACKJACK_GOAL = 21
@@ -12,16 +12,16 @@ ACE_EXTRA = 10
 
 
 class GameText(NamedTuple):
-    """The words of one game."""
+    """Prompts and replies of one game."""
 
     rules: str
-    """What the player wants, in a sentence or two."""
+    """The goal, in a sentence or two."""
     describe: Callable[[OpenSpielObservation], str]
-    """What the player sees, in a few words with spaces between."""
+    """Maps an observation to a few words, separated by spaces."""
     reply: Callable[[str], str]
-    """From OpenSpiel's name of an action to the word that the player says."""
+    """Maps OpenSpiel's name of an action to the player's reply."""
     situation: Callable[[OpenSpielObservation], str | None]
-    """The kind of decision, or None."""
+    """Maps an observation to the kind of decision, or None."""
 
 
 class OpenSpielText(TextInterface[OpenSpielAction, OpenSpielObservation]):
@@ -30,15 +30,15 @@ class OpenSpielText(TextInterface[OpenSpielAction, OpenSpielObservation]):
     history: ClassVar[History] = "latest"
 
     def instructions(self, observation: OpenSpielObservation) -> str:
-        """The rules in a sentence or two, and that a reply is one of the legal actions."""
+        """Return the rules and the list of possible replies."""
         return f"{_game_text(observation).rules} Reply with one of these: {' , '.join(self.replies(observation))}"
 
     def describe(self, observation: OpenSpielObservation) -> str:
-        """What the agent's seat sees now."""
+        """Return what the agent's seat observes."""
         return _game_text(observation).describe(observation)
 
     def replies(self, observation: OpenSpielObservation) -> Mapping[str, OpenSpielAction]:
-        """One wording for each legal action; a wording that two actions share has the action's number added."""
+        """Return a reply for each legal action. A name that two actions share gets the action's number."""
         game_text = _game_text(observation)
         names = [game_text.reply(name) for name in observation.metadata["legal_action_names"]]
         shared = {name for name, count in Counter(names).items() if count > 1}
@@ -48,12 +48,12 @@ class OpenSpielText(TextInterface[OpenSpielAction, OpenSpielObservation]):
         }
 
     def parse(self, reply: str, observation: OpenSpielObservation) -> OpenSpielAction | None:
-        """The action that `reply` names, or None; capitals count where actions differ by them (chess: Bxc3, bxc3)."""
+        """Return the action that `reply` names, or None. Case matters where actions differ by it (Bxc3, bxc3)."""
         exact = self.replies(observation).get(" ".join(reply.split()))
         return exact if exact is not None else super().parse(reply, observation)
 
     def situation(self, observation: OpenSpielObservation) -> str | None:
-        """`hard 16` or `soft 18` in blackjack, where the ball is in catch, None elsewhere."""
+        """Return `hard 16` or `soft 18` in blackjack, the direction of the ball in catch, else None."""
         return _game_text(observation).situation(observation)
 
 
@@ -62,19 +62,19 @@ def _game_text(observation: OpenSpielObservation) -> GameText:
 
 
 def blackjack_hand(observation: OpenSpielObservation) -> tuple[list[str], list[str]]:
-    """The ranks of the player's cards and of the dealer's open cards, as A 2 ... 10 J Q K."""
+    """Return the ranks of the player's cards and of the dealer's open cards, as A 2 ... 10 J Q K."""
     lines = observation.metadata["text"].splitlines()
     hands = {line.split(":")[0]: line.split("Cards:")[1].split() for line in lines if "Cards:" in line}
     return _ranks(hands["Player 0"]), _ranks(hands["Dealer"])
 
 
 def _ranks(cards: list[str]) -> list[str]:
-    """OpenSpiel prints the suit first and a ten as T; a card face down as ??."""
+    """Parse OpenSpiel's cards: the suit comes first, a ten is T, a card face down is ??."""
     return [card[1:].replace("T", "10") for card in cards if card != "??"]
 
 
 def blackjack_total(ranks: list[str]) -> tuple[int, bool]:
-    """The hand's total, and whether an ace in it counts as 11."""
+    """Return the total of a hand, and whether an ace in it counts as 11."""
     hard = sum(1 if rank == "A" else 10 if rank in "JQK" else int(rank) for rank in ranks)
     soft = "A" in ranks and hard + ACE_EXTRA <= BLACKJACK_GOAL
     return hard + ACE_EXTRA * soft, soft
@@ -91,7 +91,7 @@ def _situation_blackjack(observation: OpenSpielObservation) -> str:
 
 
 def catch_positions(observation: OpenSpielObservation) -> tuple[int, int, int]:
-    """Row and column of the ball and column of the paddle, from 0; the ball is under the paddle when caught."""
+    """Return row and column of the ball and column of the paddle, from 0. A caught ball is hidden by the paddle."""
     rows = observation.metadata["text"].split()
     paddle = rows[-1].index("x")
     for row, cells in enumerate(rows):
@@ -115,13 +115,13 @@ def _describe_board(observation: OpenSpielObservation) -> str:
 
 
 def _cell(name: str) -> str:
-    """`x(1,2)`, row and column from the top left, is cell c2."""
+    """Convert `x(1,2)`, row and column from the top left, to c2."""
     row, column = name[2:-1].split(",")
     return f"{'abc'[int(column)]}{int(row) + 1}"
 
 
 def _describe_any(observation: OpenSpielObservation) -> str:
-    """OpenSpiel's words, then the legal actions in its words."""
+    """Return OpenSpiel's text, then its names of the legal actions."""
     names = observation.metadata["legal_action_names"]
     return f"{observation.metadata['text'].strip()}\nlegal: {' , '.join(_one_line(name) for name in names)}"
 

@@ -1,6 +1,6 @@
-"""Conformance and quality of anyone's environment, seen from outside: through its server alone."""
+"""Checks conformance and quality of an environment through its server alone."""
 
-from openenv.evaluation.quality.findings import Finding, Row, Status
 from openenv.evaluation.quality.suite import CHECKS, Check, check_folder, check_url
+from openenv.evaluation.quality.target import CheckResult, CheckRow, Status
 
-__all__ = ["CHECKS", "Check", "Finding", "Row", "Status", "check_folder", "check_url"]
+__all__ = ["CHECKS", "Check", "CheckResult", "CheckRow", "Status", "check_folder", "check_url"]

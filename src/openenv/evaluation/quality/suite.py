@@ -1,4 +1,4 @@
-"""All checks, in their order, each within its own time."""
+"""Runs all checks in their order, each with a time limit."""
 
 import asyncio
 import logging
@@ -9,41 +9,39 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openenv.core.errors import OpenEnvError, ServerUnreachable
-from openenv.evaluation.quality.acting import actions
-from openenv.evaluation.quality.concurrency import concurrency
-from openenv.evaluation.quality.dialogue import Address
-from openenv.evaluation.quality.endings import ending
-from openenv.evaluation.quality.findings import Finding, Row, failed, skipped, warned
-from openenv.evaluation.quality.isolation import isolation
-from openenv.evaluation.quality.leaks import leaks
-from openenv.evaluation.quality.reachable import reachable
-from openenv.evaluation.quality.rewards import rewards
-from openenv.evaluation.quality.schemas import schema
-from openenv.evaluation.quality.seeds import other_seeds, same_seed, same_seed_again, same_seed_elsewhere
-from openenv.evaluation.quality.serving import server_of
-from openenv.evaluation.quality.snapshots import snapshots
-from openenv.evaluation.quality.step_time import step_time
-from openenv.evaluation.quality.subject import Subject
-from openenv.evaluation.quality.verbs import verbs
-from openenv.evaluation.quality.wrong_input import errors
+from openenv.evaluation.quality.checks.concurrency import concurrency, isolation, step_time
+from openenv.evaluation.quality.checks.determinism import (
+    other_seeds,
+    same_seed,
+    same_seed_again,
+    same_seed_elsewhere,
+    snapshots,
+)
+from openenv.evaluation.quality.checks.invalid_input import errors
+from openenv.evaluation.quality.checks.leaks import leaks
+from openenv.evaluation.quality.checks.outcomes import ending, rewards
+from openenv.evaluation.quality.checks.protocol import actions, reachable, schema, verbs
+from openenv.evaluation.quality.probe.environment_folder import server_of
+from openenv.evaluation.quality.probe.raw_client import ServerAddress
+from openenv.evaluation.quality.target import CheckResult, CheckRow, Target, failed, skipped, warned
 
 log = logging.getLogger(__name__)
 
 OnCheck = Callable[[str], None]
-"""Called with the name of the check that begins."""
+"""Called with the name of each check as it begins."""
 
-_ANSWER_SHARE = 1 / 12
+_RESPONSE_SHARE = 1 / 12
 _CHECK_SHARE = 1 / 4
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One row: a question, and those whose answer it builds on."""
+    """A check, and the checks that it depends on."""
 
     name: str
-    run: Callable[[Subject], Awaitable[Finding]]
+    run: Callable[[Target], Awaitable[CheckResult]]
     needs: tuple[str, ...] = ()
-    """Checks without whose success this one would only repeat their failure."""
+    """Names of checks that must succeed first. If one fails, this check is skipped."""
 
 
 _PLAYS = ("reachable", "actions", "verbs")
@@ -65,80 +63,84 @@ CHECKS = (
     Check("rewards", rewards, _PLAYS),
     Check("step time", step_time, _PLAYS),
 )
-"""In the order in which they run."""
+"""All checks, in the order in which they run."""
 
 
 def check_url(
     base_url: str, *, seed: int = 0, seconds: float = 60.0, headers: Mapping[str, str] | None = None,
     on_check: OnCheck | None = None,
-) -> list[Row]:  # fmt: skip
-    """The rows of a server that runs already.
+) -> list[CheckRow]:  # fmt: skip
+    """Check a running server. Returns a row for each check.
 
     seed: of the first episode, 0 or more. seconds: all checks together, 5 or more. headers: sent with each request.
-    Raises ValueError for numbers outside these ranges and for a URL that is none.
+    Raises ValueError for numbers outside these ranges and for an invalid URL.
     """
-    subject = _subject(base_url, seed, seconds, headers)
-    return asyncio.run(_rows(subject, time.monotonic() + seconds, on_check or _nothing))
+    target = _target(base_url, seed, seconds, headers)
+    return asyncio.run(_rows(target, time.monotonic() + seconds, on_check or _nothing))
 
 
 def check_folder(
     folder: Path, *, seed: int = 0, seconds: float = 60.0, headers: Mapping[str, str] | None = None,
     on_check: OnCheck | None = None,
-) -> list[Row]:  # fmt: skip
-    """The rows of the environment in a folder, which is served for as long as they take.
+) -> list[CheckRow]:  # fmt: skip
+    """Serve the environment in a folder and check it. Returns a row for each check.
 
-    Takes and raises what `check_url` does, and LookupError where the folder holds no environment.
+    For arguments and errors see `check_url`. Also raises LookupError if the folder has no environment.
     """
-    began = time.monotonic()
-    _subject("http://127.0.0.1", seed, seconds, headers)  # wrong numbers are told before a server is started
+    started = time.monotonic()
+    _target("http://127.0.0.1", seed, seconds, headers)  # raises for wrong numbers before a server is started
     server = server_of(folder)
     with ExitStack() as stack:
         try:
             stack.enter_context(server)
         except ServerUnreachable as error:
-            row = Row("reachable", failed(f"the server did not start: {error}", "mend what it says"), _since(began))
-            return [row, *(Row(check.name, skipped("needs `reachable`"), 0.0) for check in CHECKS[1:])]
-        subject = _subject(server.base_url, seed, seconds, headers)
-        subject.server, subject.start_another = server, lambda: server_of(folder)
-        return asyncio.run(_rows(subject, began + seconds, on_check or _nothing))
+            row = CheckRow(
+                "reachable",
+                failed(f"the server did not start: {error}", "correct what the error names"),
+                _since(started),
+            )
+            return [row, *(CheckRow(check.name, skipped("needs `reachable`"), 0.0) for check in CHECKS[1:])]
+        target = _target(server.base_url, seed, seconds, headers)
+        target.server, target.start_another = server, lambda: server_of(folder)
+        return asyncio.run(_rows(target, started + seconds, on_check or _nothing))
 
 
-def _subject(base_url: str, seed: int, seconds: float, headers: Mapping[str, str] | None) -> Subject:
+def _target(base_url: str, seed: int, seconds: float, headers: Mapping[str, str] | None) -> Target:
     if not base_url.startswith(("http://", "https://")):
-        raise ValueError(f"{base_url!r} is no URL: give one such as http://localhost:8000")
+        raise ValueError(f"{base_url!r} is not a URL. Give one such as http://localhost:8000")
     if seed < 0:
         raise ValueError(f"seed={seed}: give 0 or more")
     if seconds < 5:
         raise ValueError(f"seconds={seconds:g}: give 5 or more")
-    address = Address(base_url=base_url, answer_s=_ANSWER_SHARE * seconds, headers=headers or {})
-    return Subject(address=address, seed=seed)
+    address = ServerAddress(base_url=base_url, timeout_s=_RESPONSE_SHARE * seconds, headers=headers or {})
+    return Target(address=address, seed=seed)
 
 
-async def _rows(subject: Subject, deadline: float, on_check: OnCheck) -> list[Row]:
+async def _rows(target: Target, deadline: float, on_check: OnCheck) -> list[CheckRow]:
     """deadline: of all checks together, in seconds of the monotonic clock."""
-    most_s = _CHECK_SHARE * (deadline - time.monotonic())
-    rows: dict[str, Row] = {}
-    is_gone = False
+    limit_s = _CHECK_SHARE * (deadline - time.monotonic())
+    rows: dict[str, CheckRow] = {}
+    is_lost = False
     for check in CHECKS:
-        began = time.monotonic()
+        started = time.monotonic()
         on_check(check.name)
-        missing = [name for name in check.needs if rows[name].finding.status in ("fail", "skip")]
-        if missing or is_gone:
-            finding = skipped(f"needs `{missing[0]}`" if missing else "the server is gone")
+        missing = [name for name in check.needs if rows[name].result.status in ("fail", "skip")]
+        if missing or is_lost:
+            result = skipped(f"needs `{missing[0]}`" if missing else "the server is gone")
         else:
-            finding = await _finding(check, subject, min(most_s, deadline - time.monotonic()))
-            is_gone = not await _answers(subject)
-            if is_gone and finding.status != "fail":
-                finding = failed(f"{finding.seen}; then the server was gone", "see why its process ended")
-        rows[check.name] = Row(check.name, finding, _since(began))
-        log.info("checked %s: status=%s took_s=%.2f", check.name, finding.status, rows[check.name].took_s)
+            result = await _result(check, target, min(limit_s, deadline - time.monotonic()))
+            is_lost = not await _is_alive(target)
+            if is_lost and result.status != "fail":
+                result = failed(f"{result.seen}; then the server was gone", "see why its process ended")
+        rows[check.name] = CheckRow(check.name, result, _since(started))
+        log.info("checked %s: status=%s took_s=%.2f", check.name, result.status, rows[check.name].took_s)
     return list(rows.values())
 
 
-async def _answers(subject: Subject) -> bool:
-    """Whether the server is still there, however it fares."""
+async def _is_alive(target: Target) -> bool:
+    """Whether the server still accepts connections."""
     try:
-        async with subject.dialogue():
+        async with target.client():
             return True
     except ServerUnreachable:
         return False
@@ -146,32 +148,32 @@ async def _answers(subject: Subject) -> bool:
         return True
 
 
-async def _finding(check: Check, subject: Subject, most_s: float) -> Finding:
-    if most_s <= 0:
-        return skipped("the time was used up: give more with --seconds")
+async def _result(check: Check, target: Target, limit_s: float) -> CheckResult:
+    if limit_s <= 0:
+        return skipped("no time is left: give more with --seconds")
     try:
-        async with asyncio.timeout(most_s):
-            return await check.run(subject)
+        async with asyncio.timeout(limit_s):
+            return await check.run(target)
     except TimeoutError:
-        return warned(f"not finished in {most_s:.0f} s: answers come, but slowly", "give more time with --seconds")
+        return warned(f"not finished in {limit_s:.0f} s: the server responds slowly", "give more time with --seconds")
     except OpenEnvError as error:
         return _failure(error)
-    except ExceptionGroup as group:  # of sessions that play side by side; the first says enough
+    except ExceptionGroup as group:  # of sessions that play at the same time: report the first
         return _failure(group.exceptions[0])
-    except Exception as error:  # border: another's server may say anything, and the other checks go on
+    except Exception as error:  # border: a foreign server may send anything, and the other checks continue
         log.info("check %s failed", check.name, exc_info=True)
         return _failure(error)
 
 
-def _failure(error: Exception) -> Finding:
+def _failure(error: Exception) -> CheckResult:
     if isinstance(error, OpenEnvError):
-        return failed(str(error), "see the server's log: every request wants an answer, in time")
-    seen = f"what the server said makes no sense to the check ({type(error).__name__}: {error})"
-    return failed(seen, "compare what it says with docs/sessions.md; `openenv --verbose check` says where")
+        return failed(str(error), "see the server's log: every request must receive a response in time")
+    seen = f"the check cannot interpret the server's response ({type(error).__name__}: {error})"
+    return failed(seen, "compare the response with docs/sessions.md; `openenv --verbose check` logs the traceback")
 
 
-def _since(began: float) -> float:
-    return time.monotonic() - began
+def _since(started: float) -> float:
+    return time.monotonic() - started
 
 
 def _nothing(_: str) -> None:

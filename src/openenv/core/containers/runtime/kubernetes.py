@@ -1,59 +1,48 @@
-"""One pod of a Kubernetes cluster, reached through a forwarded port."""
+"""A provider for Kubernetes: one pod, reached through a forwarded port."""
 
-import contextlib
 from typing import Any
 
-from openenv.core.containers.local_process import ServerProcess, free_port
-from openenv.core.containers.runtime.command_line import LABEL, PORT_IN_CONTAINER, options, run_tool, unique_name
-from openenv.core.containers.runtime.providers import ContainerProvider
-from openenv.core.errors import ContainerFault, NotReady
+from openenv.core.containers.runtime.subprocess_tool import LABEL, PORT_IN_CONTAINER, ToolProvider, options, run_tool
+from openenv.core.containers.server_process import ServerProcess, free_port
+from openenv.core.errors import NotReady
 
-_REMEDY = "Is kubectl installed, and does `kubectl get pods` reach the cluster and namespace that you mean?"
+_REMEDY = "Is kubectl installed, and does `kubectl get pods` use the intended cluster and namespace?"
 
 
-class KubernetesProvider(ContainerProvider):
+class KubernetesProvider(ToolProvider):
     """Runs a pod with `kubectl` and forwards a port of this machine to it for as long as it runs."""
 
     def __init__(
         self, *, namespace: str | None = None, context: str | None = None, start_timeout_s: float = 300.0
     ) -> None:
-        """namespace, context: kubectl's, None for its own. start_timeout_s: to schedule the pod and pull its image."""
+        """namespace, context: None for kubectl's defaults. start_timeout_s: for scheduling and pulling the image."""
         self._kubectl = ["kubectl", *options({"namespace": namespace, "context": context})]
         self._start_timeout_s = start_timeout_s
-        self._name: str | None = None
         self._forwarding: ServerProcess | None = None
 
     def start_container(
         self, image: str, port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any
     ) -> str:
-        """Run `image` in a pod and return its base URL on this machine. Raises ContainerFault when it does not run.
+        """Run `image` in a pod and return its base URL on this machine. Raises ContainerFault if it does not run.
 
-        port: on the loopback interface; None takes a free one. Further keywords are options of `kubectl run`, such as
+        port: on the loopback interface; None for an unused one. Further keywords are options of `kubectl run`, such as
         image_pull_policy="Never".
         """
-        if self._name is not None:
-            raise ContainerFault(f"this provider runs {self._name} already: stop_container() first")
-        self._name = unique_name(image)
         port = free_port() if port is None else port
-        try:
+        with self._starting(image) as name:
             self._run(
-                "run", self._name, f"--image={image}", f"--port={PORT_IN_CONTAINER}", "--restart=Never",
+                "run", name, f"--image={image}", f"--port={PORT_IN_CONTAINER}", "--restart=Never",
                 f"--labels={LABEL}", *(f"--env={key}={value}" for key, value in (env_vars or {}).items()),
                 *options(kwargs),
             )  # fmt: skip
             wait_s = self._start_timeout_s
-            self._run("wait", "--for=condition=Ready", f"pod/{self._name}", f"--timeout={wait_s:g}s", limit_s=wait_s)
-            forward = ["port-forward", "--address=127.0.0.1", f"pod/{self._name}", f"{port}:{PORT_IN_CONTAINER}"]
+            self._run("wait", "--for=condition=Ready", f"pod/{name}", f"--timeout={wait_s:g}s", limit_s=wait_s)
+            forward = ["port-forward", "--address=127.0.0.1", f"pod/{name}", f"{port}:{PORT_IN_CONTAINER}"]
             self._forwarding = ServerProcess([*self._kubectl, *forward], f"http://127.0.0.1:{port}")
-        except BaseException:
-            with contextlib.suppress(ContainerFault):  # what failed first is what the caller must hear
-                self.stop_container()
-            self._name = None
-            raise
         return f"http://127.0.0.1:{port}"
 
     def stop_container(self) -> None:
-        """Delete the pod and stop forwarding. Raises ContainerFault when the pod stays."""
+        """Delete the pod and stop forwarding. Raises ContainerFault if the pod cannot be deleted."""
         forwarding, self._forwarding = self._forwarding, None
         if forwarding is not None:
             forwarding.stop()
@@ -62,7 +51,7 @@ class KubernetesProvider(ContainerProvider):
             self._name = None
 
     def wait_for_ready(self, base_url: str, timeout_s: float = 30.0) -> None:
-        """Return when the server answers through the forwarded port. Raises NotReady, with what kubectl said."""
+        """Wait until the server is healthy. Raises NotReady with kubectl's output."""
         if self._forwarding is None:
             raise NotReady("no pod runs: start_container() first")
         self._forwarding.wait_until_healthy(timeout_s)

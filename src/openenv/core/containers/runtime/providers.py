@@ -1,11 +1,11 @@
-"""The two interfaces of whoever starts and stops a server for a client."""
+"""The two provider interfaces: they start and stop a server for a client."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
 
 class ContainerProvider(ABC):
-    """Runs one container at a time. `EnvClient.from_docker_image` and `EnvClient(provider=...)` drive it.
+    """Runs one container at a time. `EnvClient.from_docker_image` and `EnvClient(provider=...)` use it.
 
     Example:
         provider = LocalDockerProvider()
@@ -19,22 +19,22 @@ class ContainerProvider(ABC):
     def start_container(
         self, image: str, port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any
     ) -> str:
-        """Start a container of `image` and return its base URL. Raises RuntimeError when that fails.
+        """Start a container of `image` and return its base URL. Raises RuntimeError if that fails.
 
-        port: where it listens on this machine; None takes a free one. env_vars: for the program in the container.
-        Further keywords belong to the provider.
+        port: on this machine; None for an unused one. env_vars: for the program in the container. Further keywords are
+        specific to the provider.
         """
 
     @abstractmethod
     def stop_container(self) -> None:
-        """Stop and remove the container. Without one it does nothing."""
+        """Stop and remove the container. Does nothing without one."""
 
     @abstractmethod
     def wait_for_ready(self, base_url: str, timeout_s: float = 30.0) -> None:
-        """Return when the server answers. Raises TimeoutError when it does not in `timeout_s`."""
+        """Wait until the server is healthy. Raises TimeoutError after `timeout_s`."""
 
-    def close(self) -> None:  # noqa: B027  only a provider that holds more than its container has something to do
-        """Release what the provider holds besides its container."""
+    def close(self) -> None:  # noqa: B027  optional: most providers hold nothing else
+        """Release the resources that the provider holds besides its container."""
 
     def __enter__(self) -> Self:
         return self
@@ -44,7 +44,7 @@ class ContainerProvider(ABC):
 
 
 class RuntimeProvider(ABC):
-    """Runs one server that is no container, or whose container it knows. `EnvClient(provider=...)` drives it.
+    """Runs one server whose source it knows, such as a module or project. `EnvClient(provider=...)` uses it.
 
     Example:
         with UVProvider(project_path="my_env") as provider:
@@ -53,15 +53,15 @@ class RuntimeProvider(ABC):
 
     @abstractmethod
     def start(self, port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any) -> str:
-        """Start the server and return its base URL. port: None takes a free one. env_vars: for the server."""
+        """Start the server and return its base URL. port: None for an unused one. env_vars: for the server."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop the server. Without one it does nothing."""
+        """Stop the server. Does nothing without one."""
 
     @abstractmethod
     def wait_for_ready(self, timeout_s: float = 30.0) -> None:
-        """Return when the server answers. Raises TimeoutError when it does not in `timeout_s`."""
+        """Wait until the server is healthy. Raises TimeoutError after `timeout_s`."""
 
     def __enter__(self) -> Self:
         self.start()

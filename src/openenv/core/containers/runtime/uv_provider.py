@@ -1,12 +1,13 @@
-"""An environment's project, served by `uv run` as a process of this machine."""
+"""A provider for uv: serves an environment's project with `uv run` on this machine."""
 
+import contextlib
 import os
 import tempfile
 from typing import Any
 
-from openenv.core.containers.local_process import ServerProcess, free_port
-from openenv.core.containers.runtime.command_line import run_tool
 from openenv.core.containers.runtime.providers import RuntimeProvider
+from openenv.core.containers.runtime.subprocess_tool import run_tool
+from openenv.core.containers.server_process import ServerProcess, free_port
 from openenv.core.errors import ContainerFault, NotReady
 
 _GIT = "git+"
@@ -33,7 +34,7 @@ class UVProvider(RuntimeProvider):
     ) -> None:
         """project_path: a folder with a pyproject.toml, or `git+URL`, which is cloned. app: what uvicorn serves.
 
-        context_timeout_s: for cloning, and for becoming ready. Raises ContainerFault when uv is not installed.
+        context_timeout_s: for cloning, and until the server is healthy. Raises ContainerFault if uv is not installed.
         """
         run_tool("uv", "--version", remedy=_UV_REMEDY, timeout_s=20)
         self.project_path = project_path if project_path.startswith(_GIT) else os.path.abspath(project_path)
@@ -48,30 +49,28 @@ class UVProvider(RuntimeProvider):
     def start(
         self, port: int | None = None, env_vars: dict[str, str] | None = None, workers: int = 1, **kwargs: Any
     ) -> str:
-        """Start the server and return its base URL. Raises ContainerFault when it runs already or cannot be cloned.
+        """Start the server and return its base URL. Raises ContainerFault if it runs already or cannot be cloned.
 
-        env_vars: over those of the constructor. workers: with more than 1, a client that has lost its connection may
-        meet a process that does not know its session.
+        env_vars: override those of the constructor. workers: with more than 1, a reconnecting client may reach a
+        process that does not have its session.
         """
         if self._process is not None and self._process.is_running:
-            raise ContainerFault("this provider runs a server already: stop() first")
+            raise ContainerFault("this provider already runs a server: stop() it first")
         self.stop()
         port = free_port() if port is None else port
-        command = ["uv", "run", "--isolated", "--project", self._project(), "--", "uvicorn", self.app]
-        command += ["--host", self.host, "--port", str(port), "--workers", str(workers)]
-        command += ["--reload"] if self.reload else []
         here = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
-        try:
-            self._process = ServerProcess(
-                command, f"http://{here}:{port}", {**(self.env_vars or {}), **(env_vars or {})}
-            )
-        except BaseException:
-            self.stop()
-            raise
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(self.stop)
+            command = ["uv", "run", "--isolated", "--project", self._project(), "--", "uvicorn", self.app]
+            command += ["--host", self.host, "--port", str(port), "--workers", str(workers)]
+            command += ["--reload"] if self.reload else []
+            variables = {**(self.env_vars or {}), **(env_vars or {})}
+            self._process = ServerProcess(command, f"http://{here}:{port}", variables)
+            on_error.pop_all()
         return self._process.base_url
 
     def stop(self) -> None:
-        """Stop the server and remove the clone. Without one it does nothing."""
+        """Stop the server and remove the clone. Does nothing without one."""
         process, self._process = self._process, None
         clone, self._clone = self._clone, None
         try:
@@ -82,37 +81,24 @@ class UVProvider(RuntimeProvider):
                 clone.cleanup()
 
     def wait_for_ready(self, timeout_s: float | None = None) -> None:
-        """Return when the server answers. Raises NotReady, with its output, after `timeout_s` (context_timeout_s)."""
+        """Wait until the server is healthy. Raises NotReady, with its output, after `timeout_s` (context_timeout_s)."""
         if self._process is None:
-            raise NotReady("no server runs: start() first")
+            raise NotReady("no server runs: start() it first")
         self._process.wait_until_healthy(self.context_timeout_s if timeout_s is None else timeout_s)
 
     @property
     def base_url(self) -> str:
-        """Where the server listens. Raises RuntimeError when none was started."""
+        """URL of the server. Raises RuntimeError if none was started."""
         if self._process is None:
-            raise RuntimeError("no server runs: start() first")
+            raise RuntimeError("no server runs: start() it first")
         return self._process.base_url
 
     def _project(self) -> str:
-        """The project's folder on this machine; that of a fresh clone for a git URL."""
+        """The project's folder on this machine; for a git URL, a new clone."""
         if not self.project_path.startswith(_GIT):
             return self.project_path
         self._clone = tempfile.TemporaryDirectory(prefix="openenv-clone-")
         url = self.project_path.removeprefix(_GIT)
-        try:
-            remedy = f"Is git installed, and does {url} exist?"
-            run_tool(
-                "git",
-                "clone",
-                "--depth=1",
-                "--",
-                url,
-                self._clone.name,
-                remedy=remedy,
-                timeout_s=self.context_timeout_s,
-            )
-        except BaseException:
-            self.stop()
-            raise
+        remedy, limit_s = f"Is git installed, and does {url} exist?", self.context_timeout_s
+        run_tool("git", "clone", "--depth=1", "--", url, self._clone.name, remedy=remedy, timeout_s=limit_s)
         return self._clone.name

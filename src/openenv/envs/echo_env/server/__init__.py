@@ -1,1 +1,1 @@
-"""The echo environment's server."""
+"""The server of the echo environment."""

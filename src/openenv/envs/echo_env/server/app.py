@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from fastapi import FastAPI
 
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.env_server.options import add_server_options, run_server
+from openenv.core.env_server.cli_options import add_server_options, run_server
 from openenv.envs.echo_env.models import EchoAction, EchoObservation, EchoState
 from openenv.envs.echo_env.server.environment import EchoEnvironment
 
 
 def build_app(config: ServerConfig | None = None) -> FastAPI:
-    """The application that serves the echo."""
+    """Return the application that serves the echo environment."""
     return create_app(
         EchoEnvironment, EchoAction, EchoObservation, env_name="echo_env", state_cls=EchoState, config=config
     )
@@ -22,7 +22,7 @@ app = build_app()
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Serve until interrupted. argv: arguments of the command line; None: the program's own."""
+    """Serve until interrupted. argv: command-line arguments; None: the program's own."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_server_options(parser)
     run_server(parser, argv, _build)

@@ -1,1 +1,1 @@
-"""The server's half: it alone needs OpenSpiel installed."""
+"""The server of the OpenSpiel environment; it needs OpenSpiel."""

@@ -1,7 +1,8 @@
-"""The OpenSpiel server: `python -m openenv.envs.openspiel_env.server.app --game blackjack --port 8004`.
+"""Serves OpenSpiel: `python -m openenv.envs.openspiel_env.server.app --game blackjack --port 8004`.
 
-`app` is configured by the environment variables OPENSPIEL_GAME (default catch), OPENSPIEL_AGENT_PLAYER (default 0),
-OPENSPIEL_OPPONENT_POLICY (default random; with commas, one for each other seat), OPENSPIEL_GAME_PARAMS (JSON).
+Environment variables configure `app`: OPENSPIEL_GAME (default catch), OPENSPIEL_AGENT_PLAYER (default 0),
+OPENSPIEL_OPPONENT_POLICY (default random; a comma-separated list has one for each other seat), and
+OPENSPIEL_GAME_PARAMS (a JSON object, default {}).
 """
 
 import argparse
@@ -14,7 +15,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.env_server.options import add_server_options, run_server
+from openenv.core.env_server.cli_options import add_server_options, run_server
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 
@@ -22,7 +23,7 @@ from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 def build_app(
     game: str, agent_player: str | int, opponent: str, game_params: str, config: ServerConfig | None = None
 ) -> FastAPI:
-    """The app that serves `game`. Raises ValueError at once where it cannot be played so."""
+    """Return the application that serves `game`. Raises ValueError, naming the field, where it cannot be played."""
     factory: Callable[[], Any] = partial(
         OpenSpielEnvironment,
         game_name=game,
@@ -30,7 +31,7 @@ def build_app(
         opponent_policy=opponent.split(",") if "," in opponent else opponent,
         game_params=_json_object(game_params),
     )
-    factory()
+    factory()  # a wrong setting fails here, not at the first session
     return create_app(
         factory,
         OpenSpielAction,
@@ -45,21 +46,21 @@ def _whole_number(text: str | int) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"agent_player={text!r}: a seat's number is wanted, from 0.") from None
+        raise ValueError(f"agent_player={text!r}: expected the number of a seat, from 0.") from None
 
 
 def _json_object(text: str) -> dict[str, Any]:
     try:
         params = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"game_params={text!r} is not JSON: {error}. Write it as '{{\"players\": 3}}'.") from None
+        raise ValueError(f"game_params={text!r} is not JSON: {error}. Write it like '{{\"players\": 3}}'.") from None
     if not isinstance(params, dict):
-        raise ValueError(f"game_params={text!r}: a JSON object is wanted, as '{{\"players\": 3}}'.")
+        raise ValueError(f"game_params={text!r}: expected a JSON object, such as '{{\"players\": 3}}'.")
     return params
 
 
 def settings(environ: Mapping[str, str]) -> dict[str, Any]:
-    """The arguments of `build_app` that the environment variables ask for."""
+    """Return the arguments of `build_app` from environment variables."""
     return {
         "game": environ.get("OPENSPIEL_GAME", "catch"),
         "agent_player": environ.get("OPENSPIEL_AGENT_PLAYER", "0"),
@@ -72,23 +73,31 @@ app = build_app(**settings(os.environ))
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Serves until interrupted."""
+    """Serve until interrupted. argv: command-line arguments; None: the program's own."""
     default = settings(os.environ)
     parser = argparse.ArgumentParser(
-        prog="python -m openenv.envs.openspiel_env.server.app", description="Serve OpenSpiel."
+        prog="python -m openenv.envs.openspiel_env.server.app",
+        description="Serve any game of OpenSpiel as an environment.",
     )
     parser.add_argument(
-        "--game", default=default["game"], help="OpenSpiel's short name of the game (default %(default)s)."
+        "--game", default=default["game"], help="Play this game by OpenSpiel's short name (default %(default)s)."
     )
     parser.add_argument(
-        "--agent-player", default=default["agent_player"], help="The agent's seat (default %(default)s)."
+        "--agent-player",
+        default=default["agent_player"],
+        help="Let the agent play this seat, from 0 (default %(default)s).",
     )
     parser.add_argument(
         "--opponent",
         default=default["opponent"],
-        help="random, first, last or mcts, or one each (default %(default)s).",
+        help="Let random, first, last or mcts play the other seats; a comma-separated list names one for each "
+        "(default %(default)s).",
     )
-    parser.add_argument("--game-params", default=default["game_params"], help="A JSON object (default %(default)s).")
+    parser.add_argument(
+        "--game-params",
+        default=default["game_params"],
+        help="Parameters of the game as a JSON object (default %(default)s).",
+    )
     add_server_options(parser)
     run_server(parser, argv, _build)
 

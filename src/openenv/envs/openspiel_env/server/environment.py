@@ -1,41 +1,44 @@
 """One seat of any OpenSpiel game as an environment: the other seats and chance play in between."""
 
 import json
+import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
-from openenv.core.unforeseen import new_uuid, unforeseen_bytes
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
-from openenv.envs.openspiel_env.server.draws import draws_of
 from openenv.envs.openspiel_env.server.episode import (
     Episode,
-    GameChoice,
     advance,
     check_action,
-    new_reward,
+    collect_reward,
     play_until_agent,
-    set_table,
+    start_episode,
 )
-from openenv.envs.openspiel_env.server.games import checked_params, reads_files, unknown
-from openenv.envs.openspiel_env.server.trial import refuse_unless_playable
-from openenv.envs.openspiel_env.server.views import Sight, look
+from openenv.envs.openspiel_env.server.games import names_a_file, unknown_name, validate_params
+from openenv.envs.openspiel_env.server.opponents import MCTS
+from openenv.envs.openspiel_env.server.prepared_game import GameChoice, prepare_game
+from openenv.envs.openspiel_env.server.probe import refuse_unless_playable
+from openenv.envs.openspiel_env.server.rng import make_rng
+from openenv.envs.openspiel_env.server.seat_view import SeatObservation, observe
 
 if TYPE_CHECKING:
     from openenv.core.env_server.vector_environment import VectorEnvironment
 
-_NO_FACTS: Mapping[str, Any] = {}
 RESET_FIELDS = ("agent_player", "game_name", "game_params", "opponent_policy", "reveal_history")
+_SEED_BITS = 31
+_NO_METADATA: Mapping[str, Any] = {}
 
 
 class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, OpenSpielState]):
     """Plays any OpenSpiel game from one seat, against policies on the others.
 
-    The arguments say what `reset` plays unless it is told otherwise. The seed decides everything random in an episode
-    (chance, opponents, tree search), so equal seeds give equal episodes under equal actions.
+    The arguments are the defaults of `reset`. The seed fixes everything random in an episode (chance, opponents, tree
+    search): equal seeds give equal episodes under equal actions.
     """
 
-    execution: Execution = "inline"  # an instance that plays against tree search says "thread"
+    execution: Execution = "inline"  # "thread" on an instance that plays against tree search
 
     def __init__(
         self,
@@ -44,63 +47,58 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         opponent_policy: str | list[str] = "random",
         game_params: dict[str, Any] | None = None,
     ) -> None:
-        """Raises ValueError where no such game can be played so."""
+        """Raises ValueError, naming the argument, where no such game can be played."""
         self._default = GameChoice(
             game_name=game_name,
             game_params=game_params or {},
             agent_player=agent_player,
             opponent_policy=opponent_policy,
         )
-        draws = draws_of(0)
-        self._table = set_table(self._default, draws)
-        self._unplayed = self._table.begin(draws, seed=0)
+        self._prepared = prepare_game(self._default, make_rng(0))
         self._episode: Episode | None = None
-        self._told_id: str | None = None
+        self._episode_id: str | None = None
         self.execution = _execution(self._default)
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> OpenSpielObservation:
-        """The agent's first decision in a new game.
+        """Start a new game and return the agent's first decision.
 
-        seed: equal seeds give equal games; without one a fresh seed is drawn and told in the metadata.
-        game_name, game_params, agent_player, opponent_policy: for this episode alone, in place of the server's. Naming
-        another game than the server's starts from that game's default parameters and seat 0.
-        reveal_history: adds to each observation's metadata the `history` of action numbers from which the game can be
-        rebuilt; only for turn-based games in which nothing is hidden.
-        Raises ValueError for anything else, naming the field, what is allowed, and what came; the old episode goes on.
+        seed: equal seeds give equal games. Without one, a random seed is chosen; the metadata contains it.
+        game_name, game_params, agent_player, opponent_policy: replace the server's for this episode. Another game than
+        the server's starts from that game's default parameters and seat 0.
+        reveal_history: adds to each observation's metadata the `history` of action numbers, from which the game can be
+        rebuilt. Only for turn-based games without hidden information.
+        Raises ValueError for any other value or name. The current episode then continues.
         """
         reveal_history = bool(kwargs.pop("reveal_history", False))
-        choice = self.choose(kwargs)
+        choice = self.resolve_choice(kwargs)
         if seed is None:
-            seed = int.from_bytes(unforeseen_bytes()[:4]) >> 1
-        draws = draws_of(seed)
-        table = self._table
-        is_another = choice is not table.choice and choice != table.choice
-        if is_another or table.openings is None or reveal_history:
-            table = self._table = set_table(choice, draws, reveal_history=reveal_history)
-        episode = self._episode = table.begin(draws, seed, reveal_history=reveal_history)
-        self._told_id = episode_id
+            seed = secrets.randbits(_SEED_BITS)
+        rng, prepared = make_rng(seed), self._prepared
+        if prepared.is_stateful or reveal_history or choice != prepared.choice:
+            prepared = prepare_game(choice, rng, reveal_history=reveal_history)
+        episode = start_episode(prepared, rng, seed, reveal_history=reveal_history)
+        self._prepared, self._episode, self._episode_id = prepared, episode, episode_id or str(uuid4())
         self.execution = _execution(choice)
         play_until_agent(episode)
-        state = episode.state
-        facts = {"seed": seed, "num_players": state.num_players(), "opponent_policy": choice.opponent_policy}
-        is_over = episode.phase == "terminal"
-        sight = look(table.view, state, is_over=is_over) if table.openings is None else table.openings.look(state)
-        return _observe(episode, sight, new_reward(episode) if is_over else None, facts)
+        state, is_over, cache = episode.state, episode.phase == "terminal", prepared.opening_cache
+        seen = observe(prepared.view, state, is_over=is_over) if cache is None else cache.observe(state)
+        metadata = {"seed": seed, "num_players": state.num_players(), "opponent_policy": choice.opponent_policy}
+        return _make_observation(episode, seen, collect_reward(episode) if is_over else None, metadata)
 
     def execution_for(self, verb: str, keywords: Mapping[str, Any]) -> Execution:
-        """What takes long, a first trial of game_params or tree search, happens in a thread."""
+        """Run slow calls in a thread: a probe of new `game_params`, tree search, and the replay of a whole episode."""
+        if verb == "load":
+            return "thread"
         if verb != "reset":
-            return "thread" if verb == "load" else self.execution  # which plays a whole episode again
-        if not keywords:
-            return _execution(self._default)
-        takes_long = keywords.get("game_params") is not None or "mcts" in str(keywords.get("opponent_policy"))
-        return "thread" if takes_long else _execution(self._default)
+            return self.execution
+        is_slow = keywords.get("game_params") is not None or MCTS in str(keywords.get("opponent_policy"))
+        return "thread" if is_slow else _execution(self._default)
 
     def step(self, action: OpenSpielAction, timeout_s: float | None = None, **kwargs: Any) -> OpenSpielObservation:
-        """The agent's next decision, or the end, after `action` and the moves of the other seats and of chance.
+        """Apply an action and the moves that follow it; return the agent's next decision, or the end.
 
-        Raises ValueError, with the game unchanged, for an action that is not legal, an action meant for another game, a
-        game that is over, and a step before the first reset.
+        Raises ValueError, with the game unchanged, for an action that is not legal or names another game, after the
+        end, and before the first reset.
         """
         episode = self._episode
         if episode is None:
@@ -109,19 +107,18 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         if legal is None or action.action_id not in legal or action.game_name or action.game_params:
             check_action(episode, action)
         advance(episode, action.action_id)
-        reward = _gained(episode)
-        sight = look(episode.table.view, episode.state, is_over=episode.phase == "terminal")
-        return _observe(episode, sight, reward, _NO_FACTS)
+        reward = _step_reward(episode)
+        seen = observe(episode.prepared.view, episode.state, is_over=episode.phase == "terminal")
+        return _make_observation(episode, seen, reward, _NO_METADATA)
 
     def vectorized(self, num_envs: int) -> "VectorEnvironment":
-        """Games that are stepped in one loop, without words and metadata."""
-        # numpy belongs to servers that are asked for it
-        from openenv.envs.openspiel_env.server.vector import OpenSpielVector
+        """Return games that are stepped in one loop, without text and metadata."""
+        from openenv.envs.openspiel_env.server.vector import OpenSpielVector  # needs numpy
 
-        return OpenSpielVector(self.choose, num_envs)
+        return OpenSpielVector(self.resolve_choice, num_envs)
 
     def save_state(self) -> bytes:
-        """The episode as its seed, its choices and the agent's actions: from them everything else follows, bit for bit.
+        """Return the seed, the choice and the agent's actions, which fix the episode bit for bit.
 
         Raises ValueError before the first reset.
         """
@@ -130,15 +127,15 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
             raise ValueError("there is no game to save yet. Call reset() first.")
         saved = {
             "seed": episode.seed,
-            "choice": vars(episode.table.choice),
+            "choice": vars(episode.prepared.choice),
             "reveal_history": episode.reveal_history,
             "actions": episode.actions,
-            "episode_id": self._episode_id(),
+            "episode_id": self._episode_id,
         }
         return json.dumps(saved).encode()
 
     def load_state(self, snapshot: bytes) -> None:
-        """Play a saved episode again up to where it was saved: board, chance, opponents, steps and rewards."""
+        """Replay a saved episode: board, chance, opponents, steps and rewards are as they were."""
         saved = json.loads(snapshot)
         self.reset(
             seed=saved["seed"],
@@ -150,89 +147,87 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         assert episode is not None
         for action_id in saved["actions"]:
             advance(episode, action_id)
-        if saved["actions"]:  # what is gained before the first step is told after it
-            _gained(episode)
+        if saved["actions"]:  # the first step reports the rewards before it
+            _step_reward(episode)
 
     @property
     def state(self) -> OpenSpielState:
-        """Which game is being played, from which seat, against whom, and how many steps the agent has taken."""
-        episode = self._episode or self._unplayed
+        """The game, the seat, the opponents, and the number of steps that the agent has taken."""
         return OpenSpielState(
-            episode_id=self._episode_id(),
-            step_count=len(episode.actions),
-            num_players=episode.state.num_players(),
-            **vars(episode.table.choice),
+            episode_id=self._episode_id,
+            step_count=len(self._episode.actions) if self._episode is not None else 0,
+            num_players=self._prepared.game.num_players(),
+            **vars(self._prepared.choice),
         )
 
-    def _episode_id(self) -> str | None:
-        """That of the episode, made when somebody asks for it first."""
-        if self._episode is not None and not self._told_id:
-            self._told_id = new_uuid()
-        return self._told_id
-
-    def choose(self, told: dict[str, Any]) -> GameChoice:
-        """What a reset with those keywords plays. Raises ValueError for what cannot be played, or not from afar."""
-        if not told:
+    def resolve_choice(self, reset_kwargs: Mapping[str, Any]) -> GameChoice:
+        """Return what a reset with these keywords plays. Raises ValueError for what a client cannot choose."""
+        if not reset_kwargs:
             return self._default
-        for name in told:
+        for name in reset_kwargs:
             if name not in RESET_FIELDS:
-                raise unknown("reset argument", name, (*RESET_FIELDS, "seed", "episode_id"))
-        given = {name: value for name, value in told.items() if value is not None}
+                raise unknown_name("reset argument", name, (*RESET_FIELDS, "seed", "episode_id"))
+        given = {name: value for name, value in reset_kwargs.items() if value is not None}
         _check_types(given)
         default = self._default
         if given.get("game_name", default.game_name) != default.game_name:
-            default = GameChoice(opponent_policy=default.opponent_policy)
-            if not isinstance(default.opponent_policy, str):
-                default = GameChoice()
-        params = given.get("game_params", default.game_params)
-        if params != self._default.game_params and reads_files(params):
-            raise ValueError("game_params: a parameter that names a file can only be set where the server is started.")
+            policy = default.opponent_policy
+            default = GameChoice(opponent_policy=policy) if isinstance(policy, str) else GameChoice()
         choice = GameChoice(**{**vars(default), **given})
-        _try_new_params(choice, self._default)
+        _check_new_params(choice, self._default)
         return choice
 
 
-def _try_new_params(choice: GameChoice, default: GameChoice) -> None:
-    """Raises ValueError where a client's parameters are wrong or end a process: those of the server are trusted."""
-    is_trusted = (choice.game_name, choice.game_params) == (default.game_name, default.game_params)
-    if choice.game_params and not is_trusted:
-        checked_params(choice.game_name, choice.game_params)
-        refuse_unless_playable(choice.game_name, choice.game_params)
-
-
-def _check_types(given: dict[str, Any]) -> None:
-    kinds = {"game_name": str, "game_params": dict, "agent_player": int, "opponent_policy": str | list}
+def _check_types(given: Mapping[str, Any]) -> None:
+    types = {"game_name": str, "game_params": dict, "agent_player": int, "opponent_policy": str | list}
+    names = {"game_params": "an object", "agent_player": "an int", "opponent_policy": "a string or a list"}
     for name, value in given.items():
-        if not isinstance(value, kinds[name]) or isinstance(value, bool):
-            wanted = {"game_params": "an object", "agent_player": "an int", "opponent_policy": "a string or a list"}
-            raise ValueError(f"{name}={value!r}: {wanted.get(name, 'a string')} is wanted.")
+        if not isinstance(value, types[name]) or isinstance(value, bool):
+            raise ValueError(f"{name}={value!r}: expected {names.get(name, 'a string')}.")
+
+
+def _check_new_params(choice: GameChoice, default: GameChoice) -> None:
+    """Raise ValueError where a client's parameters are wrong, name a file, or would end the process.
+
+    The parameters of the server's command line are trusted.
+    """
+    params = choice.game_params
+    if params != default.game_params and names_a_file(params):
+        raise ValueError("game_params: a parameter that names a file can only be set where the server is started.")
+    if params and (choice.game_name, params) != (default.game_name, default.game_params):
+        validate_params(choice.game_name, params)
+        refuse_unless_playable(choice.game_name, params)
 
 
 def _execution(choice: GameChoice) -> Execution:
-    """Tree search takes milliseconds to seconds for each move; everything else takes microseconds."""
-    return "thread" if "mcts" in choice.opponent_policy else "inline"
+    """Tree search takes milliseconds to seconds a move; everything else takes microseconds."""
+    return "thread" if MCTS in choice.opponent_policy else "inline"
 
 
-def _gained(episode: Episode) -> float:
-    """What the agent has gained since it was last told, after a step."""
-    return 0.0 if episode.table.pays_at_the_end and episode.phase != "terminal" else new_reward(episode)
+def _step_reward(episode: Episode) -> float:
+    """Return the reward of a step."""
+    if episode.prepared.rewards_only_at_end and episode.phase != "terminal":
+        return 0.0
+    return collect_reward(episode)
 
 
-def _observe(episode: Episode, sight: Sight, reward: float | None, facts: Mapping[str, Any]) -> OpenSpielObservation:
-    table, phase = episode.table, episode.phase
-    legal, names, words, numbers = sight
+def _make_observation(
+    episode: Episode, seen: SeatObservation, reward: float | None, metadata: Mapping[str, Any]
+) -> OpenSpielObservation:
+    prepared, phase = episode.prepared, episode.phase
+    legal, names, text, tensor = seen
     episode.legal = tuple(legal)
-    metadata = {**table.facts, "text": words, "legal_action_names": names, **facts}
+    metadata = {**prepared.metadata, "text": text, "legal_action_names": names, **metadata}
     if episode.reveal_history:
         metadata["history"] = episode.state.history()
-    seen = {
+    fields = {
         "done": phase == "terminal",
         "reward": reward,
         "metadata": metadata,
-        "info_state": numbers,
+        "info_state": tensor,
         "legal_actions": legal,
         "game_phase": phase,
         "current_player_id": episode.player,
-        "opponent_last_action": episode.opponent_last_action if table.view.shows_moves else None,
+        "opponent_last_action": episode.opponent_last_action if prepared.view.shows_moves else None,
     }
-    return OpenSpielObservation.trusted(seen)
+    return OpenSpielObservation.construct_unchecked(fields)

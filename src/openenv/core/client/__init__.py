@@ -1,0 +1,1 @@
+"""What stands behind a client: its address, its session, and the transports that carry its requests."""

@@ -1,0 +1,214 @@
+"""A client's session over plain HTTP: one request for each verb, matched to its session by a header."""
+
+import secrets
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
+
+import httpx
+import orjson
+
+from openenv.core.client.address import Address, Endpoint
+from openenv.core.client.lifecycle import AsyncLifecycle, BlockingLifecycle, Lifecycle
+from openenv.core.errors import (
+    AnswerTimeout,
+    NotSupported,
+    OpenEnvError,
+    ServerUnreachable,
+    SessionFault,
+    SessionGone,
+    error_from_wire,
+)
+from openenv.core.wire.client_codec import Request, encode_body
+from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
+
+ResultT = TypeVar("ResultT")
+
+Exchange = Generator[dict[str, Any], httpx.Response, dict[str, Any]]
+"""Yields httpx's keywords of a request, takes the response, and returns the data."""
+
+
+class HttpExchanges:
+    """The session of one client without I/O: its id, and verbs as HTTP requests."""
+
+    def __init__(self, session_id: str | None) -> None:
+        self.session_id = session_id
+        self.is_lost = False
+
+    def exchange(self, request: Request, address: Address) -> Exchange:
+        """Send a request, once more where the connection broke: the server handles its request_id once.
+
+        A reset opens a session when there is none, or the last one is lost.
+        """
+        if self.is_lost and request.kind == "reset":
+            self.session_id, self.is_lost = None, False
+        timeout_s = request.response_timeout_s(address.message_timeout_s)
+        keywords = {**self._keywords(request), "timeout": timeout_s}
+        try:
+            try:
+                response = yield keywords
+            except (httpx.ReadError, httpx.RemoteProtocolError):
+                if self.session_id is None:
+                    raise
+                response = yield keywords
+        except httpx.TimeoutException as error:
+            raise AnswerTimeout(f"no answer from {address.base_url} in {timeout_s} s") from error
+        except httpx.TransportError as error:
+            reason = f"no environment answers at {address.base_url} ({error}): is the server running?"
+            raise ServerUnreachable(reason) from error
+        return self._data(response)
+
+    def _keywords(self, request: Request) -> dict[str, Any]:
+        kind = request.kind
+        if kind not in ("reset", "step", "state"):
+            raise NotSupported(f"{kind}() needs a WebSocket: use EnvClient")
+        if self.session_id is None and kind != "reset":
+            raise SessionFault(f"no session yet: reset() before {kind}()")
+        headers = {SESSION_HEADER: self.session_id or NEW_SESSION, "Content-Type": "application/json"}
+        if request.traceparent is not None:
+            headers["traceparent"] = request.traceparent
+        if kind == "state":
+            return {"method": "GET", "url": "/state", "headers": headers}
+        body = {"action": orjson.Fragment(request.data)} if kind == "step" else dict(request.data)
+        body["request_id"] = secrets.token_hex(8)
+        if request.timeout_s is not None:
+            body["timeout_s"] = request.timeout_s
+        return {"method": "POST", "url": f"/{kind}", "content": encode_body(body), "headers": headers}
+
+    def _data(self, response: httpx.Response) -> dict[str, Any]:
+        """The data in a response. Raises the exception that an error response stands for."""
+        if response.status_code == 404 and self.session_id is not None:
+            self.is_lost = True
+            raise SessionGone(f"the session is gone ({_error(response)}): reset() starts a new episode in a new one")
+        if response.is_error:
+            raise _error(response)
+        self.session_id = response.headers.get(SESSION_HEADER, self.session_id)
+        data: dict[str, Any] = response.json()
+        return data
+
+    def close(self) -> str | None:
+        """Forget the session. Returns the path at which the server deletes it; None: there is none."""
+        session_id, self.session_id, self.is_lost = self.session_id, None, False
+        return f"/sessions/{session_id}" if session_id else None
+
+
+def _error(response: httpx.Response) -> OpenEnvError:
+    """The error of a response. A server of another make may send no code, or no JSON: then its text."""
+    try:
+        body = response.json()
+    except ValueError:
+        body = {"message": response.text[:500]}
+    if "detail" in body and "message" not in body:
+        body = {"message": f"HTTP {response.status_code}: {body['detail']}"}
+    detail = body.pop("detail", None)
+    if isinstance(detail, list):  # what is wrong with each field
+        body["errors"] = detail
+    return error_from_wire(body)
+
+
+def _http_settings(address: Address) -> dict[str, Any]:
+    base_url = address.base_url if address.unix_path is None else "localhost"
+    return {"base_url": base_url if "://" in base_url else f"http://{base_url}", "headers": address.headers}
+
+
+class _HttpLifecycle(Lifecycle):
+    """Opens nothing: the first reset does."""
+
+    def __init__(self, endpoint: Endpoint, session_id: str | None = None) -> None:
+        super().__init__(endpoint, session_id)
+        self._exchanges = HttpExchanges(session_id)
+
+    @property
+    def session_id(self) -> str | None:
+        """The session's id on the server."""
+        return self._exchanges.session_id
+
+
+class BlockingHttpSession(_HttpLifecycle, BlockingLifecycle):
+    """The session of a synchronous client."""
+
+    _http: httpx.Client | None = None
+
+    def request(self, request: Request, read: Callable[[dict[str, Any]], ResultT]) -> ResultT:
+        """Send a request and return what `read` makes of the response's data."""
+        self.connect()
+        assert self._http is not None
+        exchange = self._exchanges.exchange(request, self._endpoint.address)
+        try:
+            keywords = next(exchange)
+            while True:
+                try:
+                    response = self._http.request(**keywords)
+                except httpx.TransportError as error:
+                    keywords = exchange.throw(error)
+                else:
+                    keywords = exchange.send(response)
+        except StopIteration as finished:
+            return read(finished.value)
+
+    def connect(self) -> None:
+        """Start the server and prepare connections; HTTP connects at each request."""
+        if self._http is None:
+            self._endpoint.start()
+            address = self._endpoint.address
+            transport = None if address.unix_path is None else httpx.HTTPTransport(uds=address.unix_path)
+            self._http = httpx.Client(transport=transport, **_http_settings(address))
+
+    def _end(self) -> None:
+        http, self._http = self._http, None
+        path = self._exchanges.close()
+        if http is None:
+            return
+        try:
+            if path:
+                http.delete(path)
+        except httpx.TransportError:
+            pass  # the server is gone, and the session with it
+        finally:
+            http.close()
+
+
+class AsyncHttpSession(_HttpLifecycle, AsyncLifecycle):
+    """The session of an asynchronous client."""
+
+    _http: httpx.AsyncClient | None = None
+
+    async def request(self, request: Request, read: Callable[[dict[str, Any]], ResultT]) -> ResultT:
+        """As `BlockingHttpSession.request`."""
+        await self.connect()
+        assert self._http is not None
+        exchange = self._exchanges.exchange(request, self._endpoint.address)
+        try:
+            keywords = next(exchange)
+            while True:
+                try:
+                    response = await self._http.request(**keywords)
+                except httpx.TransportError as error:
+                    keywords = exchange.throw(error)
+                else:
+                    keywords = exchange.send(response)
+        except StopIteration as finished:
+            return read(finished.value)
+
+    async def connect(self) -> None:
+        """As `BlockingHttpSession.connect`."""
+        async with self._opening:
+            if self._http is None:
+                await self._with_server(self._prepare, may_replace=False)
+
+    async def _prepare(self) -> None:
+        address = self._endpoint.address
+        transport = None if address.unix_path is None else httpx.AsyncHTTPTransport(uds=address.unix_path)
+        self._http = httpx.AsyncClient(transport=transport, **_http_settings(address))
+
+    async def _end(self) -> None:
+        http, self._http = self._http, None
+        path = self._exchanges.close()
+        if http is None:
+            return
+        try:
+            if path:
+                await http.delete(path)
+        except httpx.TransportError:
+            pass  # the server is gone, and the session with it
+        finally:
+            await http.aclose()

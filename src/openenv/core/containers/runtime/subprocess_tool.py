@@ -1,0 +1,78 @@
+"""Runs command-line tools without a shell, and the providers that use them. Errors contain the tool's output."""
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from openenv.core.containers.runtime.providers import ContainerProvider
+from openenv.core.errors import ContainerFault
+
+PORT_IN_CONTAINER = 8000
+"""Port on which environments listen inside their containers."""
+
+LABEL = "org.openenv=1"
+"""Label of everything that the providers start: `docker ps --filter label=org.openenv=1` lists it."""
+
+
+def run_tool(*command: str, remedy: str, timeout_s: float = 60.0, errors_too: bool = False) -> str:
+    """Run a command and return its output. Raises ContainerFault if it is missing, fails, or times out.
+
+    remedy: added to the error. errors_too: whether standard error is part of the output.
+    """
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, stdin=subprocess.DEVNULL)
+    except FileNotFoundError:
+        raise ContainerFault(f"there is no command {command[0]!r} on PATH. {remedy}") from None
+    except PermissionError as error:
+        raise ContainerFault(f"{command[0]} cannot be run: {error}. {remedy}") from error
+    except subprocess.TimeoutExpired:
+        raise ContainerFault(f"`{_shown(command)}` took longer than {timeout_s:g} s. {remedy}") from None
+    if done.returncode != 0:
+        output = (done.stderr.strip() or done.stdout.strip() or "no output")[-2000:]
+        raise ContainerFault(f"`{_shown(command)}` failed with code {done.returncode}: {output}\n{remedy}")
+    return (done.stdout + done.stderr if errors_too else done.stdout).strip()
+
+
+def options(given: Mapping[str, Any]) -> Iterator[str]:
+    """Convert keywords to options: memory="2g" to --memory=2g, rm=True to --rm, a list to one option for each item."""
+    for name, value in given.items():
+        flag = f"--{name.replace('_', '-')}"
+        for each in value if isinstance(value, list | tuple) else [value]:
+            if each is True:
+                yield flag
+            elif each is not None and each is not False:
+                yield f"{flag}={each}"
+
+
+def unique_name(image: str) -> str:
+    """A unique container name for `image`, of letters, digits and hyphens."""
+    stem = image.rsplit("/", 1)[-1].split(":")[0].split("@")[0]
+    return f"{''.join(c if c.isalnum() else '-' for c in stem.lower())[:40].strip('-')}-{time.time_ns():x}"
+
+
+def _shown(command: tuple[str, ...]) -> str:
+    """The command without the values of environment variables, which may be secret."""
+    return " ".join(part.partition("=")[0] + "=..." if part.startswith("--env=") else part for part in command)
+
+
+class ToolProvider(ContainerProvider):
+    """Base of providers that run a command-line tool: one container at a time, under a unique name."""
+
+    _name: str | None = None
+
+    @contextlib.contextmanager
+    def _starting(self, image: str) -> Iterator[str]:
+        """Name a container for the block that starts it, and remove it if that fails. Raises ContainerFault if this
+        provider already runs one."""
+        if self._name is not None:
+            raise ContainerFault(f"this provider already runs {self._name}: stop_container() first")
+        self._name = unique_name(image)
+        try:
+            yield self._name
+        except BaseException:  # border: also Ctrl-C must leave no container
+            with contextlib.suppress(ContainerFault):  # the first error is the one to report
+                self.stop_container()
+            self._name = None
+            raise

@@ -1,0 +1,178 @@
+"""A server as a child process: starts it, waits until it is healthy, keeps its output, and stops it."""
+
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+
+from openenv.core.errors import ContainerFault, NotReady
+
+_POLL_INTERVAL_S = 0.05
+_ENDED_INTERVAL_S = 0.5
+_REQUEST_TIMEOUT_S = 2.0
+
+# No proxy: the server is on this machine or in its cluster.
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def wait_until_ready(base_url: str, timeout_s: float, ended: Callable[[], str | None] | None = None) -> None:
+    """Wait until `/health` succeeds. Raises NotReady after `timeout_s`, or with the reason that `ended` returns.
+
+    ended: returns why the server has ended, or None while it runs. It is called twice a second, because it may run a
+    command.
+    """
+    deadline = time.monotonic() + timeout_s
+    next_check = 0.0
+    while True:
+        now = time.monotonic()
+        left_s = deadline - now
+        if ended is not None and (now >= next_check or left_s <= 0):
+            next_check = now + _ENDED_INTERVAL_S
+            reason = ended()
+            if reason is not None:
+                raise NotReady(reason)
+        if left_s <= 0:
+            raise NotReady(f"{base_url} was not healthy in {timeout_s:g} s")
+        with (
+            contextlib.suppress(OSError),
+            _OPENER.open(f"{base_url.rstrip('/')}/health", timeout=min(left_s, _REQUEST_TIMEOUT_S)),
+        ):
+            return
+        time.sleep(min(_POLL_INTERVAL_S, max(deadline - time.monotonic(), 0)))
+
+
+log = logging.getLogger(__name__)
+
+STOP_TIMEOUT_S = 5.0
+"""Seconds that a server may take to end after SIGTERM."""
+_OUTPUT_IN_ERRORS = 4000  # characters
+_MAX_OUTPUT_BYTES = 1 << 20
+_PARENT_PIPES: set[int] = set()
+"""This process's ends of the pipes that servers have as standard input."""
+
+
+def _close_in_fork() -> None:
+    """A fork must not keep the pipes open: the servers end with the process that started them."""
+    while _PARENT_PIPES:
+        os.close(_PARENT_PIPES.pop())
+
+
+os.register_at_fork(after_in_child=_close_in_fork)
+
+
+class ServerProcess:
+    """A command that serves at `base_url`. Its output is kept for error messages.
+
+    Its standard input is a pipe that closes when this process ends, however it ends. A server that reads the pipe can
+    then end too.
+    """
+
+    def __init__(self, command: Sequence[str], base_url: str, env_vars: Mapping[str, str] | None = None) -> None:
+        """Start the command. env_vars: added to the environment. Raises ContainerFault if there is no such command."""
+        self.base_url = base_url
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed by stop()
+        servers_end, self._parent_pipe = os.pipe()
+        _PARENT_PIPES.add(self._parent_pipe)
+        try:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=servers_end,
+                stdout=self._log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(env_vars or {})},
+                start_new_session=True,  # Ctrl-C must reach this process only, which stops the server
+            )
+        except OSError as error:
+            self._close()
+            raise ContainerFault(f"{command[0]} cannot be run: {error}") from error
+        finally:
+            os.close(servers_end)
+        log.info("started %s: pid=%d url=%s", " ".join(command), self._process.pid, base_url)
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is running."""
+        return self._process.poll() is None
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait for the process to end and return its exit code. Raises TimeoutExpired after `timeout_s`."""
+        return self._process.wait(timeout_s)
+
+    def wait_until_healthy(self, timeout_s: float) -> None:
+        """Wait until the server is healthy. Raises NotReady, with its output, if it ends or after `timeout_s`."""
+        try:
+            wait_until_healthy(self.base_url, self._process, timeout_s)
+        except NotReady as error:
+            raise NotReady(f"{error}\n{self.output()[-_OUTPUT_IN_ERRORS:]}") from None
+
+    def stop(self) -> None:
+        """Stop the process and its children: SIGTERM, then SIGKILL after five seconds. A second call does nothing."""
+        if self._log.closed:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # usually no child is left
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._close()
+
+    def _close(self) -> None:
+        if self._parent_pipe in _PARENT_PIPES:
+            _PARENT_PIPES.remove(self._parent_pipe)
+            os.close(self._parent_pipe)
+        self._log.close()
+
+    def output(self) -> str:
+        """The last mebibyte of its output, including its log."""
+        size = os.fstat(self._log.fileno()).st_size
+        # pread: the file position is shared with the server
+        return os.pread(self._log.fileno(), _MAX_OUTPUT_BYTES, max(0, size - _MAX_OUTPUT_BYTES)).decode(
+            errors="replace"
+        )
+
+
+def module_command(module: str, port: int, args: Sequence[str] = ()) -> list[str]:
+    """The command that runs a server module on that port and ends it when this process ends."""
+    watched = [sys.executable, "-m", "openenv.core.containers.parent_watch"]
+    return [*watched, module, *args, "--host", "127.0.0.1", "--port", str(port)]
+
+
+def wait_until_healthy(base_url: str, process: "subprocess.Popen[bytes]", timeout_s: float) -> None:
+    """Wait until the server of `process` is healthy. Raises NotReady if it ends or after `timeout_s`."""
+
+    def ended() -> str | None:
+        if process.poll() is None:
+            return None
+        return f"{_command_of(process)} ended with code {process.returncode}"
+
+    try:
+        wait_until_ready(base_url, timeout_s, ended)
+    except NotReady as error:
+        raise error if process.poll() is not None else NotReady(f"{_command_of(process)}: {error}") from None
+
+
+def _command_of(process: "subprocess.Popen[bytes]") -> str:
+    return " ".join(map(str, process.args)) if isinstance(process.args, list) else str(process.args)
+
+
+def free_port() -> int:
+    """An unused port of the loopback interface."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

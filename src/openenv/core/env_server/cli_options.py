@@ -1,0 +1,101 @@
+"""Command-line options that every environment's server takes: where it listens, and its limits."""
+
+import argparse
+import logging
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from openenv.core.env_server.config import RENAMED_FIELDS, ServerConfig
+from openenv.core.env_server.http_server import serve
+from openenv.core.env_server.observability.log_context import configure_logging
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+log = logging.getLogger(__name__)
+
+_LIMITS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "max_sessions": (int, "Sessions at one time"),
+    "max_queue": (int, "Callers that may wait for a session when the server is full"),
+    "queue_timeout_s": (float, "Seconds a caller waits for a session"),
+    "idle_timeout_s": (float, "Seconds without a request after which a session is closed"),
+    "reconnect_grace_s": (float, "Seconds a session waits for its client to reconnect after the connection broke"),
+    "step_timeout_s": (float, "Time limit of a step in seconds"),
+    "reset_timeout_s": (float, "Time limit of a reset in seconds"),
+    "max_snapshots": (int, "Snapshots kept for restore"),
+    "max_snapshot_bytes": (int, "Size of all snapshots together in bytes"),
+    "max_message_bytes": (int, "Largest message accepted from a client in bytes"),
+    "execution": (str, "Where environments run: inline, thread or process"),
+    "record_dir": (Path, "Folder to which every session is recorded"),
+}
+
+
+def add_server_options(parser: argparse.ArgumentParser) -> None:
+    """Add --host, --port and one option for each limit of ServerConfig."""
+    parser.add_argument("--host", default="127.0.0.1", help="Address, or unix:/path of a socket (default %(default)s).")
+    parser.add_argument("--port", type=int, default=8000, help="Port to listen on (default %(default)s).")
+    parser.add_argument("--workers", type=int, default=1,
+                        help="Processes that share the sessions behind the port (default %(default)s).")  # fmt: skip
+    parser.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"],
+                        help="Log from this level on (default %(default)s).")  # fmt: skip
+    parser.add_argument("--log-format", default="text", choices=["text", "json"],
+                        help="Log as text or as JSON lines, to stderr (default %(default)s).")  # fmt: skip
+    parser.add_argument("--trace", action="store_true", help="Make OpenTelemetry spans (default off).")
+    parser.add_argument("--busy-poll", action=argparse.BooleanOptionalAction, default=True,
+                        help="Poll for up to 0.5 ms after each message, for lower latency (default on).")  # fmt: skip
+    limits = parser.add_argument_group("limits", "The token that clients must send, if any, comes from OPENENV_TOKEN.")
+    for name, (kind, sentence) in _LIMITS.items():
+        default = getattr(ServerConfig, name)
+        shown = "the environment's choice" if name == "execution" else "off" if default is None else default
+        limits.add_argument(_option(name), type=kind, default=default, help=f"{sentence} (default {shown}).")
+    for former, name in RENAMED_FIELDS.items():
+        limits.add_argument(
+            _option(former), type=_LIMITS[name][0], default=argparse.SUPPRESS, dest=name, action=_RenamedOption,
+            help=argparse.SUPPRESS,
+        )  # fmt: skip
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+class _RenamedOption(argparse.Action):
+    """Stores an option under its name of now, with a DeprecationWarning that Python shows by default."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        """Called by argparse."""
+        message = f"{option_string} is called {_option(self.dest)} now"
+        warnings.warn_explicit(message, DeprecationWarning, parser.prog, 0, module="__main__")
+        setattr(namespace, self.dest, values)
+
+
+def run_server(
+    parser: argparse.ArgumentParser,
+    argv: Sequence[str] | None,
+    build: Callable[[argparse.Namespace, ServerConfig], "FastAPI"],
+) -> None:
+    """Serve what `build` makes of the command line, until interrupted.
+
+    argv: the arguments; None: the program's own. build: a function of a module where there are several workers; its
+    ValueError becomes an error of the command line. Logging that the program has configured stays.
+    """
+    args = parser.parse_args(argv)
+    if not logging.getLogger().handlers:
+        configure_logging(logging.getLevelNamesMapping()[args.log_level.upper()], args.log_format)
+    try:
+        serve(partial(build, args, server_config(args)), args.host, args.port, workers=args.workers)
+    except ValueError as error:
+        log.info("failed", exc_info=True)
+        parser.error(str(error))
+
+
+def server_config(args: argparse.Namespace) -> ServerConfig:
+    """The limits of a command line. Raises ValueError for an invalid value."""
+    limits = {name: getattr(args, name) for name in _LIMITS}
+    return ServerConfig(
+        **limits, trace=args.trace, busy_poll=args.busy_poll, token=os.environ.get("OPENENV_TOKEN") or None
+    )

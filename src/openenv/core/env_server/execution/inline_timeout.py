@@ -1,0 +1,98 @@
+"""Time limit of environment code that runs in the server's event loop, where no other code can interrupt it.
+
+A timer signal checks every quarter of a second whether the running call has outlived its limit, and raises in it.
+Python delivers signals to the main thread only. A server whose event loop runs in another thread has no limit for
+inline code, and logs that once.
+"""
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable, Coroutine, Generator
+from types import FrameType
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from openenv.core.errors import TimeLimitExceeded
+
+log = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT")
+Args = ParamSpec("Args")
+
+_CHECK_INTERVAL_S = 0.25
+
+
+class _RunningCall:
+    """The inline call that runs now. One event loop runs in the main thread, and it runs one call at a time."""
+
+    __slots__ = ("deadline", "name")
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.deadline = 0.0
+        """Monotonic seconds; 0 while no call runs."""
+
+
+_RUNNING = _RunningCall()
+
+
+def start_watchdog() -> bool:
+    """Start the timer. Returns whether inline code has a limit now: False outside the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        log.info("the server does not run in the main thread: inline environments have no time limit")
+        return False
+    signal.signal(signal.SIGALRM, _check)
+    signal.siginterrupt(signal.SIGALRM, False)  # system calls of other threads are restarted
+    signal.setitimer(signal.ITIMER_REAL, _CHECK_INTERVAL_S, _CHECK_INTERVAL_S)
+    return True
+
+
+def stop_watchdog() -> None:
+    """Stop the timer, where it was started."""
+    if threading.current_thread() is threading.main_thread():
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def call_with_timeout(
+    name: str, timeout_s: float, call: Callable[Args, ResultT], /, *args: Args.args, **kwargs: Args.kwargs
+) -> ResultT:
+    """Return what `call` returns. Raises TimeLimitExceeded in it after `timeout_s`, up to 0.25 s late.
+
+    name: what the error calls it, such as `step`.
+    """
+    _RUNNING.name = name
+    _RUNNING.deadline = time.monotonic() + timeout_s
+    try:
+        return call(*args, **kwargs)
+    finally:
+        _RUNNING.deadline = 0.0
+
+
+class TimedCoroutine(Generic[ResultT]):
+    """Awaits a coroutine with the time limit on each stretch between two of its awaits, where it may block."""
+
+    def __init__(self, name: str, timeout_s: float, coroutine: Coroutine[Any, Any, ResultT]) -> None:
+        self._name = name
+        self._timeout_s = timeout_s
+        self._coroutine = coroutine
+
+    def __await__(self) -> Generator[Any, Any, ResultT]:
+        resume: Callable[[Any], Any] = self._coroutine.send
+        value: Any = None
+        while True:
+            try:
+                awaited = call_with_timeout(self._name, self._timeout_s, resume, value)
+            except StopIteration as end:
+                result: ResultT = end.value
+                return result
+            try:
+                resume, value = self._coroutine.send, (yield awaited)
+            except BaseException as error:  # noqa: BLE001  passed on into the coroutine, cancellation too
+                resume, value = self._coroutine.throw, error
+
+
+def _check(_signal: int, _frame: FrameType | None) -> None:
+    """Raises at every check while the call goes on, so that code which catches everything does not outlive it."""
+    if _RUNNING.deadline and time.monotonic() > _RUNNING.deadline:
+        raise TimeLimitExceeded(f"{_RUNNING.name} took longer than its limit: reset the session")

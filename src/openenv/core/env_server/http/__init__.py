@@ -1,0 +1,1 @@
+"""HTTP routes of a server: sessions for curl, tasks, MCP, authentication, and OpenAPI."""

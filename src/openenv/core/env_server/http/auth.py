@@ -1,0 +1,137 @@
+"""Access to a server: bearer token, origins of web pages, size of requests, and a warning for an open address.
+
+The checks run before any session receives the request.
+"""
+
+import asyncio
+import contextlib
+import hmac
+import ipaddress
+import logging
+from urllib.parse import urlsplit
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from openenv.core.env_server.config import ServerConfig
+from openenv.core.wire.constants import UNIX
+
+log = logging.getLogger(__name__)
+
+_OPEN_PATHS = {"/health", "/ready"}
+_CLOSE_TIMEOUT_S = 1.0
+
+
+class AccessControl:
+    """ASGI middleware that refuses requests without the token, of foreign web pages, or too large."""
+
+    def __init__(self, app: ASGIApp, config: ServerConfig) -> None:
+        self._app = app
+        self._config = config
+        self._token = config.token.encode() if config.token else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Call the application, or respond with 401, 403 or 413 and the reason."""
+        if scope["type"] in ("http", "websocket"):
+            headers = {key.lower(): value for key, value in scope["headers"]}
+            refusal = self._refusal(scope, headers)
+            if refusal is not None:
+                await _refuse(scope, receive, send, *refusal)
+                return
+        await self._app(scope, self._counted(receive) if scope["type"] == "http" else receive, send)
+
+    def _counted(self, receive: Receive) -> Receive:
+        """`receive`, which raises HTTPException 413 when a body without a length grows beyond the limit."""
+        size, limit = 0, self._config.max_message_bytes
+
+        async def receive_counted() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > limit:
+                raise HTTPException(413, f"a body above this server's limit of {limit} bytes")
+            return message
+
+        return receive_counted
+
+    def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
+        """Status, code and reason of a refusal, or None."""
+        if self._token is not None and scope["path"] not in _OPEN_PATHS:
+            given = headers.get(b"authorization", b"").removeprefix(b"Bearer ")
+            if not hmac.compare_digest(given, self._token):
+                return 401, "UNAUTHORIZED", "This server wants its token: Authorization: Bearer ..."
+        if b"origin" in headers:
+            origin, host = (headers.get(name, b"").decode("latin-1") for name in (b"origin", b"host"))
+            if not self._is_allowed(origin, host):
+                reason = f"Web pages of {origin[:200]} may not use this server: name them in allowed_origins"
+                return 403, "FORBIDDEN_ORIGIN", reason
+        size = headers.get(b"content-length", b"0")
+        if scope["type"] == "http" and size.isdigit() and int(size) > self._config.max_message_bytes:
+            limit = self._config.max_message_bytes
+            return 413, "MESSAGE_TOO_BIG", f"a body of {int(size)} bytes is above this server's limit of {limit}"
+        return None
+
+    def _is_allowed(self, origin: str, host: str) -> bool:
+        """Whether the page of an origin may use the server: one of `allowed_origins`, or one of the server's own.
+
+        Without a token only an address counts as the server's own. Otherwise a page of evil.example could let that
+        name resolve to this machine (DNS rebinding) and pass as one of the server's pages.
+        """
+        allowed = self._config.allowed_origins
+        if origin in allowed or "*" in allowed:
+            return True
+        return origin.partition("://")[2] == host and (self._token is not None or _is_address(host))
+
+
+def _is_address(host: str) -> bool:
+    """Whether a Host header is `localhost` or an address, which no DNS record can point to this machine."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        if name != "localhost":
+            ipaddress.ip_address(name)
+    except ValueError:  # a name, or an invalid host
+        return False
+    return True
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, code: str, reason: str) -> None:
+    log.warning("refused %s %s: %s", scope["type"], scope["path"], reason)
+    kind = "http.response"
+    if scope["type"] == "websocket":
+        await receive()  # websocket.connect
+        if "websocket.http.response" not in scope.get("extensions", {}):
+            await send({"type": "websocket.close", "code": 1008, "reason": reason})  # before accept: HTTP 403
+            return
+        kind = "websocket.http.response"
+    headers = [(b"content-type", b"application/json")]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
+    body = orjson.dumps({"detail": reason, "message": reason, "code": code})
+    await send({"type": f"{kind}.body", "body": body})
+    if scope["type"] == "websocket":
+        await _closed(receive)
+
+
+async def _closed(receive: Receive) -> None:
+    """Wait until the refused connection is closed: uvicorn logs an error when the application returns earlier."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+            await receive()  # the end of the handshake
+            await receive()  # the end of the connection, which not every server reports
+
+
+def warn_if_exposed(host: str, config: ServerConfig) -> None:
+    """Log a warning when the server listens for other machines without a token."""
+    if not host.startswith(UNIX) and not is_loopback(host) and config.token is None:
+        log.warning(
+            "LISTENING ON %s WITHOUT A TOKEN: every machine that reaches this address can use its sessions. Give "
+            "ServerConfig(token=...) (the servers of bundled environments read OPENENV_TOKEN), or listen on 127.0.0.1.",
+            host,
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reachable from this machine alone."""
+    return host in ("localhost", "::1") or host.startswith("127.")

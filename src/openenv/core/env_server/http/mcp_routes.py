@@ -1,0 +1,83 @@
+"""`/mcp` over HTTP and over WebSocket: an agent lists and calls tools, and cannot reset an episode."""
+
+from fastapi import FastAPI, Request, Response
+from starlette.routing import WebSocketRoute
+from starlette.types import Receive, Scope, Send
+
+from openenv.core.env_server.http.sessions import HttpSessions
+from openenv.core.env_server.mcp_types import JsonRpcErrorCode, JsonRpcResponse
+from openenv.core.env_server.sessions.json_rpc import JsonRpc
+from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.sessions.session import Session
+from openenv.core.errors import RequestRefused
+from openenv.core.wire.server_codec import error_json
+
+
+def add_mcp(app: FastAPI, sessions: SessionManager, http_sessions: HttpSessions) -> None:
+    """Add both endpoints."""
+    rpc = JsonRpc(sessions)
+
+    @app.post("/mcp", tags=["mcp"], response_model=dict, openapi_extra=_BODY)
+    async def mcp(request: Request) -> Response:
+        """One JSON-RPC request: tools/list, tools/call, openenv/session/create, openenv/session/close."""
+        body = await request.body()
+        traceparent = request.headers.get("traceparent")
+        response = await rpc.reply(body, default=lambda: http_sessions.for_verb(request, None), traceparent=traceparent)
+        return Response(response, media_type="application/json")
+
+    app.router.routes.append(WebSocketRoute("/mcp", _McpWebSocket(sessions, rpc)))
+
+
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["jsonrpc", "method"],
+                    "properties": {
+                        "jsonrpc": {"const": "2.0"},
+                        "method": {"type": "string"},
+                        "params": {"type": "object"},
+                        "id": {"anyOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]},
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+class _McpWebSocket:
+    """An ASGI application that opens a session for each connection and handles JSON-RPC requests on it."""
+
+    def __init__(self, sessions: SessionManager, rpc: JsonRpc) -> None:
+        self._sessions = sessions
+        self._rpc = rpc
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Accept the connection and handle requests until it ends; its session ends with it."""
+        await receive()  # websocket.connect
+        await send({"type": "websocket.accept"})
+        try:
+            session = await self._sessions.open()
+        except RequestRefused as error:
+            response = JsonRpcResponse.error_response(JsonRpcErrorCode.SERVER_ERROR, error.message, error.details)
+            await send({"type": "websocket.send", "text": error_json(response.model_dump()).decode()})
+            await send({"type": "websocket.close", "code": 1000})
+            return
+        self._sessions.attach(session, self, take_over=False)
+        try:
+            await self._serve(session, receive, send)
+        finally:
+            await self._sessions.end(session)
+
+    async def _serve(self, session: Session, receive: Receive, send: Send) -> None:
+        while (message := await receive())["type"] == "websocket.receive":
+            frame = message.get("text")
+            response = await self._rpc.reply(message.get("bytes", b"") if frame is None else frame, own=session)
+            try:
+                await send({"type": "websocket.send", "text": response.decode()})
+            except RuntimeError:  # ASGI's error after the server closed the connection: text that is no UTF-8
+                return

@@ -1,0 +1,235 @@
+"""The routes of an environment: episodes over plain HTTP, schemas, health, metrics, and every other endpoint."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import orjson
+from fastapi import FastAPI, Header, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import WebSocketRoute
+
+from openenv.core.env_server.config import ServerConfig
+from openenv.core.env_server.execution.inline_timeout import start_watchdog, stop_watchdog
+from openenv.core.env_server.http.auth import AccessControl
+from openenv.core.env_server.http.mcp_routes import add_mcp
+from openenv.core.env_server.http.openapi_errors import DESCRIBE_REFUSALS, END_REFUSALS, VERB_REFUSALS
+from openenv.core.env_server.http.sessions import HttpSessions
+from openenv.core.env_server.http.task_routes import task_routes
+from openenv.core.env_server.runner.env_runner import EncodedResponse
+from openenv.core.env_server.runner.env_spec import EnvSpec
+from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.sessions.session import Session
+from openenv.core.env_server.types import (
+    EnvironmentMetadata,
+    HealthResponse,
+    ResetRequest,
+    ResetResponse,
+    SchemaResponse,
+    ServerMode,
+    State,
+    StepRequest,
+    StepResponse,
+)
+from openenv.core.env_server.websocket.endpoint import WebSocketEndpoint
+from openenv.core.errors import RequestRefused
+from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
+from openenv.core.wire.server_codec import SessionRequest, error_data, error_json
+
+SessionId = Annotated[
+    str | None, Header(description="The session to act on; `new` opens one; without it: the caller's default session")
+]
+
+_STATUS = {
+    "VALIDATION_ERROR": 422,
+    "EPISODE_OVER": 409,
+    "SESSION_ERROR": 404,
+    "CAPACITY_REACHED": 503,
+    "FACTORY_ERROR": 500,
+    "EXECUTION_ERROR": 500,
+    "WORKER_CRASHED": 502,
+    "TIMEOUT": 504,
+    "NOT_SUPPORTED": 501,
+    "UNKNOWN_TASK": 400,
+    "MESSAGE_TOO_BIG": 413,
+}
+
+
+def environment_app(spec: EnvSpec, config: ServerConfig) -> FastAPI:
+    """The application of one environment: `/ws`, the HTTP verbs, `/mcp`, tasks, descriptions, and `/docs`."""
+    app = FastAPI(
+        title=f"{spec.name}: an OpenEnv environment",
+        description="Reset an episode, step it with actions, ask for its state. `/ws` plays the same over a WebSocket.",
+        version="1.0.0",
+    )
+    add_environment(app, spec, config)
+    return app
+
+
+def add_environment(app: FastAPI, spec: EnvSpec, config: ServerConfig) -> SessionManager:
+    """Add an environment to an application, beside its other routes. Returns the session manager."""
+    sessions = SessionManager(spec, config)
+    app.router.lifespan_context = _lifespan(sessions, app.router.lifespan_context)
+    app.state.sessions = sessions
+    app.state.config = config
+    app.state.peers = None  # in a worker: the other workers of its server
+    app.add_middleware(AccessControl, config=config)
+    if config.allowed_origins:  # outside the access control: a browser's preflight has no token
+        app.add_middleware(
+            CORSMiddleware, allow_origins=config.allowed_origins, allow_methods=["*"], allow_headers=["*"]
+        )
+    app.add_exception_handler(RequestRefused, refusal)
+    app.add_exception_handler(RequestValidationError, _invalid_body)
+    _add_descriptions(app, spec, sessions)
+    http_sessions = HttpSessions(sessions)
+    if config.mode is ServerMode.SIMULATION:
+        _add_verbs(app, http_sessions)
+    add_mcp(app, sessions, http_sessions)
+    app.router.routes.append(WebSocketRoute("/ws", WebSocketEndpoint(sessions)))
+    app.include_router(task_routes(sessions, spec.name))
+    return sessions
+
+
+def _lifespan(sessions: SessionManager, around: Any) -> Any:
+    """A lifespan inside `around`, the application's own, which starts before and ends after it."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
+        async with around(app) as state, _running(sessions):
+            yield state
+
+    return lifespan
+
+
+@contextlib.asynccontextmanager
+async def _running(sessions: SessionManager) -> AsyncIterator[None]:
+    reaper = asyncio.create_task(sessions.reap_idle(), name="session reaper")
+    is_watching = sessions.execution != "process" and start_watchdog()
+    try:
+        yield
+    finally:
+        if is_watching:
+            stop_watchdog()
+        reaper.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await reaper
+        await sessions.end_all()
+
+
+def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
+    @app.post("/reset", response_model=ResetResponse, tags=["episode"], responses=VERB_REFUSALS)
+    async def reset(request: Request, body: ResetRequest | None = None, x_session_id: SessionId = None) -> Response:
+        """Start a new episode; the response has the session id in its body and in X-Session-Id."""
+        session = await sessions.for_reset(request, x_session_id)
+        data = body.model_dump(exclude_unset=True) if body else {}
+        request_id, timeout_s = data.pop("request_id", None), data.pop("timeout_s", None)
+        try:
+            reset_request = SessionRequest("reset", data, request_id, timeout_s, _traceparent(request))
+            return _observation(session, await session.respond(reset_request))
+        except RequestRefused:
+            if x_session_id == NEW_SESSION:
+                await sessions.end(session.id)  # no response has named it
+            raise
+
+    @app.post("/step", response_model=StepResponse, tags=["episode"], responses=VERB_REFUSALS)
+    async def step(request: Request, body: StepRequest, x_session_id: SessionId = None) -> Response:
+        """Take one action in the session's episode. A repeated request_id gets the recorded response and steps once."""
+        session = await sessions.for_verb(request, x_session_id)
+        keywords = {**(body.model_extra or {})}
+        if body.request_id is not None:
+            keywords["request_id"] = body.request_id
+        traceparent = _traceparent(request)
+        step_request = SessionRequest("step", body.action, body.request_id, body.timeout_s, traceparent, keywords)
+        return _observation(session, await session.respond(step_request))
+
+    @app.get("/state", response_model=State, tags=["episode"], responses=VERB_REFUSALS)
+    async def state(request: Request, x_session_id: SessionId = None) -> Response:
+        """Identity and progress of the session's episode."""
+        session = await sessions.for_verb(request, x_session_id)
+        response = await session.respond(SessionRequest("state", {}, traceparent=_traceparent(request)))
+        return _json(response.data, {SESSION_HEADER: session.id})
+
+    @app.delete("/sessions/{session_id}", status_code=204, tags=["episode"], responses=END_REFUSALS)
+    async def end_session(session_id: str) -> Response:
+        """End a session and close its environment."""
+        await sessions.end(session_id)
+        return Response(status_code=204)
+
+
+def _traceparent(request: Request) -> str | None:
+    return request.headers.get("traceparent")
+
+
+def _add_descriptions(app: FastAPI, spec: EnvSpec, sessions: SessionManager) -> None:
+    @app.get("/health", response_model=HealthResponse, tags=["server"])
+    async def health() -> Response:
+        """Whether the server is alive."""
+        return _json(b'{"status":"healthy"}')
+
+    @app.get("/ready", tags=["server"], responses={503: {"description": "The server is stopping"}})
+    async def ready(request: Request) -> Response:
+        """Whether the server opens new sessions; 503 while it is stopping."""
+        peers = request.app.state.peers
+        num_sessions = sessions.capacity.num_acquired + (0 if peers is None else await peers.num_sessions(request))
+        body = {"ready": not sessions.is_draining, "sessions": num_sessions, "max_sessions": sessions.max_sessions}
+        return _json(orjson.dumps(body), status_code=503 if sessions.is_draining else 200)
+
+    @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
+    async def metrics(request: Request) -> Response:
+        """Sessions, queue, responses, errors and latencies in Prometheus' text format."""
+        text, peers = sessions.metrics.text(), request.app.state.peers
+        return Response(text if peers is None else await peers.metrics(request, text), media_type=CONTENT_TYPE_LATEST)
+
+    @app.get("/schema", response_model=SchemaResponse, tags=["server"])
+    async def schema() -> dict[str, Any]:
+        """JSON Schemas of the action, the observation and the state."""
+        return {
+            "action": spec.action_cls.model_json_schema(),
+            "observation": spec.observation_cls.model_json_schema(),
+            "reset_observation": spec.reset_observation_cls.model_json_schema(),
+            "state": spec.state_cls.model_json_schema(),
+        }
+
+    described: list[EnvironmentMetadata] = []
+
+    @app.get("/metadata", response_model=EnvironmentMetadata, tags=["server"], responses=DESCRIBE_REFUSALS)
+    async def metadata() -> EnvironmentMetadata:
+        """Name, description and version of the environment."""
+        if not described:
+            metadata_json = await sessions.describe("get_metadata", [])
+            described.append(EnvironmentMetadata.model_validate_json(metadata_json))
+        return described[0]
+
+
+def _observation(session: Session, response: EncodedResponse) -> Response:
+    extra = {"session_id": session.id, "validity": "truncated" if response.truncated else "valid"}
+    # Without metadata the object ends with `done`; the published server then has `null` over HTTP.
+    metadata = b',"metadata":null' if response.data.endswith((b'"done":true}', b'"done":false}')) else b""
+    body = response.data[:-1] + metadata + b"," + orjson.dumps(extra)[1:]
+    return _json(body, {SESSION_HEADER: session.id})
+
+
+def _json(body: bytes, headers: dict[str, str] | None = None, status_code: int = 200) -> Response:
+    return Response(body, status_code=status_code, media_type="application/json", headers=headers)
+
+
+async def refusal(_: Request, error: Exception) -> Response:
+    """The error response of a refused request: FastAPI's `detail`, and the wire's own code and message."""
+    assert isinstance(error, RequestRefused)
+    detail = error.details.get("errors", error.message)
+    retry_after = str(error.details.get("retry_after_s", 1))
+    headers = {"Retry-After": retry_after} if error.code == "CAPACITY_REACHED" else None
+    data = {key: value for key, value in error_data(error).items() if key != "errors"}  # the rows are in `detail`
+    body = error_json({"detail": detail, **data})
+    return _json(body, headers, _STATUS.get(error.code, 400))
+
+
+async def _invalid_body(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    rows = [{key: row[key] for key in ("type", "loc", "msg", "input", "ctx") if key in row} for row in error.errors()]
+    content = {"detail": rows, "code": "VALIDATION_ERROR", "message": "Invalid message"}
+    return _json(error_json(content), status_code=422)

@@ -1,0 +1,1 @@
+"""Metrics, spans, and log context of a server."""

@@ -1,0 +1,65 @@
+"""Adds session and episode to every log line of a server, those of environment code included."""
+
+import json
+import logging
+from contextvars import ContextVar
+from typing import Literal, NamedTuple
+
+LogFormat = Literal["text", "json"]
+
+_TEXT = "%(asctime)s %(levelname)s %(name)s%(where)s: %(message)s"
+
+
+class EpisodeContext(NamedTuple):
+    """The episode in which a verb runs."""
+
+    session: str
+    name: str
+    """The client's episode id, or the number of the reset in its session."""
+
+
+current_episode: ContextVar[EpisodeContext | None] = ContextVar("current_episode", default=None)
+
+
+class EpisodeFilter(logging.Filter):
+    """Adds `session`, `episode` and, as text of both, `where` to each record; drops none."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Add the three attributes. Returns True."""
+        here = current_episode.get()
+        record.session, record.episode = here or (None, None)
+        record.where = f" [session {here.session} episode {here.name}]" if here else ""
+        return True
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object for each record: time, level, logger, message, session, episode, and the traceback if any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S") + f".{int(record.msecs):03d}",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            "session": getattr(record, "session", None),
+            "episode": getattr(record, "episode", None),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps({key: value for key, value in line.items() if value is not None})
+
+
+def configure_logging(level: int | str, log_format: LogFormat = "text") -> None:
+    """Log to stderr from `level` on, as text or as JSON lines; for programs, not for libraries."""
+    handler = logging.StreamHandler()
+    handler.addFilter(EpisodeFilter())
+    handler.setFormatter(JsonLines() if log_format == "json" else logging.Formatter(_TEXT))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+
+
+def logging_settings() -> tuple[int, LogFormat]:
+    """Level and format of this process's log, with which another process is configured alike."""
+    root = logging.getLogger()
+    is_json = any(isinstance(handler.formatter, JsonLines) for handler in root.handlers)
+    return root.level, "json" if is_json else "text"

@@ -1,1 +1,0 @@
-"""One server of several processes: a front door takes connections, and each worker plays a share of the sessions."""

@@ -1,0 +1,1 @@
+"""Calls the methods of an environment: validated arguments in, encoded observations out."""

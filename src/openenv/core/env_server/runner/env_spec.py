@@ -1,0 +1,140 @@
+"""The specification of an environment: how it is made, and the classes of its messages."""
+
+import inspect
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin, get_type_hints
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, Observation, OpenAction, ServerMode, State
+
+log = logging.getLogger(__name__)
+
+EnvironmentSource = (
+    type[Environment[Any, Any, Any]] | Callable[[], Environment[Any, Any, Any]] | Environment[Any, Any, Any]
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvSpec:
+    """An environment, as the server needs to know it."""
+
+    make: Callable[[], Environment]
+    """Returns an environment: the author's class or function."""
+    environment_cls: type[Environment]
+    action_cls: type[Action]
+    observation_cls: type[Observation]
+    reset_observation_cls: type[Observation]
+    """Class of what a reset returns, where it is another than a step's."""
+    state_cls: type[State]
+    name: str
+    is_one_instance: bool
+    """Whether `make` always returns the same ready instance, which then serves one session at a time."""
+
+    mode: ServerMode = ServerMode.SIMULATION
+    """What the server is for. Some tools of an environment may be for one of the modes only."""
+
+    def new_environment(self) -> Environment:
+        """Make the environment of a new session and set its `server_mode`."""
+        env = self.make()
+        env.server_mode = self.mode
+        return env
+
+    def limited(self, max_sessions: int, execution: str | None) -> int:
+        """The number of sessions that the environment allows, at most `max_sessions`.
+
+        Instances that disturb each other in one process may run in processes of their own.
+        """
+        has_own_process = (execution or self.environment_cls.execution) == "process"
+        allows_more = self.environment_cls.SUPPORTS_CONCURRENT_SESSIONS or has_own_process
+        return max_sessions if allows_more and not self.is_one_instance else 1
+
+
+def resolve_env_spec(
+    env: EnvironmentSource,
+    action_cls: type[Action] | None = None,
+    observation_cls: type[Observation] | None = None,
+    state_cls: type[State] | None = None,
+    name: str | None = None,
+    reset_observation_cls: type[Observation] | None = None,
+) -> EnvSpec:
+    """The specification of a class, a factory, or one ready instance.
+
+    Message classes that are not given are taken from `Environment[YourAction, YourObservation, YourState]`, then from
+    the annotations of `reset`, `step` and `state`, then from the one subclass that the environment's module knows.
+    Raises TypeError when `env` is none of the three.
+    """
+    make, environment_cls = _maker(env)
+    hints = _annotated(environment_cls)
+    action = action_cls or _find(environment_cls, Action, hints.get("action"))
+    if action is None:
+        log.warning("%s declares no action class: any field is accepted. Write Environment[YourAction, ...] or pass "
+                    "action_cls.", environment_cls.__name__)  # fmt: skip
+    observation = observation_cls or _find(environment_cls, Observation, hints.get("observation")) or Observation
+    return EnvSpec(
+        make=make,
+        environment_cls=environment_cls,
+        action_cls=action or OpenAction,
+        observation_cls=observation,
+        reset_observation_cls=reset_observation_cls or observation,
+        state_cls=state_cls or _find(environment_cls, State, hints.get("state")) or State,
+        name=name or environment_cls.__name__,
+        is_one_instance=isinstance(env, Environment),
+    )
+
+
+def _maker(env: EnvironmentSource) -> tuple[Callable[[], Environment], type[Environment]]:
+    if isinstance(env, Environment):
+        return (lambda: env), type(env)
+    if isinstance(env, type):
+        if not issubclass(env, Environment):
+            raise TypeError(f"env={env.__name__}: the class is no subclass of Environment")
+        return env, env
+    if not callable(env):
+        raise TypeError(f"env={env!r}: pass an Environment class, a function that returns one, or a ready instance")
+    returns = get_type_hints(env).get("return") if inspect.isroutine(env) else None
+    if isinstance(returns, type) and issubclass(returns, Environment) and not inspect.isabstract(returns):
+        return env, returns
+    probe: object = env()
+    if not isinstance(probe, Environment):
+        raise TypeError(f"the factory {env!r} returned {type(probe).__name__}: it must return an Environment")
+    probe.close()
+    return env, type(probe)
+
+
+def _annotated(cls: type[Environment]) -> Mapping[str, Any]:
+    """The classes in the annotations of `reset`, `step` and `state`."""
+    hints: dict[str, Any] = {}
+    for verb, parameter, role in (("step", "action", "action"), ("reset", "return", "observation")):
+        hints[role] = _hints(getattr(cls, verb)).get(parameter)
+    state = inspect.getattr_static(cls, "state")
+    hints["state"] = _hints(state.fget).get("return") if isinstance(state, property) else None
+    return hints
+
+
+def _hints(function: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(function)
+    except NameError:  # an annotation that exists for type checkers only
+        return {}
+
+
+def _find(cls: type[Environment], base: type, annotated: Any) -> Any:
+    candidates = [*_type_arguments(cls), annotated]
+    for candidate in candidates:
+        if isinstance(candidate, type) and issubclass(candidate, base) and candidate not in (base, OpenAction):
+            return candidate
+    module = getattr(sys.modules.get(cls.__module__), "__dict__", {})
+    known = {v for v in module.values() if isinstance(v, type) and issubclass(v, base) and v not in (base, OpenAction)}
+    return known.pop() if len(known) == 1 else None
+
+
+def _type_arguments(cls: type) -> tuple[Any, ...]:
+    for ancestor in cls.__mro__:
+        for generic in getattr(ancestor, "__orig_bases__", ()):
+            origin = get_origin(generic)
+            if isinstance(origin, type) and issubclass(origin, Environment):
+                return get_args(generic)
+    return ()

@@ -1,0 +1,177 @@
+"""Calls of an environment's methods: arguments are read and validated, and exceptions become errors for a client."""
+
+import asyncio
+import inspect
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
+
+from pydantic import ValidationError
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
+from openenv.core.env_server.runner.env_spec import EnvSpec
+from openenv.core.env_server.types import Action, OpenAction, ResetData
+from openenv.core.errors import EnvironmentFault, NotSupported, TimeLimitExceeded, UnknownTask
+from openenv.core.wire.server_codec import invalid_message, unknown_keywords
+
+log = logging.getLogger(__name__)
+
+ResultT = TypeVar("ResultT")
+Args = ParamSpec("Args")
+
+_PATH = re.compile(r"(?<![\w:/.<])/[\w.-]+(?:/[\w.-]*)+")
+"""An absolute path of two parts or more; not a fraction, an alternative or a URL."""
+
+
+def call_environment(verb: str, method: Callable[Args, ResultT], /, *args: Args.args, **kwargs: Args.kwargs) -> ResultT:
+    """Return what a method of an environment returns. Raises `environment_error` of what it raises."""
+    try:
+        return method(*args, **kwargs)
+    except BaseException as error:
+        raise environment_error(verb, error) from error
+
+
+async def await_environment(verb: str, awaitable: Awaitable[ResultT]) -> ResultT:
+    """`call_environment` for what an asynchronous method returned."""
+    try:
+        return await awaitable
+    except BaseException as error:
+        raise environment_error(verb, error) from error
+
+
+def environment_error(verb: str, error: BaseException) -> BaseException:
+    """The exception to raise for one that environment code raised. The traceback goes to the log only.
+
+    Unchanged are a time limit, NotSupported and UnknownTask, and a cancellation that was requested of the task.
+    """
+    if isinstance(error, TimeLimitExceeded | NotSupported | UnknownTask):
+        return error
+    if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+        return error
+    log.info("%s raised", verb, exc_info=error)
+    if isinstance(error, SystemExit):
+        return EnvironmentFault(f"{verb}() called sys.exit({error.code!r})")
+    return EnvironmentFault(without_paths(str(error)) or type(error).__name__)
+
+
+def _is_being_cancelled() -> bool:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop runs in this thread
+        return False
+    return task is not None and task.cancelling() > 0
+
+
+def without_paths(text: str) -> str:
+    """`text` with file paths of the server replaced by `<path>`: a remote caller must not see them."""
+    return _PATH.sub("<path>", text)
+
+
+_RESET_FIELDS = ("seed", "episode_id")
+"""Keywords of a reset that the protocol defines. An environment that does not take one of them does not get it."""
+
+_TOOL_ACTIONS: dict[str, type[Action]] = {"list_tools": ListToolsAction, "call_tool": CallToolAction}
+TOOL_ACTION_CLASSES = frozenset({Action, OpenAction, ListToolsAction, CallToolAction})
+"""Action classes of environments whose actions may list and call tools; the field `type` decides."""
+
+
+class MethodArguments:
+    """The signatures of one environment class, and its action's validator."""
+
+    def __init__(self, spec: EnvSpec) -> None:
+        cls = spec.environment_cls
+        self.async_verbs = frozenset(
+            {"mcp", "describe", *(verb for verb in ("reset", "step") if _prefers_async(cls, verb))}
+        )
+        """Verbs that are coroutines."""
+        reset = cls.reset_async if "reset" in self.async_verbs else cls.reset
+        step = cls.step_async if "step" in self.async_verbs else cls.step
+        self._reset_keywords, self._step_keywords = _keywords(reset), _keywords(step)
+        self._reset_filled, self._step_filled = _positional(reset, 1), _positional(step, 2)
+        self._empty_reset = {key: None for key in _RESET_FIELDS if _takes(self._reset_keywords, key)}
+        self._read_action: Callable[[dict[str, Any]], Action] = (
+            partial(deserialize_action, action_cls=spec.action_cls)
+            if spec.action_cls in TOOL_ACTION_CLASSES
+            else spec.action_cls.__pydantic_validator__.validate_python
+        )
+
+    def of(
+        self, verb: str, data: dict[str, Any], keywords: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        """Positional and keyword arguments of a `reset` or `step`. Raises InvalidMessage that names each wrong field.
+
+        data: of the request. keywords: further keywords of a step.
+        """
+        if verb == "reset":
+            return (), self._reset_arguments(data) if data else self._empty_reset
+        try:
+            action = self._read_action(data)
+        except ValidationError as error:
+            raise invalid_message(error) from None
+        except BaseException as error:
+            raise environment_error("step", error) from error
+        return (action,), self._step_arguments(keywords) if keywords else keywords
+
+    def _reset_arguments(self, data: dict[str, Any]) -> dict[str, Any]:
+        takes = self._reset_keywords
+        try:
+            request = ResetData.model_validate(data)
+        except ValidationError as error:
+            raise invalid_message(error) from None
+        own = dict(request.model_extra or {})
+        _refuse_filled(own, self._reset_filled, "reset")
+        if takes is not None and own.keys() - takes:
+            allowed = ", ".join(sorted(takes)) or "no keywords"
+            raise unknown_keywords(own.keys() - takes, allowed, "reset")
+        return {**{key: getattr(request, key) for key in _RESET_FIELDS if _takes(takes, key)}, **own}
+
+    def _step_arguments(self, keywords: Mapping[str, Any]) -> dict[str, Any]:
+        _refuse_filled(keywords, self._step_filled, "step")
+        return {key: value for key, value in keywords.items() if _takes(self._step_keywords, key)}
+
+
+def _prefers_async(cls: type[Environment], verb: str) -> bool:
+    """Whether the class overrides the asynchronous twin of a method, at or below the class that has the plain one."""
+    definers = {name: next(i for i, c in enumerate(cls.__mro__) if name in vars(c)) for name in (verb, f"{verb}_async")}
+    overrides = getattr(cls, f"{verb}_async") is not getattr(Environment, f"{verb}_async")
+    return overrides and definers[f"{verb}_async"] <= definers[verb]
+
+
+def _keywords(function: Callable[..., Any]) -> set[str] | None:
+    """Names of the keywords that `function` takes; None: any."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return None
+    return {p.name for p in parameters if p.kind is not p.VAR_POSITIONAL}
+
+
+def _takes(keywords: set[str] | None, name: str) -> bool:
+    return keywords is None or name in keywords
+
+
+def _positional(function: Callable[..., Any], count: int) -> frozenset[str]:
+    """Names of the first `count` parameters, which the server fills by position and a keyword could name again."""
+    parameters = list(inspect.signature(function).parameters.values())[:count]
+    return frozenset(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
+
+
+def _refuse_filled(keywords: Mapping[str, Any], filled: frozenset[str], verb: str) -> None:
+    taken = keywords.keys() & filled
+    if taken:
+        raise unknown_keywords(taken, f"no keyword {' or '.join(sorted(filled))}: the server fills those", verb)
+
+
+def action_class(action_data: dict[str, Any], action_cls: type[Action]) -> type[Action]:
+    """The class of an action: the environment's own, or that of a tool action where it takes those."""
+    kind = action_data.get("type")
+    if action_cls in TOOL_ACTION_CLASSES and isinstance(kind, str):
+        return _TOOL_ACTIONS.get(kind, action_cls)
+    return action_cls
+
+
+def deserialize_action(action_data: dict[str, Any], action_cls: type[Action]) -> Action:
+    """The action in a dictionary. Raises pydantic's ValidationError for a field that is wrong, missing or unknown."""
+    return action_class(action_data, action_cls).model_validate(action_data)

@@ -1,0 +1,1 @@
+"""How uvicorn runs a server: protocol, graceful shutdown, application loading, command-line options."""

@@ -1,0 +1,1 @@
+"""SessionManager of a server: capacity, responses that are kept, snapshots, and recording."""

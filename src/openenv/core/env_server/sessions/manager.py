@@ -1,0 +1,285 @@
+"""The sessions of one server: opened up to a limit, kept while a client reconnects, ended when idle."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from openenv.core.env_server.config import ServerConfig
+from openenv.core.env_server.exceptions import SessionNotFoundError
+from openenv.core.env_server.execution.env_thread import BackgroundLoop, SharedEnvThread
+from openenv.core.env_server.execution.executors import EnvExecutor, InProcessExecutor
+from openenv.core.env_server.execution.fork_server import ForkServer
+from openenv.core.env_server.execution.process_executor import ProcessExecutor
+from openenv.core.env_server.observability.metrics import ServerMetrics
+from openenv.core.env_server.runner.env_spec import EnvSpec
+from openenv.core.env_server.runner.environment_calls import MethodArguments
+from openenv.core.env_server.runner.session_options import DEFAULT_OPTIONS, SessionOptions
+from openenv.core.env_server.sessions.capacity import CapacityLimiter, OnQueued
+from openenv.core.env_server.sessions.recording import SessionRecorder
+from openenv.core.env_server.sessions.session import Limits, Session
+from openenv.core.env_server.sessions.snapshots import Snapshots
+from openenv.core.env_server.sessions.worker_share import WorkerShare
+from openenv.core.errors import CapacityReached, RequestRefused, SessionFault
+from openenv.core.wire.server_codec import SessionRequest
+
+if TYPE_CHECKING:
+    from openenv.core.env_server.observability.spans import VerbSpans
+
+log = logging.getLogger(__name__)
+
+
+class SessionManager:
+    """The sessions of one server."""
+
+    def __init__(self, spec: EnvSpec, config: ServerConfig) -> None:
+        self.config = config
+        self.max_sessions = spec.limited(config.max_sessions, config.execution)
+        self.is_draining = False
+        self._spec = spec
+        self._arguments = MethodArguments(spec)
+        self._limits = Limits(step_timeout_s=config.step_timeout_s, reset_timeout_s=config.reset_timeout_s)
+        self._sessions: dict[str, Session] = {}
+        self.metrics = ServerMetrics(lambda: len(self), lambda: self.num_queued)
+        self._detached_at: dict[str, float] = {}
+        self._fork_server = ForkServer(spec) if self.execution == "process" else None
+        self.take_share(WorkerShare.whole(self.max_sessions, config), lambda: None)
+        self._spans = _verb_spans(spec.name) if config.trace else None
+        self._loop = BackgroundLoop()
+        self._shared_thread = _shared_thread(spec)
+
+    def take_share(self, share: WorkerShare, on_load: Callable[[], None]) -> None:
+        """Hold a share of the server's sessions; to be called before the first one opens.
+
+        on_load: called when the number of sessions, or of queued callers, changes.
+        """
+        self.share = share
+        self.capacity = CapacityLimiter(
+            share.max_sessions,
+            share.max_queue,
+            self.config.queue_timeout_s,
+            max_sessions=self.max_sessions,
+            on_change=on_load,
+        )
+        self._snapshots = Snapshots(share.max_snapshots, share.max_snapshot_bytes)
+
+    @property
+    def execution(self) -> str:
+        """Where environments run: as the server is configured, else as the environment declares."""
+        return self.config.execution or self._spec.environment_cls.execution
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def num_queued(self) -> int:
+        """Callers in the queue for a session."""
+        return self.capacity.num_queued
+
+    async def open(
+        self,
+        *,
+        outlives_connection: bool = False,
+        options: SessionOptions = DEFAULT_OPTIONS,
+        on_queued: OnQueued | None = None,
+    ) -> Session:
+        """Open a session with an environment of its own, after a wait in the queue if the server is full.
+
+        outlives_connection: whether it was opened over HTTP, and stays when a WebSocket that attached to it is gone.
+        on_queued: receives the position of a caller that has to wait. Raises CapacityReached if the queue is full or
+        the wait too long, and FactoryFault if the environment cannot be made.
+        """
+        if self.is_draining:
+            raise CapacityReached("The server is stopping and opens no new sessions", retry_after_s=5)
+        try:
+            await self.capacity.acquire(on_queued)
+        except CapacityReached as error:
+            self.metrics.count_error(error.code)
+            raise
+        return await self.open_in_slot(outlives_connection=outlives_connection, options=options)
+
+    def try_acquire_slot(self) -> bool:
+        """Take a slot for a session, if one is free now."""
+        return not self.is_draining and self.capacity.try_acquire()
+
+    async def open_in_slot(
+        self, *, outlives_connection: bool = False, options: SessionOptions = DEFAULT_OPTIONS
+    ) -> Session:
+        """`open` in a slot that was acquired. Raises FactoryFault, and releases the slot."""
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(self.capacity.release)
+            session = self._new_session(options)
+            session.outlives_connection = outlives_connection
+            await session.open()
+            on_error.pop_all()
+        self._sessions[session.id] = session
+        log.info("session %s opened: %d of %d", session.id, len(self), self.max_sessions)
+        return session
+
+    def _new_session(self, options: SessionOptions) -> Session:
+        session_id = self.share.new_session_id()
+        folder = self.config.record_dir
+        return Session(
+            session_id,
+            self._new_executor(options),
+            self._limits,
+            self.metrics,
+            allow_step_after_done=self._spec.environment_cls.ALLOWS_STEP_AFTER_DONE,
+            spans=self._spans,
+            recorder=SessionRecorder(folder, session_id, self._spec.name) if folder else None,
+        )
+
+    def _new_executor(self, options: SessionOptions) -> EnvExecutor:
+        if self._fork_server is not None:
+            return ProcessExecutor(self._fork_server, options)
+        execution, thread = self.config.execution, self._shared_thread
+        return InProcessExecutor(self._spec, self._arguments, self._loop, execution, thread, options)
+
+    def get(self, session_id: str) -> Session | None:
+        """The session of that id, or None."""
+        return self._sessions.get(session_id)
+
+    def find(self, session_id: str) -> Session:
+        """The session of that id. Raises SessionFault if it is unknown or has ended, WrongWorker if another worker
+        opened it."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            self.share.check_session(session_id)
+        if session is None or session.is_closing:
+            raise SessionNotFoundError(session_id)
+        return session
+
+    def attach(self, session: Session, connection: object, *, take_over: bool) -> None:
+        """Give a session to a connection. Raises SessionFault if another connection has it, unless `take_over`."""
+        if session.attachment is not None and not take_over:
+            raise SessionFault(f"Session {session.id} already has an attached WebSocket")
+        session.attachment, session.was_attached = connection, True
+        self._detached_at.pop(session.id, None)
+
+    async def detach(self, session: Session, connection: object, *, keep: bool) -> None:
+        """Keep the session of a closed connection for the grace period, or end it, unless another took it over."""
+        if session.attachment is not connection:
+            return
+        session.attachment = None
+        keep = (keep or session.outlives_connection) and not session.is_closing
+        if keep and self.config.reconnect_grace_s > 0 and not self.is_draining:
+            self._detached_at[session.id] = time.monotonic()
+        else:
+            await self.end(session)
+
+    async def end(self, session: Session) -> None:
+        """Close a session and forget it; ending it twice does nothing."""
+        if self._sessions.pop(session.id, None) is None:
+            return
+        self._detached_at.pop(session.id, None)
+        for branch in session.branches:  # end unless a client attaches in the grace period
+            if branch.id in self._sessions and not branch.was_attached:
+                self._detached_at[branch.id] = time.monotonic()
+        log.info("session %s ends: steps=%d", session.id, session.num_steps)
+        try:
+            await session.end()
+        finally:
+            self.capacity.release()  # after its environment has closed
+
+    async def end_when_detached(self, session: Session) -> bool:
+        """Close a session as soon as no connection plays it; `find` no longer returns it. Returns whether it has
+        ended."""
+        if session.attachment is not None:
+            session.is_closing = True
+            return False
+        await self.end(session)
+        return True
+
+    async def describe(self, question: str, arguments: list[Any]) -> bytes:
+        """The JSON that a method of an environment returns: of an open session, else of one opened for this.
+
+        Raises NotSupported, UnknownTask, and CapacityReached if the server is full.
+        """
+        request = SessionRequest("describe", {"question": question, "arguments": arguments})
+        open_session = next((session for session in self._sessions.values() if session.is_usable), None)
+        if open_session is not None:
+            return (await open_session.respond(request)).data
+        session = await self.open()
+        try:
+            return (await session.respond(request)).data
+        finally:
+            await self.end(session)
+
+    async def drain(self) -> None:
+        """Open no new sessions and wait until no verb runs; each ends by its limit at the latest."""
+        self.is_draining = True
+        await asyncio.gather(*(session.wait_until_idle() for session in list(self._sessions.values())))
+
+    async def end_all(self) -> None:
+        """Close every session when the server stops, after the verbs that run; their limits bound the wait."""
+        self.is_draining = True
+        await asyncio.gather(*(self.end(session) for session in list(self._sessions.values())))
+        if self._fork_server is not None:
+            await self._fork_server.stop()
+        if self._shared_thread is not None:
+            self._shared_thread.current.stop()
+        self._loop.stop()
+
+    async def reap_idle(self) -> None:
+        """End idle sessions, and those whose client has not reconnected. Runs as long as the server does."""
+        pause_s = min(self.config.idle_timeout_s / 4, max(self.config.reconnect_grace_s, 0.2) / 4, 30.0)
+        while True:
+            await asyncio.sleep(pause_s)
+            now = time.monotonic()
+            for session in list(self._sessions.values()):
+                if session.is_busy:
+                    continue
+                disconnected_s = now - self._detached_at.get(session.id, now)
+                idle_s = now - session.last_activity
+                if min(disconnected_s, idle_s) > self.config.reconnect_grace_s or idle_s > self.config.idle_timeout_s:
+                    log.info(
+                        "session %s: ended, idle for %.1f s, client disconnected for %.1f s",
+                        session.id,
+                        idle_s,
+                        disconnected_s,
+                    )
+                    await self.end(session)
+
+    async def save(self, session: Session) -> str:
+        """Keep a snapshot of the session and return its token. Raises NotSupported."""
+        token = self._snapshots.keep(await session.save())
+        session.record_event("save", {"token": token})
+        return token
+
+    async def restore(self, session: Session, token: str) -> None:
+        """Continue a session from the snapshot of that token. Raises SessionFault for an unknown token."""
+        await session.load(self._snapshots.find(token))
+        session.record_event("restore", {"token": token})
+
+    async def fork(self, session: Session, count: int) -> list[Session]:
+        """Open `count` sessions that continue from the state of this one. Raises after closing all if one fails."""
+        snapshot = await session.save()
+        branches: list[Session] = []
+        try:
+            for _ in range(count):
+                branches.append(await self.open())
+                await branches[-1].load(snapshot)
+                branches[-1].record_event("branch", {"from": session.id})
+        except RequestRefused:
+            for branch in branches:
+                await self.end(branch)
+            raise
+        session.record_event("fork", {"session_ids": [branch.id for branch in branches]})
+        session.branches += branches
+        return branches
+
+
+def _shared_thread(spec: EnvSpec) -> SharedEnvThread | None:
+    """The thread that all environments share: for a library that allows one thread, or one ready instance."""
+    if spec.is_one_instance:
+        return SharedEnvThread(is_replaceable=False)
+    return SharedEnvThread(is_replaceable=True) if spec.environment_cls.REQUIRES_SINGLE_THREAD_EXECUTOR else None
+
+
+def _verb_spans(environment: str) -> "VerbSpans":
+    # the extra `otel`, for servers that trace
+    from openenv.core.env_server.observability.spans import VerbSpans
+
+    return VerbSpans(environment)

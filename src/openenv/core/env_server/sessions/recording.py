@@ -1,0 +1,63 @@
+"""Records sessions as JSON lines, from which an episode is replayed and compared observation by observation.
+
+The first line names the environment; each further line is one request with its outcome.
+"""
+
+import hashlib
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from openenv.core.env_server.runner.env_runner import EncodedResponse
+from openenv.core.errors import RequestRefused
+from openenv.core.wire.arrays import inlined
+from openenv.core.wire.json_codec import read_json, write_json
+from openenv.core.wire.server_codec import error_json
+
+FORMAT = 1
+
+
+class SessionRecorder:
+    """Writes one session to `<folder>/<session id>.jsonl`."""
+
+    def __init__(self, folder: Path, session_id: str, environment: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / f"{session_id}.jsonl"
+        head = {"format": FORMAT, "environment": environment, "session_id": session_id, "time": time.time()}
+        self._append(head)
+
+    def with_seed(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The data of a reset, with a random seed if they have none, so that the episode can be replayed."""
+        return data if data.get("seed") is not None else {**data, "seed": secrets.randbits(31)}
+
+    def record_response(self, verb: str, data: dict[str, Any], response: EncodedResponse, took_s: float) -> None:
+        """Write a request with the hash of its observation, its reward and its validity."""
+        body = read_json(inlined(response.data, response.arrays) if response.arrays else response.data)
+        outcome = {
+            "observation_sha256": observation_hash(body.get("observation", body)),
+            "reward": body.get("reward"),
+            "done": response.done,
+            "validity": "truncated" if response.truncated else "valid",
+        }
+        self._append({"verb": verb, "data": data, **outcome, "took_s": round(took_s, 6)})
+
+    def record_error(self, verb: str, data: dict[str, Any], error: RequestRefused, took_s: float) -> None:
+        """Write a request with the error that it ended with."""
+        outcome = {"validity": error.validity, "code": error.code, "message": error.message}
+        self._append({"verb": verb, "data": data, **outcome, "took_s": round(took_s, 6)})
+
+    def record_event(self, verb: str, data: dict[str, Any]) -> None:
+        """Write that the session was saved, restored, or forked."""
+        self._append({"verb": verb, "data": data})
+
+    def _append(self, line: dict[str, Any]) -> None:
+        with self._path.open("ab") as file:
+            file.write(error_json(line) + b"\n")
+
+
+def observation_hash(observation: Any) -> str:
+    """SHA-256 of an observation as JSON with sorted keys, in hexadecimal."""
+    return hashlib.sha256(write_json(observation, option=orjson.OPT_SORT_KEYS)).hexdigest()

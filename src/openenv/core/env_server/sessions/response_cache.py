@@ -1,0 +1,65 @@
+"""Responses of a session by request id, for a client that repeats a request: idempotency of verbs."""
+
+import asyncio
+from collections.abc import Awaitable
+
+from openenv.core.env_server.runner.env_runner import EncodedResponse
+from openenv.core.errors import RequestRefused
+
+MAX_IN_FLIGHT = 16
+"""Requests that a client has in flight at most, and so the responses that a session keeps at least."""
+_MAX_BYTES = 1 << 20
+"""Twice as many responses are kept while the newest are no larger than this together."""
+
+Result = EncodedResponse | RequestRefused | asyncio.Future[EncodedResponse]
+"""A response, an error, or the future of a request that is in progress."""
+
+
+class ResponseCache:
+    """The newest results. Requests in progress are never evicted."""
+
+    def __init__(self) -> None:
+        self._results: dict[str, Result] = {}
+        self._max_results = 2 * MAX_IN_FLIGHT
+        self.get = self._results.get
+        """The result of a request, or None."""
+
+    def put(self, key: str, result: Result) -> None:
+        """Keep a result. The oldest are evicted in batches, or one by one if results are large.
+
+        An error is kept without its traceback, which would keep the frames of the environment's code alive.
+        """
+        results = self._results
+        results[key] = result
+        if isinstance(result, RequestRefused):
+            result.__traceback__ = result.__cause__ = result.__context__ = None
+        if len(results) > self._max_results:
+            self._evict()
+
+    def _evict(self) -> None:
+        oldest = list(self._results.items())[:-MAX_IN_FLIGHT]
+        for key, result in oldest:
+            if not is_pending(result):
+                del self._results[key]
+        is_large = sum(map(_size_bytes, self._results.values())) > _MAX_BYTES
+        self._max_results = MAX_IN_FLIGHT if is_large else 2 * MAX_IN_FLIGHT
+
+
+def is_pending(result: Result) -> bool:
+    """Whether the request is still in progress."""
+    return isinstance(result, asyncio.Future) and not result.done()
+
+
+def result_of(result: Result) -> EncodedResponse | Awaitable[EncodedResponse]:
+    """The response, or an awaitable of it while the request is in progress. Raises the error that it ended with."""
+    if isinstance(result, RequestRefused):
+        raise result
+    if isinstance(result, asyncio.Future):
+        return result.result() if result.done() else asyncio.shield(result)
+    return result
+
+
+def _size_bytes(result: Result) -> int:
+    if isinstance(result, asyncio.Future) and result.done() and not (result.cancelled() or result.exception()):
+        result = result.result()
+    return len(result.data) + sum(map(len, result.arrays)) if isinstance(result, EncodedResponse) else 0

@@ -1,0 +1,1 @@
+"""The WebSocket endpoint: connections, and the handling of their messages."""

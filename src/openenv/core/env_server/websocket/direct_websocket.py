@@ -1,0 +1,191 @@
+"""A WebSocket connection that replies in the call that reads a frame, past ASGI's queue and tasks.
+
+The application handles what happens once for each connection: access control and the session. Then the endpoint
+detaches the connection from ASGI, whose overhead for each frame is larger than the step of a fast environment.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from openenv.core.net.busy_poll import LoopSpinner
+from openenv.core.net.frames import (
+    BINARY,
+    CLOSE,
+    GOING_AWAY,
+    NORMAL,
+    PING,
+    PONG,
+    SERVICE_RESTART,
+    TEXT,
+    FrameError,
+    FrameReader,
+    WebSocketMessage,
+    close_code,
+    close_payload,
+    server_frame,
+)
+from openenv.core.wire.arrays import BinaryFrame
+
+Respond = Callable[[Any], "bytes | Coroutine[Any, Any, bytes] | None"]
+"""Takes a frame (text, bytes of a text, or a BinaryFrame); returns its reply, a coroutine of it, or None to close."""
+_CLOSE_TIMEOUT_S = 5.0
+MAX_QUEUED_FRAMES = 16
+"""Frames that wait behind one whose reply takes time; then the socket is no longer read."""
+
+
+class DirectWebSocket(asyncio.Protocol):
+    """A connection detached from ASGI. Frames are queued until `respond_with`."""
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        max_size: int,
+        loop: asyncio.AbstractEventLoop,
+        on_lost: Callable[[Exception | None], None],
+    ) -> None:
+        """max_size: bytes of a message. on_lost: called when the connection is lost."""
+        self._on_lost: Callable[[Exception | None], None] | None = on_lost
+        self._transport = transport
+        self._reader = FrameReader(max_size, from_client=True)
+        self._loop = loop
+        self._respond: Respond | None = None
+        self._queue: deque[bytes] = deque()
+        self._replying: asyncio.Task[None] | None = None
+        """The task of a reply that takes time."""
+        self._spinner = LoopSpinner.of(loop)
+        self._ended: asyncio.Future[bool] = loop.create_future()
+        self._lost: asyncio.Future[None] = loop.create_future()
+        self._close_received = self._close_sent = False
+        self._has_failed = False
+        """Whether the client broke the protocol: its further bytes are ignored."""
+        self._is_paused = False
+        """Whether the client reads too slowly to be sent more."""
+
+    async def wait_until_closed(self) -> bool:
+        """Return when the connection has ended: whether the client closed it."""
+        return await asyncio.shield(self._ended)
+
+    async def respond_with(self, respond: Respond) -> bool:
+        """Reply to each frame in order until the connection ends. Returns whether the client closed it."""
+        if not self._ended.done():
+            self._respond = respond
+            self._reply_to_queued()
+        return await self.wait_until_closed()
+
+    def data_received(self, data: bytes) -> None:
+        """Reply to the frames in `data`, or queue them."""
+        if self._has_failed:
+            return
+        self._spinner.received()
+        text = self._reader.whole_text(data)
+        if text is not None:
+            self._on_frame(text)
+            return
+        try:
+            for message in self._reader.feed(data):
+                if message.opcode < CLOSE:
+                    self._on_frame(message.data if message.opcode == TEXT else BinaryFrame(message.data))
+                else:
+                    self._on_control_frame(message)
+        except FrameError as error:
+            self._has_failed = True
+            self._end(closed_by_client=False)
+            self._send_close(error.code, error.reason)
+
+    def _on_frame(self, frame: bytes) -> None:
+        respond = self._respond
+        if respond is not None and self._replying is None and not self._queue and not self._is_paused:
+            self._reply(respond(frame))
+        elif not self._ended.done():  # frames after the client's close frame are ignored
+            self._queue.append(frame)
+            if len(self._queue) >= MAX_QUEUED_FRAMES:
+                self._transport.pause_reading()
+
+    def _reply(self, reply: bytes | Coroutine[Any, Any, bytes] | None) -> None:
+        if isinstance(reply, bytes):
+            if not self._transport.is_closing():
+                self._transport.write(server_frame(TEXT if type(reply) is bytes else BINARY, reply))
+                self._spinner.arm(self._loop)
+        elif reply is None:
+            self._end(closed_by_client=True)
+        else:
+            self._replying = self._loop.create_task(self._reply_later(reply))
+
+    async def _reply_later(self, reply: Coroutine[Any, Any, bytes]) -> None:
+        try:
+            self._reply(await reply)
+        finally:
+            self._replying = None
+        self._reply_to_queued()
+
+    def _reply_to_queued(self) -> None:
+        respond = self._respond
+        while self._queue and self._replying is None and not (respond is None or self._is_paused or self._ended.done()):
+            self._reply(respond(self._queue.popleft()))
+        if len(self._queue) < MAX_QUEUED_FRAMES and not self._is_paused and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _on_control_frame(self, message: WebSocketMessage) -> None:
+        if message.opcode == PING and not self._is_paused:
+            self._transport.write(server_frame(PONG, message.data))
+        elif message.opcode == CLOSE:
+            self._close_received = True
+            self._end(closed_by_client=close_code(message.data) in (NORMAL, GOING_AWAY))
+            if self._close_sent:
+                self._transport.close()
+
+    def shut_down(self) -> None:
+        """Close the connection because the server stops."""
+        self._end(closed_by_client=False)
+        self._send_close(SERVICE_RESTART)
+        self._transport.close()
+
+    async def close(self) -> None:
+        """Send a close frame, wait up to 5 s for the client's, and close the socket.
+
+        Until then the socket is read: closed with unread bytes, it would drop the last frames sent. To a client that
+        sent its close frame first, ours confirms that its session has ended.
+        """
+        self._send_close(NORMAL)
+        timeout = self._loop.call_later(_CLOSE_TIMEOUT_S, self._transport.abort)
+        try:
+            await self._lost
+        finally:
+            timeout.cancel()
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the event loop. A running verb goes on to its end, and the session keeps its response."""
+        self._end(closed_by_client=False)
+        if not self._lost.done():
+            self._lost.set_result(None)
+        on_lost, self._on_lost = self._on_lost, None  # it refers to this object
+        if on_lost is not None:
+            on_lost(exc)
+
+    def _send_close(self, code: int, reason: str = "") -> None:
+        if not self._close_sent and not self._transport.is_closing():
+            self._transport.write(server_frame(CLOSE, close_payload(code, reason)))
+            self._spinner.arm(self._loop)
+        self._close_sent = True
+        if self._close_received:
+            self._transport.close()
+
+    def _end(self, *, closed_by_client: bool) -> None:
+        self._respond = None
+        if not self._ended.done():
+            self._ended.set_result(closed_by_client)
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        """Called by the transport when the client reads too slowly: it gets no more replies, and is not read."""
+        self._is_paused = True
+        self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Called by the transport when the client has caught up."""
+        self._is_paused = False
+        self._reply_to_queued()

@@ -1,0 +1,116 @@
+"""Handles the messages of one connection to `/ws`: a frame in, the frame of its response out, in either dialect."""
+
+from collections.abc import Awaitable, Coroutine
+from typing import Any
+
+import orjson
+
+from openenv.core.env_server.runner.env_runner import EncodedResponse
+from openenv.core.env_server.sessions.json_rpc import JsonRpc
+from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.sessions.session import Session
+from openenv.core.env_server.types import ForkRequest, ResetRequest, RestoreRequest
+from openenv.core.errors import InvalidJSON, RequestRefused
+from openenv.core.wire.arrays import BinaryFrame, inlined, pack
+from openenv.core.wire.constants import RESPONSE_TYPE
+from openenv.core.wire.server_codec import (
+    SessionRequest,
+    checked,
+    error_frame,
+    extended_error_frame,
+    extended_response_frame,
+    read_request,
+    refuse_too_big,
+    response_frame,
+)
+
+Reply = bytes | Coroutine[Any, Any, bytes]
+"""A frame, or a coroutine of it."""
+
+
+class MessageHandler:
+    """Requests and responses of one connection. Errors that a client causes become error frames."""
+
+    def __init__(
+        self, sessions: SessionManager, rpc: JsonRpc, session: Session, *, extended: bool, arrays: bool = False
+    ) -> None:
+        """extended: whether requests carry ids. arrays: whether the client sends and reads binary frames."""
+        self._sessions = sessions
+        self._rpc = rpc
+        self._session = session
+        self._extended = extended
+        self._arrays = arrays
+        self._max_bytes = sessions.config.max_message_bytes
+        self._response_frame = extended_response_frame if extended else response_frame
+
+    def handle(self, frame: bytes | str) -> Reply | None:
+        """The frame of the response, a coroutine of it, or None when the client asks to close.
+
+        The coroutine is to be awaited before the next frame is handled.
+        """
+        request: SessionRequest | None = None
+        try:
+            if 4 * len(frame) > self._max_bytes:  # no character takes more bytes than that
+                refuse_too_big(frame, self._max_bytes)
+            if not self._arrays and isinstance(frame, BinaryFrame):
+                raise InvalidJSON("Invalid JSON: a message is a text frame, this is a binary one")
+            request = read_request(frame, extended=self._extended)
+            verb = request.verb
+            if verb in RESPONSE_TYPE:
+                if verb == "reset" and self._extended and request.data:
+                    checked(ResetRequest, request.data)  # the published dialect leaves a negative seed to environments
+                response = self._session.request(request)
+            elif verb == "close":
+                return None
+            elif verb == "mcp":
+                response = self._session.run_once(verb, request.id, lambda: self._call_tools(request))
+            else:
+                response = self._session.run_once(verb, request.id, lambda: self._run_snapshot_verb(request))
+        except RequestRefused as error:
+            return self._error_frame(error, request)
+        if not isinstance(response, EncodedResponse):
+            return self._reply_later(request, response)
+        if response.arrays:
+            return self._frame_with_arrays(request, response)
+        return self._response_frame(
+            RESPONSE_TYPE.get(verb, verb), response.data, request.id, truncated=response.truncated
+        )
+
+    async def _reply_later(self, request: SessionRequest, response: Awaitable[EncodedResponse]) -> bytes:
+        try:
+            done = await response
+        except RequestRefused as error:
+            return self._error_frame(error, request)
+        if done.arrays:
+            return self._frame_with_arrays(request, done)
+        kind = RESPONSE_TYPE.get(request.verb, request.verb)
+        return self._response_frame(kind, done.data, request.id, truncated=done.truncated)
+
+    def _frame_with_arrays(self, request: SessionRequest, response: EncodedResponse) -> bytes:
+        kind, arrays = RESPONSE_TYPE.get(request.verb, request.verb), response.arrays
+        # a response that was kept for another connection may have arrays which this one does not read
+        data = response.data if self._arrays else inlined(response.data, arrays)
+        frame = self._response_frame(kind, data, request.id, truncated=response.truncated)
+        return pack(frame, arrays) if self._arrays else frame
+
+    def _error_frame(self, error: RequestRefused, request: SessionRequest | None) -> bytes:
+        error.__traceback__ = None  # the error may be kept for a repeated request
+        if not self._extended:
+            return error_frame(error)
+        return extended_error_frame(error, None if request is None else request.id)
+
+    async def _call_tools(self, request: SessionRequest) -> EncodedResponse:
+        return EncodedResponse(await self._rpc.reply(request.data, own=self._session, traceparent=request.traceparent))
+
+    async def _run_snapshot_verb(self, request: SessionRequest) -> EncodedResponse:
+        """Save, restore or fork."""
+        sessions, session = self._sessions, self._session
+        data: dict[str, Any] = {}
+        if request.verb == "save":
+            data = {"token": await sessions.save(session)}
+        elif request.verb == "restore":
+            await sessions.restore(session, checked(RestoreRequest, request.data).token)
+        else:
+            count = checked(ForkRequest, request.data).count
+            data = {"session_ids": [branch.id for branch in await sessions.fork(session, count)]}
+        return EncodedResponse(orjson.dumps(data))

@@ -1,0 +1,92 @@
+"""Accepts the connections of a server with several workers and hands each to one of them.
+
+The head of the first request decides which worker that is. The worker gets the connection with every byte unread, and
+no later byte passes through this process.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Sequence
+
+from openenv.core.env_server.workers.request_head import RequestHead, peek_head
+from openenv.core.env_server.workers.worker_pool import WorkerPool
+
+log = logging.getLogger(__name__)
+
+_BACKLOG = 2048
+_HEAD_TIMEOUT_S = 10.0
+_PAUSE_S = 0.5
+"""Before the next attempt to accept, when the process has no file descriptor left."""
+
+
+class ConnectionDispatcher:
+    """Accepts connections while a worker is ready to take them."""
+
+    def __init__(self, pool: WorkerPool) -> None:
+        self._pool = pool
+
+    async def serve(self, listeners: Sequence[socket.socket]) -> None:
+        """Accept until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for listener in listeners:
+                group.create_task(self._accept(listener, group))
+
+    async def _accept(self, listener: socket.socket, group: asyncio.TaskGroup) -> None:
+        while True:
+            await self._pool.is_open.wait()
+            try:
+                connection, address = await asyncio.get_running_loop().sock_accept(listener)
+            except OSError as error:
+                log.warning("no connection can be accepted: %s; retrying in %g s", error, _PAUSE_S)
+                await asyncio.sleep(_PAUSE_S)
+                continue
+            group.create_task(self._dispatch(connection, str(address[0])))
+
+    async def _dispatch(self, connection: socket.socket, caller: str) -> None:
+        """Hand one connection over; a client that sends its request slowly delays no other."""
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            async with asyncio.timeout(_HEAD_TIMEOUT_S):
+                head = await peek_head(connection)
+        except OSError:  # TimeoutError among them
+            connection.close()
+            return
+        except asyncio.CancelledError:
+            connection.close()
+            raise
+        request = RequestHead.parse(head)
+        worker = self._pool.worker_for(request, caller) if head else None
+        if worker is None:
+            connection.close()
+        else:
+            worker.hand_over(connection, opens_session=request.opens_session)
+
+
+def open_listeners(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen on every address of `host`. Port 0 takes a free one. Raises OSError with the address."""
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    opened: list[socket.socket] = []
+    try:
+        for family, _, _, _, address in dict.fromkeys(addresses):
+            opened.append(_open_listener(family, address))
+    except OSError as error:
+        for listener in opened:
+            listener.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from None
+    return opened
+
+
+def _open_listener(family: int, address: object) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(address)  # type: ignore[arg-type]
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener

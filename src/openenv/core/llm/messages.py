@@ -1,0 +1,115 @@
+"""Converts conversations and tools between the formats of the OpenAI and the Anthropic APIs."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class ToolCall:
+    """A tool call that the model requests."""
+
+    id: str
+    name: str
+    args: dict[str, Any]
+
+
+@dataclass
+class LLMResponse:
+    """A model's response: its text and its tool calls."""
+
+    content: str
+    tool_calls: list[ToolCall] = field(default_factory=list)
+
+    def to_message_dict(self) -> dict[str, Any]:
+        """The response as an assistant message of the OpenAI API, to append to the conversation."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.content}
+        if self.tool_calls:
+            message["tool_calls"] = [_openai_call(call) for call in self.tool_calls]
+        return message
+
+
+def _openai_call(call: ToolCall) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": json.dumps(call.args)}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def openai_tools(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """MCP tools as functions of the OpenAI API."""
+    return [{"type": "function", "function": _described(tool, "parameters")} for tool in tools]
+
+
+def anthropic_tools(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """MCP tools as tools of the Anthropic API."""
+    return [_described(tool, "input_schema") for tool in tools]
+
+
+def _described(tool: dict[str, Any], schema_key: str) -> dict[str, Any]:
+    schema = tool.get("inputSchema", tool.get("input_schema"))
+    return {"name": tool["name"], "description": tool.get("description", ""), schema_key: _object_schema(schema)}
+
+
+def _object_schema(schema: Any) -> dict[str, Any]:
+    """`schema` as one object schema, as the APIs require: the first of alternatives, the union of parts."""
+    if not isinstance(schema, dict):
+        return {"type": "object", "properties": {}, "required": []}
+    for choice in ("oneOf", "anyOf"):
+        if choice in schema:
+            objects = (s for s in schema[choice] if isinstance(s, dict) and s.get("type") == "object")
+            return _object_schema(next(objects, None))
+    if "allOf" in schema:
+        rest = {key: value for key, value in schema.items() if key != "allOf"}
+        return _union([rest, *(part for part in schema["allOf"] if isinstance(part, dict))])
+    return {"type": "object", "properties": {}, **schema}
+
+
+def _union(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    for part in parts:
+        properties |= part.get("properties", {})
+        required += [name for name in part.get("required", []) if name not in required]
+    return {**parts[0], "type": "object", "properties": properties, "required": required}
+
+
+def anthropic_messages(messages: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    """A conversation of the OpenAI API as the Anthropic API's system text and messages.
+
+    Raises ValueError for a role other than system, user, assistant, tool.
+    """
+    system: list[str] = []
+    converted: list[dict[str, Any]] = []
+    for message in messages:
+        role = message["role"]
+        if role == "system":
+            system.append(message["content"])
+        elif role == "user":
+            converted.append({"role": "user", "content": message["content"]})
+        elif role == "assistant":
+            converted.append({"role": "assistant", "content": _assistant_content(message)})
+        elif role == "tool":
+            _append_tool_result(converted, message)
+        else:
+            raise ValueError(f"role={role!r}: use system, user, assistant or tool")
+    return "\n\n".join(system), converted
+
+
+def _assistant_content(message: dict[str, Any]) -> str | list[dict[str, Any]]:
+    text = message.get("content") or ""
+    if not message.get("tool_calls"):
+        return text
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": text}] if text else []
+    for call in message["tool_calls"]:
+        args = call["function"]["arguments"]
+        args = json.loads(args) if isinstance(args, str) else args
+        blocks.append({"type": "tool_use", "id": call["id"], "name": call["function"]["name"], "input": args})
+    return blocks
+
+
+def _append_tool_result(converted: list[dict[str, Any]], message: dict[str, Any]) -> None:
+    """Append a tool's result to the user's turn. Consecutive results share one turn."""
+    result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}
+    if converted and converted[-1]["role"] == "user" and isinstance(converted[-1]["content"], list):
+        converted[-1]["content"].append(result)
+    else:
+        converted.append({"role": "user", "content": [result]})

@@ -1,0 +1,1 @@
+"""WebSocket connections without a library: frames, handshake, connection state, and busy polling."""

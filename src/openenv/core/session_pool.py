@@ -1,0 +1,96 @@
+"""Many sessions of one server, played at the same time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, Self
+
+from typing_extensions import TypeVar
+
+from openenv.core.client_types import StepResult
+from openenv.core.env_client import EnvClient
+from openenv.core.errors import OpenEnvError
+from openenv.core.vector.batched_session import BatchedSession, Results
+
+ActT = TypeVar("ActT", default=Any)
+ObsT = TypeVar("ObsT", default=Any)
+
+
+class SessionPool(Generic[ActT, ObsT]):
+    """`num_sessions` sessions, numbered from 0. An error in one session is that session's result; the others go on.
+
+    Environments that run in the server's event loop share one session, and each verb is one request. Others have a
+    session each.
+
+    Example:
+        async with SessionPool(OpenSpielEnv, url, 2) as pool:
+            results = await pool.reset({0: {"seed": 7}, 1: {"seed": 7}})
+            results = await pool.step({0: hit, 1: stand})
+    """
+
+    def __init__(
+        self,
+        client_class: Callable[..., EnvClient[ActT, ObsT, Any]],
+        base_url: str,
+        num_sessions: int,
+        *,
+        may_share: bool = True,
+    ) -> None:
+        """Opens nothing: enter the pool. may_share: whether environments may share a session of the server."""
+        if num_sessions < 1:
+            raise ValueError(f"num_sessions={num_sessions}: a pool has at least 1 session")
+        self._clients = [client_class(base_url=base_url) for _ in range(num_sessions)]
+        self._may_share = may_share
+        self._batched: list[BatchedSession[ActT, ObsT]] = []
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    async def __aenter__(self) -> Self:
+        """Connect all sessions. Raises ServerUnreachable, with none left open."""
+        if self._may_share and len(self) > 1:
+            self._batched = await self._clients[0].batched_sessions(len(self))
+        if not self._batched:
+            await self._connect_each()
+        return self
+
+    async def _connect_each(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for client in self._clients:
+                    group.create_task(client.__aenter__())
+        except ExceptionGroup as errors:
+            await self.__aexit__()
+            raise errors.exceptions[0] from None
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.gather(*(session.close() for session in self._batched or self._clients))
+
+    async def reset(self, requests: Mapping[int, Mapping[str, Any]]) -> Results[ObsT]:
+        """Reset sessions, each with its own keywords (`seed` among them)."""
+        if self._batched:
+            return await self._in_batches(BatchedSession.reset, requests)
+        return await _each({index: self._clients[index].reset(**keywords) for index, keywords in requests.items()})
+
+    async def step(self, actions: Mapping[int, ActT]) -> Results[ObsT]:
+        """Step sessions, each with its own action."""
+        if self._batched:
+            return await self._in_batches(BatchedSession.step, actions)
+        return await _each({index: self._clients[index].step(action) for index, action in actions.items()})
+
+    async def _in_batches(self, verb: Callable[..., Any], requests: Mapping[int, Any]) -> Results[ObsT]:
+        """Send each batched session the requests of its environments."""
+        count = len(self._batched)
+        shares = [{index // count: requests[index] for index in requests if index % count == n} for n in range(count)]
+        results = await asyncio.gather(*map(verb, self._batched, shares))
+        return {index: results[index % count][index // count] for index in requests}
+
+
+async def _each(verbs: Mapping[int, Awaitable[StepResult[ObsT]]]) -> Results[ObsT]:
+    return dict(zip(verbs, await asyncio.gather(*map(_result_or_error, verbs.values())), strict=True))
+
+
+async def _result_or_error(verb: Awaitable[StepResult[ObsT]]) -> StepResult[ObsT] | OpenEnvError:
+    try:
+        return await verb
+    except OpenEnvError as error:
+        return error

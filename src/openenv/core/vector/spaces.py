@@ -1,0 +1,109 @@
+"""Gymnasium's spaces of a vector's actions and observations, and its columns as arrays."""
+
+import itertools
+import string
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+import gymnasium.spaces as spaces
+import numpy as np
+
+_ANY_TEXT = 1 << 20
+
+
+def single_action_space(fields: Mapping[str, Any]) -> tuple[spaces.Space[Any], str]:
+    """The space of one environment's action, and the field that a plain array of actions is for.
+
+    fields: the description of each field of an action, `{"n": 3}` or a JSON schema. The space of an action with
+    one required field is that field's; others have a Dict.
+    """
+    required = [name for name, spec in fields.items() if spec.get("required", True)] or list(fields)
+    if len(required) == 1:
+        return _field_space(fields[required[0]]), required[0]
+    return spaces.Dict({name: _field_space(fields[name]) for name in required}), ""
+
+
+def _field_space(spec: Mapping[str, Any]) -> spaces.Space[Any]:
+    low, high = spec.get("minimum", -np.inf), spec.get("maximum", np.inf)
+    if "n" in spec:
+        return spaces.Discrete(spec["n"])
+    if spec.get("type") == "integer":
+        whole = np.iinfo(np.int64)
+        return spaces.Box(int(max(low, whole.min)), int(min(high, whole.max)), (), np.int64)
+    if spec.get("type") == "boolean":
+        return spaces.Discrete(2)
+    if spec.get("type") == "number":
+        return spaces.Box(low, high, (), np.float64)
+    if "low" in spec:
+        return spaces.Box(
+            np.array(spec["low"]), np.array(spec["high"]), tuple(spec["shape"]), np.dtype(spec["dtype"]).type
+        )
+    return _text()
+
+
+def _text() -> spaces.Text:
+    return spaces.Text(_ANY_TEXT, min_length=0, charset=string.printable)
+
+
+def one_observation_space(columns: Mapping[str, Any]) -> tuple[spaces.Space[Any], str]:
+    """The space of one environment's observation, from the first one; and its only field, where it has one."""
+    fields = {name: _column_space(column) for name, column in columns.items()}
+    if len(fields) == 1:
+        name = next(iter(fields))
+        return fields[name], name
+    return spaces.Dict(fields), ""
+
+
+def _column_space(column: Any) -> spaces.Space[Any]:
+    if not isinstance(column, np.ndarray):
+        is_text = bool(column) and isinstance(column[0], str)
+        return _text() if is_text else spaces.Sequence(spaces.Box(*_WHOLE, (), np.int64), stack=True)
+    shape, dtype = column.shape[1:], column.dtype
+    if dtype == np.bool_:
+        return spaces.MultiBinary(shape) if shape else spaces.Discrete(2)
+    if dtype.kind == "f":
+        return spaces.Box(-np.inf, np.inf, shape, dtype.type)
+    limits = np.iinfo(dtype)
+    return spaces.Box(limits.min, limits.max, shape, dtype.type)
+
+
+_WHOLE = (np.iinfo(np.int64).min, np.iinfo(np.int64).max)
+
+
+def columns_of(actions: Any, only_field: str) -> dict[str, Any]:
+    """Actions as a column for each field. Raises TypeError when fields must be named and are not."""
+    if isinstance(actions, Mapping):
+        return dict(actions)
+    if not only_field:
+        raise TypeError("actions: give a dictionary of arrays, one for each field of the action")
+    is_text = len(actions) > 0 and isinstance(actions[0], str)
+    return {only_field: list(actions) if is_text else np.asarray(actions)}
+
+
+def concatenated(parts: Sequence[Mapping[str, Any]], texts: Container[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The observations of several responses as one: columns that have a space, and lists of what has none.
+
+    texts: the fields that are declared as text.
+    """
+    columns, others = dict[str, Any](), dict[str, Any]()
+    firsts = {name: column for part in reversed(parts) for name, column in part.items()}
+    for name, first in firsts.items():
+        if isinstance(first, np.ndarray):
+            columns[name] = first if len(parts) == 1 else np.concatenate([part[name] for part in parts])
+        elif isinstance(first, dict):
+            columns[name] = tuple(row for part in parts for row in _split(part[name]))
+        elif name in texts:
+            columns[name] = tuple(row for part in parts for row in part[name])
+        else:
+            others[name] = [row for part in parts for row in part.get(name, [None] * _num_rows(part))]
+    return columns, others
+
+
+def _num_rows(part: Mapping[str, Any]) -> int:
+    return max((len(column) for column in part.values() if not isinstance(column, dict)), default=0)
+
+
+def _split(ragged: Mapping[str, Any]) -> list[Any]:
+    """The rows of a ragged column."""
+    values, offsets = ragged["values"], ragged["offsets"]
+    return [values[start:end] for start, end in itertools.pairwise(offsets)]

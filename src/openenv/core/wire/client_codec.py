@@ -1,0 +1,91 @@
+"""The client's side of the wire: requests to frames, and frames to responses."""
+
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any
+
+from pydantic_core import from_json
+
+from openenv.core.errors import EnvironmentFault, InvalidMessage, OpenEnvError, error_from_wire
+from openenv.core.wire.arrays import packed, unpacked
+from openenv.core.wire.json_codec import read_json_leniently, to_plain, write_json
+
+CLOSE = b'{"type":"close"}'
+"""Ends the session."""
+_OBJECT, _TEXT = frozenset({dict, NoneType}), frozenset({str, NoneType})
+"""The types of a response's `data` and `id`."""
+_BINARY_MARK = b"\x01"
+_REPORT_S = 10.0
+
+
+@dataclass(slots=True)
+class Request:
+    """One request of a client."""
+
+    kind: str
+    data: Any = None
+    """A JSON object, or the bytes of one; None leaves the key out, as a state request wants."""
+    timeout_s: float | None = None
+    """The most that the verb may take on the server; only in the extended dialect."""
+    traceparent: str | None = None
+    """The client's span, as W3C Trace Context writes it; only in the extended dialect and over HTTP."""
+    has_arrays: bool = False
+    """Whether the data hold arrays, which travel as raw bytes in a binary frame."""
+
+    def response_timeout_s(self, message_timeout_s: float) -> float:
+        """Limit of the response. A server that enforces a time limit of its own needs a little longer to report it."""
+        return message_timeout_s if self.timeout_s is None else max(message_timeout_s, self.timeout_s + _REPORT_S)
+
+    def encode(self, request_id: str | None) -> bytes:
+        """The frame to send. request_id: None in the published dialect, which has none."""
+        if self.has_arrays:
+            return packed({"type": self.kind, "id": request_id, "data": self.data})
+        head = f'{{"type":"{self.kind}"'
+        if request_id is not None:
+            head += f',"id":"{request_id}"'
+            if self.timeout_s is not None:
+                head += f',"timeout_s":{encode_body(self.timeout_s).decode()}'
+            if self.traceparent is not None:
+                head += f',"traceparent":{encode_body(self.traceparent).decode()}'
+        data = self.data
+        if data is None:
+            return f"{head}}}".encode()
+        return b'%b,"data":%b}' % (head.encode(), data if type(data) is bytes else encode_body(data))
+
+
+def encode_body(body: Any) -> bytes:
+    """JSON bytes of what a client sends. Raises TypeError for values that JSON cannot represent."""
+    return write_json(body, default=to_plain)
+
+
+def read_message(frame: bytes) -> dict[str, Any]:
+    """The object in a text or binary frame. A frame without one becomes an error message marked `is_unreadable`."""
+    try:
+        message = unpacked(frame) if frame[:1] == _BINARY_MARK else from_json(frame)
+    except ValueError as error:
+        message = _unreadable(frame, str(error)) if frame[:1] == _BINARY_MARK else _read_leniently(frame)
+    if type(message) is not dict:
+        return _unreadable(frame, f"it is {type(message).__name__}")
+    if type(message.get("data")) not in _OBJECT or type(message.get("id")) not in _TEXT:
+        return _unreadable(frame, "its data is an object, its id text")
+    return message
+
+
+def _read_leniently(frame: bytes) -> Any:
+    """What Python's standard library reads and the compiled codec does not, such as half a surrogate pair."""
+    try:
+        return read_json_leniently(frame)
+    except ValueError as error:
+        return _unreadable(frame, str(error))
+
+
+def _unreadable(frame: bytes, why: str) -> dict[str, Any]:
+    reason = f"the server's answer is no JSON object of the protocol ({why}): {frame[:80]!r}"
+    return {"type": "error", "is_unreadable": True, "data": {"message": reason, "code": EnvironmentFault.code}}
+
+
+def response_error(message: dict[str, Any], expected_type: str) -> OpenEnvError:
+    """The exception for a response that is an error, or of another type than expected."""
+    if message.get("type") == "error":
+        return error_from_wire(message.get("data") or {})
+    return InvalidMessage(f"the server answered with type {message.get('type')!r}, expected {expected_type!r}")

@@ -1,0 +1,69 @@
+"""JSON as Python's standard library reads and writes it, at a compiled codec's pace.
+
+pydantic-core reads integers of any size and NaN. It does not read half a surrogate pair, which the published server may
+send. orjson writes, but no integers beyond 64 bits.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from pydantic_core import from_json
+
+
+def read_json(text: str | bytes) -> Any:
+    """The value in the text, with exact integers. Raises ValueError for invalid JSON."""
+    try:
+        return from_json(text)
+    except ValueError:
+        return read_json_leniently(text)
+
+
+def read_json_leniently(text: str | bytes) -> Any:
+    """The value in a text that the compiled codec does not read. Raises ValueError for invalid JSON."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def write_json(value: Any, *, default: Callable[[Any], Any] | None = None, option: int = 0) -> bytes:
+    """As orjson.dumps, for integers of any size. Raises TypeError for a value that JSON cannot represent."""
+    try:
+        return orjson.dumps(value, default, option)
+    except TypeError:
+        if not _has_long_integers(value):
+            raise
+        return orjson.dumps(_with_long_integers(value), default, option)
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, int) and not -(1 << 63) <= value < 1 << 64
+
+
+def _has_long_integers(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_long_integers, value.values()))
+    return any(map(_has_long_integers, value)) if isinstance(value, list | tuple) else _is_long(value)
+
+
+def _with_long_integers(value: Any) -> Any:
+    """`value` with each integer beyond 64 bits as the text that it is in JSON."""
+    if isinstance(value, dict):
+        return {key: _with_long_integers(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_long_integers(item) for item in value]
+    return orjson.Fragment(str(int(value))) if _is_long(value) else value
+
+
+def to_plain(value: Any) -> Any:
+    """Arrays, tensors and their scalars as lists and numbers: the `default` of every JSON encoder here."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} cannot be sent as JSON: give the field a type that pydantic can serialise")
+
+
+def to_plain_or_text(value: Any) -> Any:
+    """The same, where anything else becomes its text."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)

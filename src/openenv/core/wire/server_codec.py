@@ -1,0 +1,222 @@
+"""The server's side of the wire: frames to requests, and responses and errors to frames.
+
+In the published dialect a frame has a type and its data. In the extended dialect, which client and server agree on by
+subprotocol, a frame may also have an id, a time limit and a trace context.
+"""
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+from pydantic.version import version_short
+from pydantic_core import from_json
+
+from openenv.core.errors import InvalidJSON, InvalidMessage, MessageTooBig, RequestRefused, UnknownMessageType
+from openenv.core.wire.arrays import BinaryFrame, unpacked
+from openenv.core.wire.json_codec import read_json_leniently, to_plain, to_plain_or_text
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+_PUBLISHED = {
+    "reset": {"type", "data"},
+    "step": {"type", "data"},
+    "state": {"type"},
+    "mcp": {"type", "data"},
+    "close": {"type"},
+}
+_EXTENDED = {
+    "reset": {"type", "data", "id", "timeout_s", "traceparent"},
+    "step": {"type", "data", "id", "timeout_s", "traceparent"},
+    "state": {"type", "id", "traceparent"},
+    "mcp": {"type", "data", "id", "traceparent"},
+    "close": {"type", "id"},
+    "save": {"type", "id"},
+    "restore": {"type", "data", "id"},
+    "fork": {"type", "data", "id"},
+}
+_MAX_TIMEOUT_S = 1e9
+_MAX_ID_LENGTH = 255
+_MAX_REPEATED_DEPTH = 32
+_REQUIRES_DATA = {"step", "mcp", "restore", "fork"}
+NO_KEYWORDS: Mapping[str, Any] = MappingProxyType({})
+
+
+class SessionRequest(NamedTuple):
+    """One request to a session, as it came in a frame or over HTTP."""
+
+    verb: str
+    data: dict[str, Any]
+    id: str | None = None
+    timeout_s: float | None = None
+    """The most seconds that the verb may take, where that is less than the server's own limit."""
+    traceparent: str | None = None
+    """The client's span, as W3C Trace Context writes it."""
+    keywords: Mapping[str, Any] = NO_KEYWORDS
+    """Further keywords of the environment's `step`, which only HTTP has a place for."""
+
+
+def read_request(frame: str | bytes, *, extended: bool = False) -> SessionRequest:
+    """Parse one frame. Raises InvalidJSON, UnknownMessageType or InvalidMessage; the session goes on after each."""
+    try:
+        message: Any = unpacked(frame) if type(frame) is BinaryFrame else from_json(frame)
+    except ValueError as error:
+        message = _read_leniently(frame, error)
+    if type(message) is not dict:
+        raise InvalidJSON(f"Invalid JSON: a message is an object, this is {type(message).__name__}")
+    verb = message.get("type", "")
+    allowed = (_EXTENDED if extended else _PUBLISHED).get(verb) if type(verb) is str else None
+    if allowed is None:
+        raise UnknownMessageType(f"Unknown message type: {verb}")
+    if not allowed.issuperset(message):
+        rows = [_row("extra_forbidden", key, message[key]) for key in message.keys() - allowed]
+        raise InvalidMessage("Invalid message", errors=rows)
+    data = message.get("data")
+    if data is None:
+        if verb in _REQUIRES_DATA:
+            raise InvalidMessage("Invalid message", errors=[_row("missing", "data", message)])
+        data = {}
+    elif type(data) is not dict:
+        raise InvalidMessage("Invalid message", errors=[_row("dict_type", "data", data)])
+    if not extended:
+        return SessionRequest(verb, data)
+    request_id = message.get("id")
+    if type(request_id) is not str or len(request_id) > _MAX_ID_LENGTH:
+        request_id = _short_text(message, "id")
+    if "timeout_s" in message or "traceparent" in message:
+        return SessionRequest(verb, data, request_id, _timeout(message), _short_text(message, "traceparent"))
+    return SessionRequest(verb, data, request_id)
+
+
+def _read_leniently(frame: str | bytes, error: ValueError) -> Any:
+    """Read a text that the compiled codec does not. error: of the first reading."""
+    if isinstance(frame, BinaryFrame):
+        raise InvalidJSON(f"Invalid JSON: {error}")
+    try:
+        return read_json_leniently(frame)
+    except ValueError as lenient_error:  # also a number of thousands of digits, and bytes that are no UTF-8
+        raise InvalidJSON(f"Invalid JSON: {lenient_error}") from None
+
+
+def refuse_too_big(frame: str | bytes, max_bytes: int) -> None:
+    """Raises MessageTooBig for a message above the server's limit."""
+    size = len(frame.encode() if isinstance(frame, str) else frame)
+    if size > max_bytes:
+        raise MessageTooBig(f"a message of {size} bytes is above this server's limit of {max_bytes}")
+
+
+def _short_text(message: dict[str, Any], key: str) -> str | None:
+    text = message.get(key)
+    if text is None or (isinstance(text, str) and len(text) <= _MAX_ID_LENGTH):
+        return text
+    raise InvalidMessage("Invalid message", errors=[_row("string_type", key, text)])
+
+
+def _timeout(message: dict[str, Any]) -> float | None:
+    timeout_s = message.get("timeout_s")
+    if timeout_s is None:
+        return None
+    if isinstance(timeout_s, int | float) and 0 < timeout_s < _MAX_TIMEOUT_S:
+        return float(timeout_s)
+    raise InvalidMessage("Invalid message", errors=[_row("greater_than", "timeout_s", timeout_s)])
+
+
+_ROW_TEXT = {
+    "missing": "Field required",
+    "extra_forbidden": "Extra inputs are not permitted",
+    "dict_type": "Input should be a valid dictionary",
+    "string_type": "Input should be a valid string of at most 255 characters",
+    "greater_than": "Input should be a number of seconds greater than 0",
+}
+
+
+def _row(kind: str, name: str, value: Any) -> dict[str, Any]:
+    """An error row in pydantic's shape, for what is checked before a model sees it."""
+    url = f"https://errors.pydantic.dev/{version_short()}/v/{kind}"
+    return {"type": kind, "loc": [name], "msg": _ROW_TEXT[kind], "input": value, "url": url}
+
+
+def unknown_keywords(given: set[str], allowed: str, verb: str) -> InvalidMessage:
+    """The error for keywords that an environment's method does not take."""
+    rows = [
+        {"type": "extra_forbidden", "loc": [key], "msg": f"{verb}() takes {allowed}", "input": key}
+        for key in sorted(given)
+    ]
+    return InvalidMessage("Invalid message", errors=rows)
+
+
+def invalid_message(error: ValidationError) -> InvalidMessage:
+    """A pydantic error as the wire's validation error, its rows safe to serialise."""
+    try:
+        rows = json.loads(error.json())
+    except ValueError:  # it repeats half a surrogate pair, which pydantic cannot write
+        rows = error.errors(include_context=False)
+    return InvalidMessage("Invalid message", errors=rows)
+
+
+def checked(model: type[ModelT], data: dict[str, Any]) -> ModelT:
+    """`data` as that model. Raises InvalidMessage that names each wrong field."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise invalid_message(error) from None
+
+
+def state_data(state: BaseModel) -> bytes:
+    """A state as a JSON object."""
+    data: bytes = type(state).__pydantic_serializer__.to_json(state, fallback=to_plain)
+    return data
+
+
+def response_frame(kind: str, data: bytes, request_id: str | None, *, truncated: bool) -> bytes:
+    """A response in the published dialect, which has no place for an id or a validity. kind: observation or state."""
+    return b'{"type":"%b","data":%b}' % (kind.encode(), data)
+
+
+def extended_response_frame(kind: str, data: bytes, request_id: str | None, *, truncated: bool) -> bytes:
+    """A response in the extended dialect. truncated: whether its episode was cut short."""
+    try:
+        encoded_id = orjson.dumps(request_id)
+    except TypeError:  # half a surrogate pair
+        encoded_id = error_json(request_id)
+    return b'{"type":"%b","id":%b,"validity":"%b","data":%b}' % (
+        kind.encode(), encoded_id, b"truncated" if truncated else b"valid", data,
+    )  # fmt: skip
+
+
+def error_data(error: RequestRefused) -> dict[str, Any]:
+    """The data of an error frame."""
+    return {"message": error.message, "code": error.code, **error.details}
+
+
+def error_json(body: Any) -> bytes:
+    """JSON of an error, which may repeat anything that a client sent: half a surrogate pair, an integer beyond 64 bits,
+    or a thousand nested arrays, of which the inner ones are left out."""
+    try:
+        return orjson.dumps(body, default=to_plain_or_text)
+    except TypeError:
+        return json.dumps(_shallow(body, _MAX_REPEATED_DEPTH), default=to_plain_or_text).encode()
+
+
+def _shallow(value: Any, depth: int) -> Any:
+    """`value` with an ellipsis in place of everything below that depth."""
+    if not isinstance(value, dict | list):
+        return value
+    if depth == 0:
+        return "..."
+    if isinstance(value, list):
+        return [_shallow(item, depth - 1) for item in value]
+    return {key: _shallow(item, depth - 1) for key, item in value.items()}
+
+
+def error_frame(error: RequestRefused) -> bytes:
+    """The response to a refused request, in the published dialect."""
+    return error_json({"type": "error", "data": error_data(error)})
+
+
+def extended_error_frame(error: RequestRefused, request_id: str | None) -> bytes:
+    """The same in the extended dialect."""
+    frame = {"type": "error", "id": request_id, "validity": error.validity, "data": error_data(error)}
+    return error_json(frame)

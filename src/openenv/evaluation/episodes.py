@@ -1,0 +1,127 @@
+"""Plays numbered episodes over a pool of sessions; evaluation, rollouts and the quality checks all use this runner."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from openenv.core.errors import OpenEnvError
+
+
+class EpisodeSessions(Protocol):
+    """The part of `SessionPool` that the runner uses: a fixed number of sessions, numbered from 0."""
+
+    def __len__(self) -> int:
+        """The number of sessions."""
+        ...
+
+    async def reset(self, requests: Mapping[int, Mapping[str, Any]]) -> Mapping[int, Any]:
+        """Reset the named sessions. Returns a StepResult or an OpenEnvError for each."""
+        ...
+
+    async def step(self, actions: Mapping[int, Any]) -> Mapping[int, Any]:
+        """Step the named sessions. Returns a StepResult or an OpenEnvError for each."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PendingAction:
+    """An episode that waits for its next action."""
+
+    episode: int
+    """The episode's number."""
+    observation: Any
+    """The newest observation."""
+
+
+class EpisodePlayer(Protocol):
+    """Chooses the actions of many episodes at once and receives their results."""
+
+    async def act(self, pending: list[PendingAction]) -> list[Any]:
+        """One action for each pending episode. None ends the episode without a further step."""
+        ...
+
+    def on_result(self, episode: int, result: Any) -> None:
+        """Receive the result of the reset or of a step. `result.done` marks the episode's end."""
+        ...
+
+    def on_failure(self, episode: int, error: OpenEnvError) -> None:
+        """Receive the error that ended the episode. An exception raised here ends the run."""
+        ...
+
+    def on_step_limit(self, episode: int) -> None:
+        """The episode took `max_steps` actions without reaching its end; it is stopped."""
+        ...
+
+
+class EpisodeRunner:
+    """Plays each episode once, as many at a time as there are sessions; a free session takes the next episode.
+
+    All running episodes act together, in the order of their numbers, so that the player may answer them in one batch.
+    An environment's error ends one episode only.
+
+    Example:
+        await EpisodeRunner(pool, player).run({"seed": seed} for seed in range(100))
+    """
+
+    def __init__(
+        self,
+        pool: EpisodeSessions,
+        player: EpisodePlayer,
+        *,
+        max_steps: int | None = None,
+        num_sessions: int | None = None,
+    ) -> None:
+        """max_steps: actions after which an episode is stopped; None: no limit. num_sessions: None for all."""
+        self._pool = pool
+        self._player = player
+        self._max_steps = max_steps
+        self._free = list(range(len(pool) if num_sessions is None else num_sessions))
+        self._pending: dict[int, PendingAction] = {}  # by session
+        self._num_steps: dict[int, int] = {}  # by episode
+
+    async def run(self, resets: Iterable[Mapping[str, Any]]) -> None:
+        """Play one episode for each set of reset keywords. The episodes are numbered from 0; `resets` may be lazy."""
+        waiting = iter(enumerate(resets))
+        while True:
+            while starting := {self._free.pop(): numbered for numbered in _take(waiting, len(self._free))}:
+                await self._start(starting)
+            if not self._pending:
+                return
+            await self._step()
+
+    async def _start(self, starting: Mapping[int, tuple[int, Mapping[str, Any]]]) -> None:
+        results = await self._pool.reset({session: keywords for session, (_, keywords) in starting.items()})
+        for session, result in results.items():
+            self._receive(session, starting[session][0], result)
+
+    async def _step(self) -> None:
+        chosen = dict(zip(self._pending, await self._player.act(list(self._pending.values())), strict=True))
+        actions = {session: action for session, action in chosen.items() if action is not None}
+        for session in chosen.keys() - actions.keys():
+            self._release(session, self._pending.pop(session).episode)
+        for session, result in (await self._pool.step(actions) if actions else {}).items():
+            episode = self._pending.pop(session).episode
+            self._num_steps[episode] = self._num_steps.get(episode, 0) + 1
+            self._receive(session, episode, result)
+
+    def _receive(self, session: int, episode: int, result: Any) -> None:
+        """Pass a result on; the episode continues, ends, fails, or is stopped."""
+        if isinstance(result, OpenEnvError):
+            self._player.on_failure(episode, result)
+        else:
+            self._player.on_result(episode, result)
+            if not result.done:
+                if self._max_steps is None or self._num_steps.get(episode, 0) < self._max_steps:
+                    self._pending[session] = PendingAction(episode, result.observation)
+                    return
+                self._player.on_step_limit(episode)
+        self._release(session, episode)
+
+    def _release(self, session: int, episode: int) -> None:
+        self._num_steps.pop(episode, None)
+        self._free.append(session)
+
+
+def _take(waiting: Any, count: int) -> list[tuple[int, Mapping[str, Any]]]:
+    """At most `count` of the next episodes."""
+    return [numbered for _, numbered in zip(range(count), waiting, strict=False)]

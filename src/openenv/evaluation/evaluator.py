@@ -1,0 +1,257 @@
+"""Evaluates policies: each plays the same seeds on one server, and its episodes are summarized."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from openenv.core.client_types import StepResult
+from openenv.core.env_client import EnvClient
+from openenv.core.env_server.types import Action
+from openenv.core.errors import OpenEnvError, ServerUnreachable
+from openenv.core.session_pool import SessionPool
+from openenv.core.text_interface import TextInterface
+from openenv.envs.openspiel_env.client import OpenSpielEnv
+from openenv.envs.openspiel_env.models import OpenSpielAction
+from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
+from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult, Summary, summarize
+from openenv.policies.baselines import RandomPolicy
+
+DEFAULT_SESSIONS = 32
+
+OnEpisodes = Callable[[int, int], None]
+"""Called with the number of episodes that have ended and the number wanted."""
+
+
+async def evaluate(
+    server_url: str,
+    client_class: Callable[..., EnvClient[Any, Any, Any]],
+    policies: Sequence[Any],
+    episodes: int,
+    seed: int = 0,
+    *,
+    num_sessions: int = DEFAULT_SESSIONS,
+    reset_kwargs: Mapping[str, Any] | None = None,
+    text: TextInterface[Any, Any] | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
+    on_summary: Callable[[Summary], None] | None = None,
+    max_steps: int | None = None,
+) -> list[Summary]:
+    """Play the episodes with seeds `seed`, `seed + 1`, ... with every policy. Returns their summaries in that order.
+
+    num_sessions: sessions that play at the same time. on_progress: called with a policy's name, the number of its
+    episodes that have ended, and the number wanted. on_summary: called when a policy has finished, so that its result
+    survives an interruption. For the other arguments see `play_episodes`. Raises ServerUnreachable without a server.
+    """
+    summaries = []
+    async with SessionPool(client_class, server_url, max(1, min(num_sessions, episodes))) as pool:
+        for policy in policies:
+            played = await play_episodes(
+                pool,
+                policy,
+                episodes,
+                seed,
+                reset_kwargs=reset_kwargs,
+                text=text,
+                max_steps=max_steps,
+                on_progress=_with_name(on_progress, policy.name),
+            )
+            summaries.append(summarize(policy.name, played))
+            if on_summary is not None:
+                on_summary(summaries[-1])
+    return summaries
+
+
+def _with_name(on_progress: Callable[[str, int, int], None] | None, name: str) -> OnEpisodes | None:
+    return None if on_progress is None else lambda ended, wanted: on_progress(name, ended, wanted)
+
+
+def play_random_policy(server_url: str, num_games: int = 100, seed: int = 0) -> dict[str, Any]:
+    """Play OpenSpiel games at random. Returns `wins`, `losses`, `pushes`, `win_rate` (0 to 1) and `total_games`.
+
+    Also works where an event loop already runs, as in a notebook. Raises ServerUnreachable without a server.
+    """
+    evaluation = evaluate(server_url, OpenSpielEnv, [RandomPolicy(seed)], num_games, seed)
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        summary = thread.submit(asyncio.run, evaluation).result()[0]
+    return {
+        "wins": summary.num_won,
+        "losses": summary.num_lost,
+        "pushes": summary.num_push,
+        "win_rate": summary.win_rate if summary.num_episodes else 0.0,
+        "total_games": summary.num_episodes,
+    }
+
+
+def openspiel_action(number: int) -> Action:
+    """The OpenSpiel action of an action number."""
+    return OpenSpielAction(action_id=number)
+
+
+async def play_episodes(
+    pool: EpisodeSessions,
+    policy: Any,
+    num_episodes: int,
+    seed: int,
+    *,
+    reset_kwargs: Mapping[str, Any] | None = None,
+    on_progress: OnEpisodes | None = None,
+    text: TextInterface[Any, Any] | None = None,
+    make_action: Callable[[int], Action] = openspiel_action,
+    max_steps: int | None = None,
+) -> list[EpisodeResult]:
+    """Play `num_episodes` episodes with a policy. Episode i is reset with seed `seed + i`; results come in that order.
+
+    All sessions of the pool step together. A policy that learns plays one episode after another in one session.
+
+    policy: any object with `name` and `select_action(observation)`; `openenv.policies.Policy` lists the optional parts.
+    reset_kwargs: added to every reset. text: its situations label the counted decisions, and it names the outcomes.
+    make_action: converts an int that the policy returns into an action. max_steps: a longer episode is invalid. If the
+    policy chooses no legal action, the episode ends there as `unparseable`.
+
+    Raises ServerUnreachable when a session cannot be reset because the server is gone, and any error of the policy.
+    """
+    kwargs = {**getattr(policy, "reset_kwargs", {}), **(reset_kwargs or {})}
+    player = _PolicyPlayer(policy, text, make_action, max_steps, on_progress, seed, num_episodes)
+    num_sessions = 1 if getattr(policy, "learns", False) else None
+    runner = EpisodeRunner(pool, player, max_steps=max_steps, num_sessions=num_sessions)
+    await runner.run({**kwargs, "seed": seed + number} for number in range(num_episodes))
+    return [player.ended[number] for number in range(num_episodes)]
+
+
+@dataclass(slots=True)
+class _RunningEpisode:
+    """An episode that has begun."""
+
+    observation: Any = None
+    """The newest observation; None before the reset has returned."""
+    action: Any = None
+    """What the policy chose last."""
+    total_reward: float = 0.0
+    num_steps: int = 0
+    decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+class _PolicyPlayer:
+    """Lets a policy choose the actions of all running episodes and keeps their results."""
+
+    def __init__(
+        self,
+        policy: Any,
+        text: TextInterface[Any, Any] | None,
+        make_action: Callable[[int], Action],
+        max_steps: int | None,
+        on_progress: OnEpisodes | None,
+        first_seed: int,
+        num_episodes: int,
+    ) -> None:
+        self._policy, self._text, self._make_action = policy, text, make_action
+        self._max_steps, self._on_progress = max_steps, on_progress
+        self._first_seed, self._num_episodes = first_seed, num_episodes
+        self._running: dict[int, _RunningEpisode] = {}
+        self.ended: dict[int, EpisodeResult] = {}
+        """By the episode's number."""
+
+    async def act(self, pending: list[PendingAction]) -> list[Any]:
+        """The policy's actions; None where it chose none that is legal."""
+        choices = await self._choices(pending)
+        return [self._checked(waiting, choice) for waiting, choice in zip(pending, choices, strict=True)]
+
+    def on_result(self, episode: int, result: StepResult[Any]) -> None:
+        """Add the reward, let the policy learn, and finish the episode if it is done."""
+        running = self._running.get(episode)
+        reward = float(result.reward or 0.0)
+        if running is None:
+            running = self._running[episode] = _RunningEpisode()
+        else:
+            running.num_steps += 1
+            learn = getattr(self._policy, "learn", None)
+            if learn is not None:
+                learn(running.observation, running.action, reward, result.observation, result.done)
+        running.observation = result.observation
+        running.total_reward += reward
+        if result.done:
+            self._end(episode, self._outcome(running.total_reward), running.total_reward)
+
+    def on_failure(self, episode: int, error: OpenEnvError) -> None:
+        """Finish the episode as invalid. Raises ServerUnreachable when that is why it could not begin."""
+        is_reset = episode not in self._running
+        if is_reset and isinstance(error, ServerUnreachable):
+            raise error
+        self._running.setdefault(episode, _RunningEpisode())
+        self._end(episode, "invalid", 0.0, f"{'reset' if is_reset else 'step'}: {error}")
+
+    def on_step_limit(self, episode: int) -> None:
+        """Finish the episode as invalid: it was stopped before its end."""
+        self._end(episode, "invalid", 0.0, f"not over after {self._max_steps} steps")
+
+    async def _choices(self, pending: list[PendingAction]) -> list[Any]:
+        observations = [waiting.observation for waiting in pending]
+        select = getattr(self._policy, "select_actions", None)
+        if select is None:
+            return [self._policy.select_action(observation) for observation in observations]
+        known = {}
+        if getattr(self._policy, "follows_episodes", False):
+            known["episodes"] = [waiting.episode for waiting in pending]
+        if getattr(self._policy, "is_slow", False):
+            return list(await asyncio.to_thread(select, observations, **known))
+        return list(select(observations, **known))
+
+    def _checked(self, waiting: PendingAction, choice: Any) -> Any:
+        """The action that the choice names. None, and the episode is unparseable, when it is not legal."""
+        running = self._running[waiting.episode]
+        problem = _problem_with(choice, waiting.observation)
+        if problem is not None:
+            self._end(waiting.episode, "unparseable", running.total_reward, problem)
+            return None
+        running.action = choice
+        action = self._make_action(choice) if isinstance(choice, int) else choice
+        self._count_decision(running, action)
+        return action
+
+    def _end(self, episode: int, outcome: EpisodeOutcome, total_reward: float, reason: str | None = None) -> None:
+        running = self._running.pop(episode)
+        if outcome in ("invalid", "unparseable"):
+            getattr(self._policy, "forget_episode", _nothing)()
+        if getattr(self._policy, "follows_episodes", False):
+            self._policy.end_episode(episode)
+        self.ended[episode] = EpisodeResult(
+            seed=self._first_seed + episode,
+            total_reward=total_reward,
+            num_steps=running.num_steps,
+            outcome=outcome,
+            reason=reason,
+            decisions=running.decisions,
+        )
+        if self._on_progress is not None:
+            self._on_progress(len(self.ended), self._num_episodes)
+
+    def _outcome(self, total_reward: float) -> Any:
+        if self._text is not None:
+            return self._text.outcome(total_reward)
+        return "won" if total_reward > 0 else "lost" if total_reward < 0 else "push"
+
+    def _count_decision(self, running: _RunningEpisode, action: Action) -> None:
+        situation = self._text.situation(running.observation) if self._text else None
+        if self._text is None or situation is None:
+            return
+        for reply, legal in self._text.replies(running.observation).items():
+            if legal == action:
+                running.decisions[situation, reply] += 1
+
+
+def _problem_with(choice: Any, observation: Any) -> str | None:
+    """Why a choice cannot be played; None when it can."""
+    if choice is None:
+        return "the reply names no legal action"
+    legal = getattr(observation, "legal_actions", None)
+    number = choice if isinstance(choice, int) else getattr(choice, "action_id", None)
+    if legal is not None and number is not None and number not in legal:
+        return f"action {number} is not among the legal actions {legal}"
+    return None
+
+
+def _nothing() -> None:
+    return

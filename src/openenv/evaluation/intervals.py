@@ -1,0 +1,131 @@
+"""Results of episodes, and their rates and means with 95 % intervals."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Z_95 = 1.959963984540054
+"""The standard normal's 97.5 % point."""
+
+Interval = tuple[float, float]
+"""Lower and upper end."""
+
+EpisodeOutcome = Literal["won", "push", "lost", "unparseable", "invalid"]
+"""won, push, lost: by the sign of the total reward. unparseable: the policy chose no legal action. invalid: the
+environment failed, which is no result of the policy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpisodeResult:
+    """The result of one episode."""
+
+    seed: int
+    """The seed of its reset."""
+    total_reward: float
+    """Sum of its rewards. It has no meaning if the outcome is unparseable or invalid."""
+    num_steps: int
+    """Number of actions taken."""
+    outcome: EpisodeOutcome
+    reason: str | None = None
+    """Why the episode is unparseable or invalid."""
+    decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often each reply was given in each situation, such as ("hard 16", "hit")."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The results of one policy. Invalid episodes are counted and excluded from everything else. Unparseable episodes
+    count as episodes that were not won, and have no return."""
+
+    name: str
+    """The policy's name."""
+    num_episodes: int
+    """Valid episodes. All rates are fractions of them."""
+    num_won: int
+    num_push: int
+    num_lost: int
+    num_unparseable: int
+    num_invalid: int
+    mean_return: float
+    """Mean total reward of the episodes that reached their end."""
+    return_interval: Interval
+    """95 % interval of the mean (normal approximation). Infinite for fewer than two episodes."""
+    mean_steps: float
+    """Mean number of actions of an episode."""
+    decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often each reply was given in each situation, over all valid episodes."""
+    invalid_reasons: Counter[str] = field(default_factory=Counter)
+    """Number of invalid episodes by reason."""
+
+    @property
+    def win_rate(self) -> float:
+        """Fraction of valid episodes that were won, 0 to 1. NaN without valid episodes."""
+        return _ratio(self.num_won, self.num_episodes)
+
+    @property
+    def push_rate(self) -> float:
+        """Fraction of valid episodes with a total reward of zero."""
+        return _ratio(self.num_push, self.num_episodes)
+
+    @property
+    def loss_rate(self) -> float:
+        """Fraction of valid episodes that were lost. Unparseable episodes are not among them."""
+        return _ratio(self.num_lost, self.num_episodes)
+
+    @property
+    def win_interval(self) -> Interval:
+        """95 % Wilson score interval of the win rate (Wilson 1927)."""
+        return wilson_interval(self.num_won, self.num_episodes)
+
+
+def summarize(name: str, episodes: Sequence[EpisodeResult]) -> Summary:
+    """Summarize the episodes of one policy."""
+    valid = [episode for episode in episodes if episode.outcome != "invalid"]
+    outcomes = Counter(episode.outcome for episode in episodes)
+    played_out = [episode for episode in valid if episode.outcome != "unparseable"]
+    mean, interval = mean_and_interval([episode.total_reward for episode in played_out])
+    return Summary(
+        name=name,
+        num_episodes=len(valid),
+        num_won=outcomes["won"],
+        num_push=outcomes["push"],
+        num_lost=outcomes["lost"],
+        num_unparseable=outcomes["unparseable"],
+        num_invalid=outcomes["invalid"],
+        mean_return=mean,
+        return_interval=interval,
+        mean_steps=_ratio(sum(episode.num_steps for episode in valid), len(valid)),
+        decisions=sum((episode.decisions for episode in valid), Counter()),
+        invalid_reasons=Counter(episode.reason or "unknown" for episode in episodes if episode.outcome == "invalid"),
+    )
+
+
+def wilson_interval(successes: int, trials: int, z: float = Z_95) -> Interval:
+    """Wilson score interval of a rate, within 0 and 1. z: 1.96 for 95 %. Without trials: (0, 1)."""
+    if trials == 0:
+        return 0.0, 1.0
+    rate = successes / trials
+    scale = 1.0 / (1.0 + z * z / trials)
+    centre = scale * (rate + z * z / (2 * trials))
+    half = scale * z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
+    low = 0.0 if successes == 0 else centre - half  # exactly: rounding must not exclude the rate itself
+    high = 1.0 if successes == trials else centre + half
+    return low, high
+
+
+def mean_and_interval(values: Sequence[float], z: float = Z_95) -> tuple[float, Interval]:
+    """The mean and its interval of z standard errors to each side. Infinite for fewer than two values."""
+    if not values:
+        return math.nan, (-math.inf, math.inf)
+    mean = math.fsum(values) / len(values)
+    if len(values) < 2:
+        return mean, (-math.inf, math.inf)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    half = z * math.sqrt(variance / len(values))
+    return mean, (mean - half, mean + half)
+
+
+def _ratio(part: float, whole: int) -> float:
+    return part / whole if whole else math.nan

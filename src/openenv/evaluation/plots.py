@@ -1,0 +1,49 @@
+"""Summaries as a bar chart."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from openenv.evaluation.intervals import Summary
+from openenv.evaluation.tables import ranked
+
+
+def plot_summaries(summaries: Sequence[Summary], path: str | Path) -> Path:
+    """Write a bar chart of success rate and mean return with 95 % intervals, best policy first. Returns its path.
+
+    path: a .png, .svg or .pdf file; its folder is created if it does not exist. Raises ValueError without summaries.
+    """
+    best_first = [summary for _, summary in ranked(summaries)]
+    if not best_first:
+        raise ValueError("summaries is empty: there is nothing to draw.")
+    figure = Figure(figsize=(10, 1.2 + 0.6 * len(best_first)), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2, sharey=True)
+    names = [summary.name for summary in best_first]
+    _bars(left, names, [s.win_rate for s in best_first], [s.win_interval for s in best_first])
+    _bars(right, names, [s.mean_return for s in best_first], [s.return_interval for s in best_first])
+    left.set(xlabel="success rate", xlim=(0, 1))
+    left.invert_yaxis()
+    right.set(xlabel="mean return")
+    right.axvline(0, color="black", linewidth=0.8)
+    figure.suptitle(f"{max(s.num_episodes for s in best_first)} episodes each, 95 % intervals")
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(target, dpi=150)
+    return target
+
+
+def _bars(axes: Any, names: list[str], values: list[float], intervals: list[tuple[float, float]]) -> None:
+    below = [_finite(value - low) for value, (low, _) in zip(values, intervals, strict=True)]
+    above = [_finite(high - value) for value, (_, high) in zip(values, intervals, strict=True)]
+    rows = range(len(names))  # not the names: two policies with the same name are two rows
+    axes.barh(rows, values, xerr=(below, above), capsize=4, color="#4c78a8", ecolor="#222222")
+    axes.set_yticks(rows, names)
+
+
+def _finite(length: float) -> float:
+    """The length of an error bar; 0 for an infinite interval."""
+    return max(0.0, length) if length < float("inf") else 0.0

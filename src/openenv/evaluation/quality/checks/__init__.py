@@ -1,0 +1,1 @@
+"""The checks. Each takes a target and returns a result."""

@@ -1,0 +1,127 @@
+"""Random values that a JSON Schema allows."""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from string import ascii_lowercase
+from typing import Any
+
+_DEEPEST = 6
+_SPREAD = 9
+"""Largest distance of an unbounded number from its lower bound."""
+_LONGEST_WORD = 8
+_LONGEST_ARRAY = 3
+
+
+class SchemaSampler:
+    """Samples values of one schema.
+
+    It supports what pydantic generates: types, enum, const, bounds of numbers, lengths, arrays, objects, anyOf, oneOf,
+    allOf, $ref, examples. It ignores `pattern` and `format`.
+    """
+
+    def __init__(self, schema: Mapping[str, Any], rng: Random, *, simplest: bool = False) -> None:
+        """simplest: always the first alternative, the number nearest zero, and the shortest text."""
+        self._root = schema
+        self._rng = rng
+        self._simplest = simplest
+
+    def sample(self) -> Any:
+        """A value of the whole schema."""
+        return self.value(self._root)
+
+    def value(self, schema: Mapping[str, Any], depth: int = 0) -> Any:
+        """A value of a part of the schema."""
+        schema = resolved(self._root, schema)
+        if "const" in schema:
+            return schema["const"]
+        for key in ("enum", "examples"):
+            if schema.get(key):
+                return self._pick(schema[key])
+        for key in ("anyOf", "oneOf"):
+            if schema.get(key):
+                return self.value(self._alternative(schema[key], depth), depth + 1)
+        kind = schema.get("type")
+        kind = self._pick(kind) if isinstance(kind, list) else kind
+        return self._of_type(str(kind), schema, depth)
+
+    def _of_type(self, kind: str, schema: Mapping[str, Any], depth: int) -> Any:
+        if kind == "integer":
+            return self._whole_number(schema)
+        if kind == "number":
+            return self._number(schema)
+        if kind == "boolean":
+            return self._pick([False, True])
+        if kind == "null":
+            return None
+        if kind == "array":
+            return self._array(schema, depth)
+        if kind == "object" or "properties" in schema:
+            return self._object(schema, depth)
+        return self._text(schema)
+
+    def _alternative(self, options: Sequence[Any], depth: int) -> Any:
+        plain = [
+            option for option in options if resolved(self._root, option).get("type") not in ("array", "object", None)
+        ]
+        return self._pick(plain if plain and depth >= _DEEPEST else options)
+
+    def _whole_number(self, schema: Mapping[str, Any]) -> int:
+        step = int(schema.get("multipleOf", 1))
+        low, high = _bounds(schema, margin=1)
+        low = -(-int(low) // step) * step
+        if self._simplest:
+            return min(max(0, low), int(high))
+        return self._rng.randrange(low, int(high) + 1, step)
+
+    def _number(self, schema: Mapping[str, Any]) -> float:
+        low, high = _bounds(schema, margin=1e-6)
+        return min(max(0.0, low), high) if self._simplest else self._rng.uniform(low, high)
+
+    def _text(self, schema: Mapping[str, Any]) -> str:
+        shortest = int(schema.get("minLength", 0))
+        longest = max(shortest, min(int(schema.get("maxLength", _LONGEST_WORD)), _LONGEST_WORD))
+        length = shortest if self._simplest else self._rng.randint(min(max(shortest, 1), longest), longest)
+        return "".join(self._rng.choices(ascii_lowercase, k=length))
+
+    def _array(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
+        first = [self.value(item, depth + 1) for item in schema.get("prefixItems", ())]
+        shortest = int(schema.get("minItems", 0))
+        longest = max(shortest, min(int(schema.get("maxItems", _LONGEST_ARRAY)), _LONGEST_ARRAY))
+        wanted = shortest if self._simplest or depth >= _DEEPEST else self._rng.randint(shortest, longest)
+        more = range(len(first), wanted if schema.get("items", True) else 0)
+        return [*first, *(self.value(schema.get("items", {}), depth + 1) for _ in more)]
+
+    def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        """The required fields. If there are none, each optional field with probability one half."""
+        properties = schema.get("properties", {})
+        names = [name for name in schema.get("required", ()) if name in properties]
+        if not names and not self._simplest and depth < _DEEPEST:
+            names = [name for name in properties if name != "metadata" and self._rng.random() < 0.5]
+        return {name: self.value(properties[name], depth + 1) for name in names}
+
+    def _pick(self, options: Sequence[Any]) -> Any:
+        return options[0] if self._simplest else self._rng.choice(options)
+
+
+def resolved(root: Mapping[str, Any], schema: Any) -> Mapping[str, Any]:
+    """A part of the schema `root` with its `$ref` and `allOf` resolved."""
+    if not isinstance(schema, Mapping):  # the schema `true` allows everything
+        return {}
+    whole = dict(schema)
+    while "$ref" in whole:
+        target: Any = root
+        for part in str(whole.pop("$ref")).removeprefix("#/").split("/"):
+            target = target[part]
+        whole = {**target, **whole}
+    for part in whole.get("allOf", ()):
+        whole |= resolved(root, part)
+    return whole
+
+
+def _bounds(schema: Mapping[str, Any], *, margin: float) -> tuple[float, float]:
+    """The smallest and the largest sample. margin: distance from an exclusive bound."""
+    low = schema.get("minimum", schema["exclusiveMinimum"] + margin if "exclusiveMinimum" in schema else None)
+    high = schema.get("maximum", schema["exclusiveMaximum"] - margin if "exclusiveMaximum" in schema else None)
+    if low is None:
+        low = 0 if high is None or high >= 0 else high - _SPREAD
+    return low, max(low, low + _SPREAD if high is None else high)

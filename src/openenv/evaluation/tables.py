@@ -1,0 +1,93 @@
+"""Summaries as a table with medals, and one observation as text."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from rich.table import Table
+
+from openenv.evaluation.intervals import Summary
+
+MEDALS = ("🥇", "🥈", "🥉")
+_MAX_NUMBERS = 12
+
+
+def ranked(summaries: Sequence[Summary]) -> list[tuple[int, Summary]]:
+    """Place and summary of each policy, best first. Equal results share a place (1, 1, 3).
+
+    The order is by mean return, then by win rate. If any policy has unparseable episodes, which have no return, it is
+    by win rate alone.
+    """
+    score = _win_score if any(summary.num_unparseable for summary in summaries) else _score
+    ordered = sorted(summaries, key=score, reverse=True)
+    scores = [score(summary) for summary in ordered]
+    return [(scores.index(score(summary)) + 1, summary) for summary in ordered]
+
+
+def medal_table(summaries: Sequence[Summary]) -> Table:
+    """A rich table of the summaries, best policy first, with medals for the first three places."""
+    table = Table(title="Results, with 95 % intervals")
+    table.add_column("")
+    table.add_column("policy")
+    for heading in ("success rate", "mean return", "push", "steps", "episodes"):
+        table.add_column(heading, justify="right")
+    broken = any(summary.num_unparseable or summary.num_invalid for summary in summaries)
+    if broken:
+        table.add_column("unparseable", justify="right")
+        table.add_column("invalid", justify="right")
+    for place, summary in ranked(summaries):
+        cells = [MEDALS[place - 1] if place <= len(MEDALS) else str(place), summary.name, *_cells(summary)]
+        table.add_row(*cells, *([str(summary.num_unparseable), str(summary.num_invalid)] if broken else []))
+    return table
+
+
+def _cells(summary: Summary) -> list[str]:
+    low, high = summary.win_interval
+    return [
+        f"{summary.win_rate:.1%} ({100 * low:.1f}-{100 * high:.1f})",
+        f"{summary.mean_return:+.3f} ± {summary.return_interval[1] - summary.mean_return:.3f}",
+        f"{summary.push_rate:.1%}",
+        f"{summary.mean_steps:.1f}",
+        str(summary.num_episodes),
+    ]
+
+
+def _score(summary: Summary) -> tuple[float, float]:
+    """The sort key: mean return, then win rate. A policy without valid episodes ranks last."""
+    if math.isnan(summary.mean_return):
+        return -math.inf, -math.inf
+    return summary.mean_return, summary.win_rate
+
+
+def _win_score(summary: Summary) -> tuple[float, float]:
+    return (-math.inf, -math.inf) if math.isnan(summary.win_rate) else (summary.win_rate, 0.0)
+
+
+def show_openenv_observation(observation: Any) -> None:
+    """Print an observation: its text if it has one, then each field. Long lists are cut short."""
+    print(observation_text(observation))  # noqa: T201  its purpose is to print
+
+
+def observation_text(observation: Any) -> str:
+    """The lines that `show_openenv_observation` prints, as one string."""
+    fields = observation.model_dump()
+    metadata = fields.pop("metadata", None) or {}
+    lines = [type(observation).__name__]
+    if metadata.get("text"):
+        lines += [f"  | {line}" for line in metadata["text"].strip().splitlines()]
+    names = metadata.get("legal_action_names")
+    for name, value in fields.items():
+        if name == "legal_actions" and names:
+            value = _short([f"{number} {word}" for number, word in zip(value, names, strict=True)])
+        lines.append(f"  {name}: {_short(value)}")
+    others = {key: value for key, value in metadata.items() if key not in ("text", "legal_action_names")}
+    lines += [f"  metadata.{key}: {_short(value)}" for key, value in others.items()]
+    return "\n".join(lines)
+
+
+def _short(value: Any) -> str:
+    if not isinstance(value, list):
+        return str(value)
+    shown = [f"{item:g}" if isinstance(item, float) else str(item) for item in value[:_MAX_NUMBERS]]
+    more = f", ... {len(value)} values" if len(value) > _MAX_NUMBERS else ""
+    return f"[{', '.join(shown)}{more}]"

@@ -1,0 +1,94 @@
+"""The prompt builder of training and evaluation: the messages that a language model is shown in an episode.
+
+A message may carry token ids. `openenv.rl.models.chat` renders messages as tokens and repeats such ids unchanged, so
+that the tokens of a reply stay those that the model sampled.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NotRequired, TypedDict
+
+from openenv.core.text_interface import TextInterface
+
+
+class ChatMessage(TypedDict):
+    """One message of a conversation."""
+
+    role: str
+    """system, user or assistant."""
+    content: str
+    token_ids: NotRequired[tuple[int, ...]]
+    """The tokens that the model sampled; only in messages of the assistant whose tokens are known."""
+
+
+class SampledReply(str):
+    """A reply that carries the token ids that it was sampled as. Return it from `complete` if they are known."""
+
+    token_ids: tuple[int, ...]
+
+    def __new__(cls, text: str, token_ids: Sequence[int]) -> "SampledReply":
+        """text: what the tokens decode to."""
+        reply = super().__new__(cls, text)
+        reply.token_ids = tuple(token_ids)
+        return reply
+
+
+class PromptBuilder:
+    """Builds the prompt of each turn of any number of episodes.
+
+    With `history` `latest` each prompt shows the newest observation alone. With `full` it shows the whole episode:
+    every observation, each followed by the model's reply.
+
+    Example:
+        messages = prompts.messages(episode, observation)
+        prompts.add_reply(episode, model(messages))
+    """
+
+    def __init__(self, text: TextInterface[Any, Any], *, instructions: bool) -> None:
+        """instructions: whether a system message with the rules comes first."""
+        self._text = text
+        self._instructions = instructions
+        self._conversations: dict[Hashable, list[ChatMessage]] = {}
+
+    @property
+    def remembers_episodes(self) -> bool:
+        """Whether prompts show earlier turns of the episode."""
+        return self._text.history == "full"
+
+    @property
+    def num_episodes(self) -> int:
+        """Number of episodes whose earlier turns are held."""
+        return len(self._conversations)
+
+    def messages(self, episode: Hashable, observation: Any) -> list[ChatMessage]:
+        """The prompt of the episode's next turn. Follow it with `add_reply`."""
+        shown = self._conversations.get(episode)
+        shown = self.opening(observation) if shown is None else [*shown, self._user_message(observation)]
+        if self.remembers_episodes:
+            self._conversations[episode] = shown
+        return list(shown)
+
+    def opening(self, observation: Any) -> list[ChatMessage]:
+        """The prompt of an episode's first turn."""
+        rules: list[ChatMessage] = []
+        if self._instructions:
+            rules.append({"role": "system", "content": self._text.instructions(observation)})
+        return [*rules, self._user_message(observation)]
+
+    def add_reply(self, episode: Hashable, reply: str) -> None:
+        """Append the model's reply to the episode. Its token ids are kept if it is a `SampledReply`."""
+        if self.remembers_episodes:
+            self._conversations[episode].append(assistant_message(reply))
+
+    def end_episode(self, episode: Hashable) -> None:
+        """Forget an episode that has ended."""
+        self._conversations.pop(episode, None)
+
+    def _user_message(self, observation: Any) -> ChatMessage:
+        return {"role": "user", "content": self._text.describe(observation)}
+
+
+def assistant_message(reply: str) -> ChatMessage:
+    """The message of a reply, with its token ids if it is a `SampledReply`."""
+    if isinstance(reply, SampledReply):
+        return {"role": "assistant", "content": str(reply), "token_ids": reply.token_ids}
+    return {"role": "assistant", "content": reply}

@@ -1,0 +1,85 @@
+"""Reads the configuration of a training run from YAML, and names wrong keys and values."""
+
+import dataclasses
+import difflib
+import types
+import typing
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from openenv.rl.config import Config, ConfigError, require
+
+RENAMED_KEYS = {"reading": "pretrain", "rollout_threads": "groups_in_flight"}
+"""Former names of top-level keys, which are accepted for one release, and their current names."""
+
+
+def load_config(path: str | Path, **changes: Any) -> Config:
+    """Read the configuration of a run from a YAML file. changes: top-level keys to replace, as plain values.
+
+    Raises ConfigError for an unknown key, naming the nearest known one, and for a value of a wrong type.
+    """
+    data = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+    require(isinstance(data, dict), str(path), type(data).__name__, "the file must hold a mapping of keys.")
+    return config_from_mapping({**data, **changes})
+
+
+def config_from_mapping(data: Mapping[str, Any]) -> Config:
+    """The configuration from nested mappings with the keys of the YAML file. Raises ConfigError like `load_config`."""
+    data = _with_current_keys(data)
+    if "blackjack_env" in data:
+        game = {"name": "openspiel", "reset": {"game_name": "blackjack"}}
+        data["env"] = {**game, **data.get("env", {}), **data.pop("blackjack_env")}
+    if isinstance(data.get("model"), str):
+        data["model"] = {"path": data["model"], "instructions": True}
+    return typing.cast(Config, _build(Config, data, ""))
+
+
+def _with_current_keys(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy in which renamed keys have their current name. Warns for each. Raises ConfigError if both are given."""
+    current = dict(data)
+    for old, new in RENAMED_KEYS.items():
+        if old in current:
+            require(new not in current, old, current[old], f"the former name of {new}, which is given too. Remove it.")
+            warnings.warn(f"{old}: this key is now called {new}; rename it", FutureWarning, stacklevel=4)
+            current[new] = current.pop(old)
+    return current
+
+
+def _build(cls: type, data: Mapping[str, Any], prefix: str) -> Any:
+    hints = typing.get_type_hints(cls)
+    for key in data:
+        if key not in hints:
+            near = difflib.get_close_matches(str(key), hints, n=1)
+            hint = f"did you mean {prefix}{near[0]}?" if near else f"known keys: {', '.join(hints)}."
+            raise ConfigError(f"{prefix}{key}: unknown key; {hint}")
+    return cls(**{key: _value(hints[key], value, f"{prefix}{key}") for key, value in data.items()})
+
+
+def _value(kind: Any, value: Any, key: str) -> Any:
+    if dataclasses.is_dataclass(kind):
+        require(isinstance(value, Mapping), key, value, "must be a mapping of keys.")
+        return _build(typing.cast(type, kind), value, f"{key}.")
+    if typing.get_origin(kind) is Literal:
+        require(value in typing.get_args(kind), key, value, f"must be one of {', '.join(typing.get_args(kind))}.")
+        return value
+    return _plain_value(kind, value, key)
+
+
+def _plain_value(kind: Any, value: Any, key: str) -> Any:
+    if isinstance(kind, types.UnionType):
+        return None if value is None else _plain_value(typing.get_args(kind)[0], value, key)
+    if kind is str and value is None:
+        return ""  # a key without a value in the file
+    kind = typing.get_origin(kind) or kind
+    if kind is float and isinstance(value, (int, str)) and not isinstance(value, bool):
+        try:
+            return float(value)  # YAML parses 3e-4, without a dot, as a string
+        except ValueError:
+            pass
+    right = isinstance(value, kind) and not (kind is int and isinstance(value, bool))
+    require(right, key, value, f"must be of type {kind.__name__}.")
+    return value

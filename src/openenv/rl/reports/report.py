@@ -1,0 +1,219 @@
+"""The HTML report of a run: results, training curves, actions by situation, and a few recorded games."""
+
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from openenv.rl.reports.line_chart import Series, line_chart, smoothed
+from openenv.rl.reports.results import PlayerResult, load_results, read_metrics
+
+CURVES = (
+    ("reward", "Reward"),
+    ("return", "Return of the game"),
+    ("win_rate", "Win rate"),
+    ("kl", "KL to the model before GRPO (k3, nats per token)"),
+    ("entropy", "Entropy (nats per token)"),
+    ("mismatch_kl", "KL between generator and trainer (nats per token)"),
+    ("episodes/unparseable", "Replies without a legal action"),
+    ("off_policy/max_age", "Age of the weights that played (steps)"),
+)
+_SMOOTHING = 15
+_MOST_SITUATIONS = 8
+
+_STYLE = """
+:root { color-scheme: light dark; --text: #1f2937; --pale: #6b7280; --rule: #e5e7eb; --page: #ffffff; --box: #f9fafb; }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #e5e7eb; --pale: #9ca3af; --rule: #374151; --page: #111827; --box: #1f2937; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); max-width: 980px;
+  margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
+th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--rule); }
+th:first-child, td:first-child { text-align: left; }
+tr.after { font-weight: 600; }
+.charts, .games { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 1rem; }
+svg { width: 100%; height: auto; background: var(--box); border-radius: 6px; }
+svg text { font: 10.5px system-ui, sans-serif; fill: var(--pale); }
+svg text.title { font-size: 13px; font-weight: 600; fill: var(--text); }
+svg .grid { stroke: var(--rule); }
+svg .line { fill: none; stroke-width: 2; } svg .faint { fill: none; stroke-width: 1; opacity: .25; }
+.game { background: var(--box); border-radius: 6px; padding: .6rem 1rem; }
+.game p { margin: .2rem 0; } .seen { color: var(--pale); }
+footer { color: var(--pale); margin-top: 2rem; }
+"""
+
+
+def write_report(run_dir: Path) -> Path:
+    """Write `report.html` from the files in the run's folder, complete or not. Returns its path."""
+    rows = read_metrics(run_dir / "metrics.jsonl")
+    results = load_results(run_dir)
+    games = run_dir / "games.json"
+    body = [
+        f"<h1>{html.escape(run_dir.name)}</h1>",
+        _table(results),
+        _training_section(rows),
+        _situations(results),
+        _games(json.loads(games.read_text(encoding="utf-8")) if games.exists() else []),
+        _settings(run_dir / "config.json"),
+    ]
+    page = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f"<title>{html.escape(run_dir.name)}</title><style>{_STYLE}</style></head><body>{''.join(body)}</body></html>"
+    )
+    path = run_dir / "report.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _table(results: Sequence[PlayerResult]) -> str:
+    if not results:
+        return "<p>Nothing has been evaluated yet.</p>"
+    head = "<tr><th>player</th><th>win rate</th><th>95 % interval</th><th>mean return</th><th>95 % interval</th>"
+    head += "<th>games</th><th>no legal action</th></tr>"
+    note = "Before GRPO the model samples its replies, as in training; afterwards it is evaluated at the temperature"
+    note += " of the settings below (0: the most likely reply). Returns are those of the game."
+    return f"<table>{head}{''.join(map(_table_row, results))}</table><p>{note}</p>"
+
+
+def _table_row(result: PlayerResult) -> str:
+    css = ' class="after"' if result.role == "after" else ""
+    cells = [html.escape(result.name), f"{result.win_rate:.2%}", _interval(result.win_interval, "{:.2%}")]
+    cells += [f"{result.mean_return:+.4f}", _interval(result.return_interval, "{:+.4f}")]
+    cells += [f"{result.num_games:,}", f"{result.num_unparseable:,}"] if result.num_games else ["exact", ""]
+    return f"<tr{css}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+
+
+def _interval(interval: tuple[float, float] | None, form: str) -> str:
+    return "" if interval is None else " to ".join(form.format(end) for end in interval)
+
+
+def _training_section(rows: Sequence[Mapping[str, Any]]) -> str:
+    if not rows:
+        return ""
+    last = rows[-1]
+    games = sum(int(row["num_episodes"]) for row in rows)
+    note = f"{last['step']} steps, {games:,} games, {last['training_s'] / 60:.1f} minutes of training."
+    charts = [_curve(rows, key, title) for key, title in CURVES]
+    return f"<h2>Training</h2><p>{note}</p><div class=charts>{''.join([*charts, _situation_curve(rows)])}</div>"
+
+
+def _curve(rows: Sequence[Mapping[str, Any]], key: str, title: str) -> str:
+    points = [(float(row["step"]), float(row[key])) for row in rows if row.get(key) is not None]
+    return line_chart(
+        title, [Series(name=key, points=points, faint=True), Series(name=key, points=smoothed(points, _SMOOTHING))]
+    )
+
+
+def _situation_curve(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The share of one reply in up to eight situations, over training."""
+    seen = {situation for row in rows for situation in row.get("decisions", {})}
+    reply = _counted_reply([row.get("decisions", {}) for row in rows])
+    if not seen or reply is None:
+        return ""
+    names = _spread(sorted(seen, key=_situation_order))
+    lines = [
+        Series(
+            name=name,
+            colour=number,
+            points=smoothed(
+                [(float(row["step"]), _share(row.get("decisions", {}).get(name, {}), reply)) for row in rows],
+                _SMOOTHING,
+            ),
+        )
+        for number, name in enumerate(names)
+    ]
+    return line_chart(f"P({reply}) by situation", lines, y_range=(0.0, 1.0))
+
+
+def _spread(names: Sequence[str]) -> list[str]:
+    """At most eight of the names, evenly spaced; only those of the kind `hard` if there are any."""
+    hard = [name for name in names if name.startswith("hard ")]
+    chosen = hard or list(names)
+    step = max(1, -(-len(chosen) // _MOST_SITUATIONS))
+    return chosen[::step]
+
+
+def _situation_order(name: str) -> tuple[str, int]:
+    kind, _, number = name.rpartition(" ")
+    return (kind, int(number)) if number.isdigit() else (name, 0)
+
+
+def _counted_reply(tables: Sequence[Mapping[str, Mapping[str, int]]]) -> str | None:
+    """The reply whose share is drawn: `hit` if it occurs, else the first by name."""
+    replies = {reply for table in tables for counts in table.values() for reply in counts}
+    return "hit" if "hit" in replies else min(replies, default=None)
+
+
+def _share(counts: Mapping[str, int], reply: str) -> float:
+    total = sum(counts.values())
+    return counts.get(reply, 0) / total if total else float("nan")
+
+
+def _situations(results: Sequence[PlayerResult]) -> str:
+    """The model's replies by situation, before and after training, in the evaluation games."""
+    tables: dict[str, PlayerResult] = {
+        result.role: result for result in results if result.role in ("before", "after") and result.decisions
+    }
+    if "after" not in tables:
+        return ""
+    reply = _counted_reply([result.decisions for result in tables.values()])
+    charts = [_by_total(kind, tables, reply or "") for kind in ("hard", "soft")]
+    names = sorted(tables["after"].decisions, key=_situation_order)
+    head = f"<tr><th>situation</th>{''.join(f'<th>{html.escape(result.name)}</th>' for result in tables.values())}</tr>"
+    rows = [
+        f"<tr><td>{html.escape(name)}</td>"
+        + "".join(f"<td>{_shares(result.decisions.get(name, {}))}</td>" for result in tables.values())
+        + "</tr>"
+        for name in names
+    ]
+    return (
+        f"<h2>Replies by situation</h2><div class=charts>{''.join(charts)}</div>"
+        f"<details><summary>All situations</summary><table>{head}{''.join(rows)}</table></details>"
+    )
+
+
+def _shares(counts: Mapping[str, int]) -> str:
+    total = sum(counts.values())
+    return (
+        ", ".join(f"{html.escape(reply)} {count / total:.1%}" for reply, count in sorted(counts.items()))
+        or "did not occur"
+    )
+
+
+def _by_total(kind: str, tables: Mapping[str, PlayerResult], reply: str) -> str:
+    lines = []
+    for number, result in enumerate(tables.values()):
+        matches = [(re.fullmatch(rf"{kind} (\d+)", name), counts) for name, counts in result.decisions.items()]
+        points = sorted((float(match[1]), _share(counts, reply)) for match, counts in matches if match)
+        lines.append(Series(name=result.name, points=points, colour=1 - number))
+    return line_chart(f"P({reply}) by {kind} total", lines, x_label=f"{kind} total", y_range=(0.0, 1.0))
+
+
+def _games(games: Sequence[Mapping[str, Any]]) -> str:
+    if not games:
+        return ""
+    boxes = [
+        f"<div class=game><h3>Seed {game['seed']}, {html.escape(role)}</h3>{_moves(game[role])}</div>"
+        for game in games
+        for role in ("before", "after")
+        if role in game
+    ]
+    return f"<h2>Recorded games</h2><div class=games>{''.join(boxes)}</div>"
+
+
+def _moves(game: Mapping[str, Any]) -> str:
+    moves = [
+        f"<p><span class=seen>{html.escape(seen)}</span> → <b>{html.escape(reply) or '(nothing)'}</b></p>"
+        for seen, reply in game["turns"]
+    ]
+    reason = f": {html.escape(game['reason'])}" if game["reason"] else ""
+    return f"{''.join(moves)}<p>{html.escape(game['outcome'])}, return {game['return']:+g}{reason}</p>"
+
+
+def _settings(path: Path) -> str:
+    if not path.exists():
+        return ""
+    text = html.escape(path.read_text(encoding="utf-8"))
+    return f"<footer><details><summary>Settings of the run</summary><pre>{text}</pre></details></footer>"

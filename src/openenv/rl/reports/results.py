@@ -1,0 +1,154 @@
+"""Metrics and results of a run: one JSON line for each training step, and the summary of the evaluations."""
+
+import json
+import math
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from openenv.envs.openspiel_env.solvers.baselines import baselines
+from openenv.evaluation.intervals import Interval, Summary
+from openenv.rl.rollouts.trajectory import Group
+
+MetricsRow = dict[str, Any]
+
+
+class MetricsLog:
+    """The file `metrics.jsonl` of a run. Each row is written immediately: an interrupted run keeps all."""
+
+    def __init__(self, path: Path, *, first_step: int = 0) -> None:
+        """first_step: rows after this step are removed, because the run continues from it."""
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept = [row for row in read_metrics(path) if row["step"] <= first_step]
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in kept), encoding="utf-8")
+
+    def append(self, row: MetricsRow) -> None:
+        """Append a row, which has the key `step`."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(row)}\n")
+
+
+def read_metrics(path: Path) -> list[MetricsRow]:
+    """All rows of a file, in order; none if there is no file. An incomplete last line is ignored."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    return [json.loads(line) for line in lines if line.endswith("\n")]
+
+
+def play_metrics(groups: Sequence[Group], policy_version: int) -> MetricsRow:
+    """Metrics of the episodes of a batch. Rates and means are over valid episodes.
+
+    The mean return excludes unparseable episodes, which have none.
+    """
+    episodes = [trajectory for group in groups for trajectory in group.trajectories]
+    valid = [trajectory for trajectory in episodes if trajectory.valid]
+    outcomes = Counter(trajectory.outcome for trajectory in episodes)
+    lengths = [sum(segment.sampled) for trajectory in valid for segment in trajectory.segments]
+    returns = [trajectory.game_return for trajectory in valid if trajectory.outcome != "unparseable"]
+    spreads = [statistics.pstdev([t.reward for t in group.valid]) for group in groups]
+    return {
+        "reward": statistics.fmean(trajectory.reward for trajectory in valid),
+        "reward_std": statistics.fmean(spreads),
+        "frac_reward_zero_std": sum(group.all_equal for group in groups) / len(groups),
+        "return": statistics.fmean(returns) if returns else None,
+        "win_rate": outcomes["won"] / len(valid),
+        "completions/mean_length": statistics.fmean(lengths) if lengths else 0.0,
+        "num_tokens": sum(len(segment.token_ids) for trajectory in valid for segment in trajectory.segments),
+        "num_episodes": len(episodes),
+        "episodes/invalid": outcomes["invalid"],
+        "episodes/unparseable": outcomes["unparseable"],
+        "off_policy/max_age": max(policy_version - group.policy_version for group in groups),
+        "decisions": decision_counts(groups),
+    }
+
+
+def decision_counts(groups: Sequence[Group]) -> dict[str, dict[str, int]]:
+    """How often each action was chosen in each situation: `{"hard 16": {"hit": 12, "stand": 3}}`."""
+    counts: dict[str, Counter[str]] = {}
+    for group in groups:
+        for trajectory in group.valid:
+            for turn in trajectory.turns:
+                if turn.situation is not None and turn.action is not None:
+                    counts.setdefault(turn.situation, Counter())[turn.action] += 1
+    return {situation: dict(replies) for situation, replies in sorted(counts.items())}
+
+
+Role = Literal["baseline", "before", "after", "optimum"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayerResult:
+    """The result of one player."""
+
+    name: str
+    role: Role
+    win_rate: float
+    """From 0 to 1."""
+    mean_return: float
+    """Mean return of the game, not of the trainer's reward, over the games that reached their end."""
+    win_interval: Interval | None = None
+    """95 %; None for an exact number."""
+    return_interval: Interval | None = None
+    """95 %; None for an exact number."""
+    num_games: int = 0
+    """0 for an exact number."""
+    num_unparseable: int = 0
+    """Games that a reply without a legal action ended. They count as games that were not won."""
+    num_invalid: int = 0
+    """Games in which the environment failed. They are not among the games."""
+    decisions: dict[str, dict[str, int]] = field(default_factory=dict)
+    """How often each reply was given in each situation."""
+
+
+def result_of(summary: Summary, name: str, role: Role) -> PlayerResult:
+    """The result of a player from the summary of its games."""
+    decisions: dict[str, dict[str, int]] = {}
+    for (situation, reply), count in sorted(summary.decisions.items()):
+        decisions.setdefault(situation, {})[reply] = count
+    return PlayerResult(
+        name=name,
+        role=role,
+        win_rate=summary.win_rate,
+        mean_return=summary.mean_return,
+        win_interval=summary.win_interval,
+        return_interval=summary.return_interval,
+        num_games=summary.num_episodes,
+        num_unparseable=summary.num_unparseable,
+        num_invalid=summary.num_invalid,
+        decisions=decisions,
+    )
+
+
+def reply_share(result: PlayerResult, reply: str, kind: str, totals: range) -> float:
+    """The share of `reply` in situations such as `hard 16`, over all `totals`. NaN if none of them occurred.
+
+    Example: `reply_share(after, "hit", "hard", range(4, 12))` is P(hit) for hard totals up to 11.
+    """
+    counts = [result.decisions.get(f"{kind} {total}", {}) for total in totals]
+    met = sum(sum(replies.values()) for replies in counts)
+    return sum(replies.get(reply, 0) for replies in counts) / met if met else math.nan
+
+
+def optimum(game: str, seat: int) -> PlayerResult | None:
+    """The row of the best possible play (exact, `openspiel_env/solvers/baselines.yaml`), or None if not known."""
+    best = baselines(game, seat).get("optimum")
+    return PlayerResult(name="optimum", role="optimum", win_rate=best.win, mean_return=best.mean) if best else None
+
+
+def save_results(run_dir: Path, results: Sequence[PlayerResult]) -> None:
+    """Write the results to `results.json` in the run's folder."""
+    rows = [asdict(result) for result in results]
+    (run_dir / "results.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+def load_results(run_dir: Path) -> list[PlayerResult]:
+    """The saved results; none if there are none yet."""
+    path = run_dir / "results.json"
+    if not path.exists():
+        return []
+    return [PlayerResult(**row) for row in json.loads(path.read_text(encoding="utf-8"))]

@@ -1,0 +1,104 @@
+"""Training batches: each distinct sequence once, and for every sampled token its position in them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from openenv.rl.config import AdvantageName
+from openenv.rl.models.language_model import padded
+from openenv.rl.rollouts.rewards import batch_advantages
+from openenv.rl.rollouts.trajectory import Group, Segment
+
+TokenRow = tuple[tuple[int, ...], tuple[bool, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingBatch:
+    """U distinct sequences of length L, P sampled positions in them, N sampled tokens of B episodes.
+
+    Episodes of a game repeat each other, so N is several times P. The model runs on the distinct sequences only;
+    autograd sums the gradients of the tokens that share a position, so the result is the same.
+    """
+
+    input_ids: Tensor  # [U, L], padded on the right
+    rows: Tensor  # [P] the row of each sampled position
+    columns: Tensor  # [P] the column before it, whose logits predict the sampled token
+    targets: Tensor  # [P] the token sampled there
+    position: Tensor  # [N] which of the P positions each token is
+    sequence: Tensor  # [N] number of its segment
+    episode: Tensor  # [N] number of its episode
+    advantages: Tensor  # [N] its episode's advantage
+    generator_logprobs: Tensor  # [N] as recorded when it was sampled
+    num_episodes: int
+
+    def split(self, max_rows: int) -> Iterator[tuple[Tensor, "TrainingBatch"]]:
+        """Parts of at most `max_rows` distinct sequences, each with the indices of its tokens in the batch, [n]."""
+        for start in range(0, len(self.input_ids), max_rows):
+            yield self._part(start, start + max_rows)
+
+    def _part(self, start: int, end: int) -> tuple[Tensor, "TrainingBatch"]:
+        here = ((self.rows >= start) & (self.rows < end)).nonzero()[:, 0]
+        first = int(here[0]) if len(here) else 0
+        row = self.rows[self.position]
+        tokens = ((row >= start) & (row < end)).nonzero()[:, 0]
+        part = replace(
+            self,
+            input_ids=self.input_ids[start:end],
+            rows=self.rows[here] - start,
+            columns=self.columns[here],
+            targets=self.targets[here],
+            position=self.position[tokens] - first,
+            sequence=self.sequence[tokens],
+            episode=self.episode[tokens],
+            advantages=self.advantages[tokens],
+            generator_logprobs=self.generator_logprobs[tokens],
+        )
+        return tokens, part
+
+
+def make_batch(groups: Sequence[Group], advantage: AdvantageName, pad_id: int) -> TrainingBatch:
+    """The valid episodes of `groups` as one batch. Raises ValueError if a group has fewer than two of them."""
+    segments: list[Segment] = []
+    episodes: list[int] = []
+    advantages: list[float] = []
+    of_groups = batch_advantages(advantage, groups)
+    pairs = [
+        pair for group, values in zip(groups, of_groups, strict=True) for pair in zip(group.valid, values, strict=True)
+    ]
+    for number, (trajectory, value) in enumerate(pairs):
+        segments.extend(trajectory.segments)
+        episodes.extend([number] * len(trajectory.segments))
+        advantages.extend([value] * len(trajectory.segments))
+    return _assemble(segments, episodes, advantages, len(pairs), pad_id)
+
+
+def _assemble(
+    segments: list[Segment], episodes: list[int], advantages: list[float], num_episodes: int, pad_id: int
+) -> TrainingBatch:
+    distinct: dict[TokenRow, int] = {}
+    row_of = [distinct.setdefault((segment.token_ids, segment.sampled), len(distinct)) for segment in segments]
+    sampled = [[i for i, is_sampled in enumerate(mask) if is_sampled] for _, mask in distinct]
+    first = torch.tensor([0, *map(len, sampled)]).cumsum(0)
+    counts = torch.tensor([len(sampled[row]) for row in row_of])
+    tokens_of = torch.repeat_interleave(torch.arange(len(segments)), counts)
+    begin = counts.cumsum(0) - counts
+    offset = torch.arange(int(counts.sum())) - begin[tokens_of]
+    rows = torch.repeat_interleave(torch.arange(len(distinct)), torch.tensor([len(s) for s in sampled]))
+    columns = torch.tensor([i for positions in sampled for i in positions])
+    input_ids = padded([ids for ids, _ in distinct], pad_id)
+    return TrainingBatch(
+        input_ids=input_ids,
+        rows=rows,
+        columns=columns - 1,
+        targets=input_ids[rows, columns],
+        position=first[torch.tensor(row_of)][tokens_of] + offset,
+        sequence=tokens_of,
+        episode=torch.tensor(episodes)[tokens_of],
+        advantages=torch.tensor(advantages)[tokens_of],
+        generator_logprobs=torch.tensor(
+            [lp for s in segments for lp, is_sampled in zip(s.logprobs, s.sampled, strict=True) if is_sampled]
+        ),
+        num_episodes=num_episodes,
+    )

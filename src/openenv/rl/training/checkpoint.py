@@ -1,0 +1,99 @@
+"""Checkpoints of a run: saves and restores weights, optimizer and progress."""
+
+import json
+import logging
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+from transformers.utils import logging as hf_logging
+
+from openenv.rl.models.chat import Chat
+from openenv.rl.models.language_model import load_model
+from openenv.rl.training.trainer import Trainer
+
+log = logging.getLogger(__name__)
+
+_LATEST = "latest"
+_REFERENCE = "before_grpo"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingProgress:
+    """The progress of a run. Its random numbers follow from the run's seed and the group numbers."""
+
+    step: int
+    """Number of batches trained on, which is the policy version."""
+    next_group: int
+    """The number of the first group that has not been trained on."""
+    training_s: float
+    """Seconds of training so far."""
+
+
+class Checkpoints:
+    """The folder `checkpoints` of a run. A checkpoint is written completely or not at all."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.folder = run_dir / "checkpoints"
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is a checkpoint to restore."""
+        return (self.folder / _LATEST).exists()
+
+    def save_reference(self, model: PreTrainedModel, chat: Chat, batch_size: int) -> None:
+        """Save the model before GRPO, which stays the reference model, and the run's batch size."""
+        folder = self.folder / _REFERENCE
+        _save_model(folder, model, chat)
+        (folder / "batch_size.json").write_text(json.dumps(batch_size))
+
+    def load_reference(self) -> tuple[PreTrainedModel, Any, int]:
+        """Load the model before GRPO, its tokenizer, and the number of groups in a training step."""
+        folder = self.folder / _REFERENCE
+        return *load_model(folder), json.loads((folder / "batch_size.json").read_text())
+
+    def save(self, trainer: Trainer, chat: Chat, progress: TrainingProgress) -> Path:
+        """Write a checkpoint, mark it as the latest, and remove the previous one. Returns its folder."""
+        before = self._latest_folder() if self.has_any else None
+        folder = self.folder / f"step_{progress.step:06d}"
+        if before == folder:
+            return folder  # no step since the last checkpoint
+        partial = folder.with_suffix(".partial")
+        _save_model(partial, trainer.model, chat)
+        torch.save(trainer.state_dict(), partial / "trainer.pt")
+        (partial / "progress.json").write_text(json.dumps(asdict(progress)))
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+        pointer = self.folder / f"{_LATEST}.partial"
+        pointer.write_text(folder.name)
+        os.replace(pointer, self.folder / _LATEST)  # last: a reader never finds an incomplete checkpoint
+        if before is not None:
+            shutil.rmtree(before, ignore_errors=True)
+        log.info("saved checkpoint: step=%d folder=%s", progress.step, folder)
+        return folder
+
+    def restore(self, trainer: Trainer) -> TrainingProgress:
+        """Restore the latest checkpoint into `trainer`. Raises FileNotFoundError if there is none."""
+        folder = self._latest_folder()
+        model, _ = load_model(folder)
+        trainer.model.load_state_dict(model.state_dict())
+        trainer.load_state_dict(torch.load(folder / "trainer.pt", weights_only=True))
+        return TrainingProgress(**json.loads((folder / "progress.json").read_text()))
+
+    def _latest_folder(self) -> Path:
+        return self.folder / (self.folder / _LATEST).read_text()
+
+
+def _save_model(folder: Path, model: PreTrainedModel, chat: Chat) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    progress_bars: Any = hf_logging
+    was_shown = progress_bars.is_progress_bar_enabled()
+    progress_bars.disable_progress_bar()  # each checkpoint would draw one on the terminal
+    model.save_pretrained(folder)
+    if was_shown:
+        progress_bars.enable_progress_bar()
+    chat.tokenizer.save_pretrained(folder)

@@ -1,0 +1,215 @@
+"""Pretraining: next-token training on transcripts of uniformly random legal play, with their outcomes.
+
+It teaches the model the words of the game, the form of a reply, and that outcomes depend on the observation. It
+contains no good play: every action was drawn uniformly from the legal ones.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from openenv.core.client_types import StepResult
+from openenv.core.errors import OpenEnvError
+from openenv.core.text_interface import TextInterface
+from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
+from openenv.policies.baselines import RandomPolicy
+from openenv.policies.prompts import ChatMessage, SampledReply, assistant_message
+from openenv.rl.config import Precision, PretrainConfig
+from openenv.rl.models.chat import Chat, TokenIds
+from openenv.rl.models.language_model import autocast, padded, row_count
+
+log = logging.getLogger(__name__)
+
+Exchange = tuple[str, str]
+"""The description of an observation, and the reply."""
+Transcript = tuple[tuple[Exchange, ...], str]
+"""The exchanges, and the outcome of the episode."""
+OnCount = Callable[[int, int], None]
+"""Called with how much is done and how much there is."""
+
+_FIRST_SEED = 900_000_000  # above the seeds of training, below those of evaluation
+_WARMUP_STEPS = 50
+_MAX_FAILURES = 20  # before the first valid episode
+
+
+@dataclass(slots=True)
+class RandomPlay:
+    """Transcripts of random play."""
+
+    transcripts: Counter[Transcript] = field(default_factory=Counter)
+    """Each transcript with its number of occurrences."""
+    num_episodes: int = 0
+    """Number of valid episodes; those that the environment failed are left out."""
+    num_decisions: int = 0
+
+    @property
+    def decisions_per_episode(self) -> float:
+        """Mean number of decisions of an episode; at least 1."""
+        return max(1.0, self.num_decisions / max(1, self.num_episodes))
+
+
+async def play_at_random(
+    pool: EpisodeSessions,
+    text: TextInterface[Any, Any],
+    config: PretrainConfig,
+    *,
+    reset: Mapping[str, Any],
+    seed: int,
+    on_progress: OnCount | None = None,
+) -> RandomPlay:
+    """Collect transcripts of random play.
+
+    With history `latest` each decision is a transcript of its own, followed by the episode's outcome; with `full` each
+    episode is one transcript. Failed episodes are left out. If the first 20 all fail, their last error is raised.
+    """
+    player = _TranscribingPlayer(text, RandomPolicy(seed, text=text), config, on_progress)
+    await EpisodeRunner(pool, player).run(player.resets(reset))
+    collected = player.collected
+    log.info("collected random play: episodes=%d decisions=%d", collected.num_episodes, collected.num_decisions)
+    return collected
+
+
+class _TranscribingPlayer:
+    """Plays the policy's replies and writes the transcripts."""
+
+    def __init__(
+        self, text: TextInterface[Any, Any], policy: RandomPolicy, config: PretrainConfig, on_progress: OnCount | None
+    ) -> None:
+        self.collected = RandomPlay()
+        self._text = text
+        self._policy = policy
+        self._config = config
+        self._on_progress = on_progress
+        self._exchanges: dict[int, list[Exchange]] = {}
+        self._returns: Counter[int] = Counter()
+        self._num_failed = 0
+
+    def resets(self, reset: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """Reset keywords of one episode after the other, until there are enough decisions."""
+        for number in range(self._config.max_episodes):
+            if self.collected.num_decisions >= self._config.max_decisions:
+                return
+            yield {**reset, "seed": _FIRST_SEED + number}
+
+    async def act(self, pending: list[PendingAction]) -> list[Any]:
+        """A random reply's action for each episode."""
+        actions = []
+        for turn in pending:
+            reply, action = self._policy.select_reply(turn.observation)
+            seen = self._text.describe(turn.observation)
+            self._exchanges.setdefault(turn.episode, []).append((seen, reply))
+            actions.append(action)
+        self.collected.num_decisions += len(pending)
+        if self._on_progress is not None:
+            most = self._config.max_decisions
+            self._on_progress(min(self.collected.num_decisions, most), most)
+        return actions
+
+    def on_result(self, episode: int, result: StepResult[Any]) -> None:
+        """Add the reward; at the end of the episode add its transcripts."""
+        self._returns[episode] += result.reward or 0.0  # type: ignore[assignment]
+        if not result.done:
+            return
+        self.collected.num_episodes += 1
+        outcome = self._text.outcome(float(self._returns.pop(episode)))
+        exchanges = self._exchanges.pop(episode, [])
+        parts = [exchanges] if self._text.history == "full" else [[exchange] for exchange in exchanges]
+        self.collected.transcripts.update((tuple(part), outcome) for part in parts if part)
+
+    def on_failure(self, episode: int, error: OpenEnvError) -> None:
+        """Leave the episode out. Raises the error if no episode has succeeded."""
+        log.warning("random play: left out an episode: %s", error)
+        self._exchanges.pop(episode, None)
+        self._num_failed += 1
+        if self._num_failed >= _MAX_FAILURES and not self.collected.num_episodes:
+            raise error
+
+    def on_step_limit(self, episode: int) -> None:
+        """Random play has no step limit."""
+        raise AssertionError("the runner was given no max_steps")
+
+
+def transcript_words(transcripts: Counter[Transcript]) -> list[str]:
+    """All texts of the transcripts, sorted, for the tokenizer: equal games give equal vocabularies."""
+    texts = {text for exchanges, outcome in transcripts for pair in exchanges for text in pair}
+    return sorted(texts | {outcome for _, outcome in transcripts})
+
+
+def transcript_ids(chat: Chat, transcript: Transcript) -> TokenIds:
+    """The transcript in the chat template: prompts as in play, each reply with its end token, and the outcome last."""
+    exchanges, outcome = transcript
+    messages: list[ChatMessage] = []
+    ids: TokenIds = ()
+    for seen, reply in exchanges:
+        messages.append({"role": "user", "content": seen})
+        reply_ids = (*chat.encode(reply), chat.end_id)
+        ids = chat.prompt(messages) + reply_ids
+        messages.append(assistant_message(SampledReply(reply, reply_ids)))
+    return ids + chat.encode(outcome)
+
+
+def pretrain(
+    model: PreTrainedModel,
+    chat: Chat,
+    transcripts: Counter[Transcript],
+    config: PretrainConfig,
+    *,
+    precision: Precision,
+    seed: int,
+    on_progress: OnCount | None = None,
+) -> list[float]:
+    """Train `model` to predict each token of the transcripts. Returns the loss of every batch, in nats per token.
+
+    Equal transcripts in a batch are run once and weighted by their number.
+    """
+    rows = [transcript_ids(chat, transcript) for transcript in transcripts]
+    input_ids = padded(rows, chat.pad_id)
+    lengths = torch.tensor([len(row) for row in rows])
+    frequency = torch.tensor(list(transcripts.values()), dtype=torch.float32)
+    draws = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=config.lr, betas=(0.9, 0.98), weight_decay=0.01)
+    model.train()
+    losses = []
+    for step in range(config.steps):
+        drawn = torch.multinomial(frequency, config.batch_size, replacement=True, generator=draws)
+        index, counts = _padded_rows(*torch.unique(drawn, return_counts=True))
+        for group in optimizer.param_groups:
+            group["lr"] = config.lr * _schedule(step, config.steps)
+        with autocast(precision, model.device):
+            loss = _next_token_loss(model, input_ids[index], lengths[index], counts)
+        optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+        if on_progress is not None:
+            on_progress(step + 1, config.steps)
+    return losses
+
+
+def _padded_rows(index: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Pad with copies of the first row, of weight 0, to a row count that recurs."""
+    gap = row_count(len(index)) - len(index)
+    return torch.cat([index, index[:1].expand(gap)]), torch.cat([counts, counts.new_zeros(gap)])
+
+
+def _schedule(step: int, steps: int) -> float:
+    """Factor of the learning rate: warm-up, constant until the middle, then a straight line down to a tenth."""
+    late = max(0.0, step / steps - 0.5) / 0.5
+    return min(1.0, (step + 1) / _WARMUP_STEPS) * (1.0 - 0.9 * late)
+
+
+def _next_token_loss(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor, counts: Tensor) -> Tensor:
+    """Mean next-token loss over the tokens of weighted rows. input_ids: [U, L]; lengths, counts: [U]."""
+    input_ids = input_ids[:, : int(lengths.max())]
+    logits = model(input_ids=input_ids[:, :-1], use_cache=False).logits.float()
+    losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), input_ids[:, 1:], reduction="none")
+    inside = torch.arange(1, input_ids.shape[1])[None, :] < lengths[:, None]
+    weights = inside * counts[:, None]
+    return (losses * weights).sum() / weights.sum()

@@ -1,0 +1,199 @@
+"""The trainer: one optimizer step from a batch of groups."""
+
+import copy
+import hashlib
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from openenv.rl.config import Config, Precision
+from openenv.rl.models.language_model import autocast, next_token_logits
+from openenv.rl.rollouts.trajectory import Group
+from openenv.rl.training import loss as formulas
+from openenv.rl.training.batch import TrainingBatch, make_batch
+
+_CACHE_SIZE = 200_000
+
+
+class ReferenceModel:
+    """A frozen copy of a model. Its log-probabilities never change, so they are computed once and cached."""
+
+    def __init__(self, model: PreTrainedModel, precision: Precision) -> None:
+        self.model = copy.deepcopy(model).train(False).requires_grad_(False)
+        self.precision: Precision = precision
+        self._known: OrderedDict[bytes, Tensor] = OrderedDict()
+        """Log-probabilities of the sampled tokens, by sequence."""
+
+    def logprobs(self, batch: TrainingBatch) -> Tensor:
+        """Log-probability of each sampled position's token, [P]."""
+        counts = torch.bincount(batch.rows, minlength=len(batch.input_ids)).tolist()
+        keys = _keys(batch, counts)
+        new = [row for row, key in enumerate(keys) if key not in self._known]
+        if new:
+            computed = torch.split(self._compute(batch, torch.tensor(new)), [counts[row] for row in new])
+            self._known.update(zip((keys[row] for row in new), computed, strict=True))
+        logprobs = torch.cat([self._known[key] for key in keys])
+        while len(self._known) > _CACHE_SIZE:
+            self._known.popitem(last=False)
+        return logprobs
+
+    @torch.no_grad()
+    def _compute(self, batch: TrainingBatch, rows: Tensor) -> Tensor:
+        """Compute them for some rows of the batch with a forward pass."""
+        number = torch.full((len(batch.input_ids),), -1)
+        number[rows] = torch.arange(len(rows))
+        wanted = number[batch.rows] >= 0
+        with autocast(self.precision, self.model.device):
+            logits = next_token_logits(
+                self.model, batch.input_ids[rows], number[batch.rows[wanted]], batch.columns[wanted]
+            )
+        return torch.log_softmax(logits, dim=-1).gather(1, batch.targets[wanted][:, None])[:, 0]
+
+
+def _keys(batch: TrainingBatch, counts: list[int]) -> list[bytes]:
+    """A hash of each row: its tokens up to the last sampled one, and which are sampled. Padding is left out."""
+    tokens = batch.input_ids.numpy()
+    keys = []
+    for row, columns in enumerate(torch.split(batch.columns, counts)):
+        where = columns.numpy()
+        end = int(where[-1]) + 2 if len(where) else 0
+        keys.append(hashlib.blake2b(tokens[row, :end].tobytes() + b"|" + where.tobytes(), digest_size=16).digest())
+    return keys
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _TokenScores:
+    """Log-probabilities and entropies under the trained weights."""
+
+    logprobs: Tensor  # [P], with gradient
+    entropy: Tensor  # [P], with gradient
+
+
+class Trainer:
+    """Holds the trained weights, the optimizer and the reference model."""
+
+    def __init__(self, model: PreTrainedModel, reference: ReferenceModel, config: Config, pad_id: int) -> None:
+        self.model = model
+        self.reference = reference
+        self.config = config
+        self.step_count = 0
+        """Number of batches trained on, which is also the policy version of the weights."""
+        self._pad_id = pad_id
+        optimizer = config.trainer.optimizer
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(),
+            lr=optimizer.lr,
+            betas=(optimizer.beta1, optimizer.beta2),
+            weight_decay=optimizer.weight_decay,
+        )
+
+    def step(self, groups: Sequence[Group], progress: float) -> dict[str, float]:
+        """Train on the valid episodes of `groups` and return the step's metrics.
+
+        progress: the fraction of training that is done, 0 to 1, which the schedules follow.
+        """
+        batch = make_batch(groups, self.config.advantage, self._pad_id)
+        lr = self._set_learning_rate(progress)
+        old: Tensor | None = None
+        metrics: dict[str, float] = {}
+        for _ in range(self.config.trainer.updates_per_batch):
+            old, metrics = self._update(batch, old, progress)
+        self.step_count += 1
+        return {**metrics, "learning_rate": lr}
+
+    def kl_weight(self, progress: float) -> float:
+        """The weight of the divergence at this fraction of training."""
+        loss = self.config.loss
+        return loss.kl_weight + (loss.kl_weight_end - loss.kl_weight) * progress
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state that `load_state_dict` restores: everything but the model's weights."""
+        return {"optimizer": self.optimizer.state_dict(), "step_count": self.step_count}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a saved state."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step_count = state["step_count"]
+
+    def _set_learning_rate(self, progress: float) -> float:
+        optimizer = self.config.trainer.optimizer
+        warm = min(1.0, (self.step_count + 1) / max(1, optimizer.warmup_steps))
+        left = min(1.0, (1.0 - progress) / max(1e-9, 1.0 - optimizer.decay_from))
+        lr = optimizer.lr * warm * left
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        return lr
+
+    def _update(self, batch: TrainingBatch, old: Tensor | None, progress: float) -> tuple[Tensor, dict[str, float]]:
+        """One optimizer step. old: log-probabilities before the batch's first update, [N]; None on the first."""
+        config = self.config
+        self.model.train(False)  # no dropout, as in generator and reference: ratios compare equal computations
+        self.optimizer.zero_grad(set_to_none=True)
+        weights = formulas.token_weights(
+            config.loss.name, batch.episode, batch.num_episodes, config.loss.constant_length
+        )
+        sums: dict[str, float] = {}
+        seen = torch.empty_like(batch.generator_logprobs)
+        for tokens, part in batch.split(config.trainer.rows_per_forward):
+            scores = self._scores(part)
+            seen[tokens] = scores.logprobs.detach()[part.position]
+            before = seen[tokens] if old is None else old[tokens]
+            loss = self._loss(part, scores, before, weights[tokens], progress, sums)
+            torch.autograd.backward(loss)
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.trainer.max_grad_norm)
+        if not torch.isfinite(norm):
+            raise FloatingPointError(
+                f"the gradient of step {self.step_count + 1} is {float(norm)}: the weights are unchanged. Lower "
+                "trainer.optimizer.lr, or use model.precision float32."
+            )
+        self.optimizer.step()
+        count = max(1, len(batch.position))
+        metrics = {key: value / count for key, value in sums.items()}
+        return (seen if old is None else old), {**metrics, "grad_norm": float(norm)}
+
+    def _scores(self, batch: TrainingBatch) -> _TokenScores:
+        with autocast(self.config.model.precision, self.model.device):
+            logits = next_token_logits(self.model, batch.input_ids, batch.rows, batch.columns)
+        table = torch.log_softmax(logits, dim=-1)
+        logprobs = table.gather(1, batch.targets[:, None])[:, 0]
+        return _TokenScores(logprobs, -(table.exp() * table).sum(dim=-1))
+
+    def _loss(
+        self,
+        batch: TrainingBatch,
+        scores: _TokenScores,
+        old: Tensor,
+        weights: Tensor,
+        progress: float,
+        sums: dict[str, float],
+    ) -> Tensor:
+        """The loss of a part of the batch. Measurements on its tokens are added to `sums`."""
+        config = self.config.loss
+        logprobs, entropy = scores.logprobs[batch.position], scores.entropy[batch.position]
+        reference = self.reference.logprobs(batch)[batch.position]
+        policy = formulas.token_losses(config, logprobs, old, batch.advantages, batch.sequence)
+        policy = policy * formulas.importance_weights(old, batch.generator_logprobs, config.importance_cap)
+        kl = formulas.divergence(config.kl, logprobs, reference)
+        bonus = config.entropy_weight * (1.0 - progress)
+        loss = ((policy + self.kl_weight(progress) * kl - bonus * entropy) * weights).sum()
+        low, high = formulas.clip_fractions(config, logprobs, old, batch.advantages, batch.sequence)
+        mismatch = formulas.divergence("k3", batch.generator_logprobs, old)
+        measured = {
+            "kl": kl.detach().mean().item(),
+            "entropy": entropy.detach().mean().item(),
+            "clip_ratio/low_mean": low,
+            "clip_ratio/high_mean": high,
+            "mismatch_kl": mismatch.mean().item(),
+        }
+        for key, value in measured.items():
+            sums[key] = sums.get(key, 0.0) + value * len(logprobs)
+        return loss

@@ -1,0 +1,33 @@
+"""The command line as a whole: help, and errors in one line."""
+
+import pytest
+
+from tests.cli.commands import run
+
+
+@pytest.mark.parametrize("verb", ["envs", "serve", "eval", "replay", "train"])
+def test_each_help_shows_an_example(verb):
+    shown = run(verb, "--help")
+    assert shown.returncode == 0
+    assert f"openenv {verb}" in shown.stdout.split("Example")[1]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["eval", "--policy", "smrt"], "Did you mean 'smart'?"),
+        (["eval", "--env", "openspeel"], "Did you mean 'openspiel'?"),
+        (["eval", "--policy", "llm:qwen"], "llm:MODEL@URL"),
+        (["eval", "--reset", "opponent"], "write KEY=VALUE"),
+        (["eval", "--url", "http://127.0.0.1:9"], "is the server running"),
+        (["serve", "nothing"], "is not among echo, openspiel"),
+        (["serve", "json:nothing"], "has no 'nothing'"),
+        (["serve", "json:loads", "--workers", "0"], "workers=0: give 1"),
+    ],
+)
+def test_a_wrong_argument_ends_with_one_line_and_the_remedy(args, words, tmp_path):
+    done = run(*args, cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr

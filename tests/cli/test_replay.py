@@ -1,0 +1,83 @@
+"""`openenv replay` replays a recorded session."""
+
+import contextlib
+from functools import partial
+
+import pytest
+
+from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
+from openenv.core.errors import EnvironmentFault
+from openenv.core.mcp_client import MCPToolClient
+from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
+from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
+from tests.cli.commands import run
+from tests.core.tool_env import NotebookEnvironment
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def recording(serving, tmp_path):
+    """A recorded session of two games of tic-tac-toe, one of them with an illegal move."""
+    url = serving(create_app(OpenSpielEnvironment, config=ServerConfig(record_dir=tmp_path)))
+    with OpenSpielEnv(url) as env:
+        for action_ids in ((4, 0, 4), (2, 6)):
+            env.reset(game_name="tic_tac_toe")
+            for action_id in action_ids:
+                with contextlib.suppress(EnvironmentFault):
+                    env.step(OpenSpielAction(action_id=action_id))
+        return tmp_path / f"{env.session_id}.jsonl"
+
+
+def test_a_recorded_session_replays_bit_for_bit(recording):
+    done = run("replay", str(recording))
+    assert (done.returncode, "7 requests, all as recorded" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+def test_a_recording_with_snapshots_replays_through_them(serving, openspiel_url, tmp_path):
+    url = serving(create_app(OpenSpielEnvironment, config=ServerConfig(record_dir=tmp_path)))
+    with OpenSpielEnv(url) as env:
+        env.reset(game_name="tic_tac_toe")
+        legal = env.step(OpenSpielAction(action_id=4)).observation.legal_actions
+        token = env.save()
+        env.step(OpenSpielAction(action_id=legal[0]))
+        env.restore(token)
+        [branch] = env.fork(1)
+        branch.step(OpenSpielAction(action_id=legal[0]))
+        env.step(OpenSpielAction(action_id=legal[-1]))
+        own, forked = (tmp_path / f"{client.session_id}.jsonl" for client in (env, branch))
+        branch.close()
+
+    done = run("replay", str(own), "--url", openspiel_url)
+    assert (done.returncode, "7 requests, all as recorded" in done.stdout) == (0, True), done.stdout + done.stderr
+    refused = run("replay", str(forked), "--url", openspiel_url)
+    assert (refused.returncode, "replay the recording of that one" in refused.stderr) == (1, True)
+
+
+def test_a_recording_of_tool_calls_replays(serving, tmp_path):
+    app = partial(create_app, NotebookEnvironment, CallToolAction, CallToolObservation)
+    url = serving(app(config=ServerConfig(record_dir=tmp_path)))
+    with MCPToolClient(url) as env:
+        env.reset()
+        env.list_tools()
+        env.call_tool("write", text="a")
+        with pytest.raises(EnvironmentFault):
+            env.call_tool("fail")
+        recording = tmp_path / f"{env.session_id}.jsonl"
+
+    done = run("replay", str(recording), "--url", serving(app()))
+    assert (done.returncode, "4 requests, all as recorded" in done.stdout) == (0, True), done.stdout + done.stderr
+    recording.write_text(recording.read_text().replace('"text":"a"', '"text":1'))
+    assert run("replay", str(recording), "--url", serving(app())).returncode == 1
+
+
+def test_a_replay_reports_its_first_difference(recording, openspiel_url):
+    lines = recording.read_text().splitlines()
+    lines[1] = lines[1].replace('"seed":', '"seed":1')
+    recording.write_text("\n".join(lines))
+    done = run("replay", str(recording), "--url", openspiel_url)
+
+    assert done.returncode == 1
+    assert "observation_sha256 was" in done.stdout
+    assert done.stdout.startswith("line 2, reset")

@@ -1,0 +1,79 @@
+"""`openenv serve` runs the server of an environment."""
+
+import json
+import signal
+import subprocess
+import urllib.request
+
+import pytest
+
+from openenv.core.containers.server_process import wait_until_healthy
+from openenv.core.errors import CapacityReached
+from openenv.envs.echo_env import EchoAction, EchoEnv
+from tests.cli.commands import OPENENV
+
+pytestmark = pytest.mark.process
+
+
+def test_serve_serves_until_interrupted(port):
+    process = subprocess.Popen([*OPENENV, "serve", "echo", "--port", str(port)], stderr=subprocess.PIPE)
+    try:
+        wait_until_healthy(f"http://127.0.0.1:{port}", process, timeout_s=30)
+        with EchoEnv(base_url=f"http://127.0.0.1:{port}") as env:
+            env.reset()
+            assert env.step(EchoAction(message="hello")).reward == pytest.approx(0.5)
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=10)
+
+    assert b"Traceback" not in errors
+
+
+def test_serve_takes_the_limits_of_a_server(port, tmp_path):
+    options = ["--max-sessions", "1", "--record-dir", str(tmp_path / "recordings")]
+    process = subprocess.Popen([*OPENENV, "serve", "echo", "--port", str(port), *options])
+    try:
+        wait_until_healthy(f"http://127.0.0.1:{port}", process, timeout_s=30)
+        with EchoEnv(base_url=f"http://127.0.0.1:{port}") as env:
+            env.reset()
+            with pytest.raises(CapacityReached, match="1/1"):
+                EchoEnv(base_url=env.base_url).reset()
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(10)
+
+    assert len(list((tmp_path / "recordings").glob("*.jsonl"))) == 1
+
+
+def test_serve_shares_the_sessions_of_an_authors_own_application_among_workers(port, tmp_path):
+    (tmp_path / "my_env.py").write_text(
+        "from openenv.core.env_server import create_app\n"
+        "from openenv.envs.echo_env.server.environment import EchoEnvironment\n"
+        "app = create_app(EchoEnvironment)\n"
+    )
+    command = [*OPENENV, "serve", "my_env:app", "--port", str(port), "--workers", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path)
+    try:
+        wait_until_healthy(f"http://127.0.0.1:{port}", process, timeout_s=30)
+        with EchoEnv(base_url=f"http://127.0.0.1:{port}") as first, EchoEnv(base_url=first.base_url) as second:
+            for env in (first, second):
+                env.reset()
+                assert env.step(EchoAction(message="hello")).reward == pytest.approx(0.5)
+            workers = {env.session_id.partition("-")[0] for env in (first, second)}
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=10)
+
+    assert workers == {"w0", "w1"}
+    assert (process.returncode, b"Traceback" in errors) == (0, False)
+
+
+def test_serve_passes_other_options_to_the_environments_server(port):
+    process = subprocess.Popen([*OPENENV, "serve", "openspiel", "--game", "kuhn_poker", "--port", str(port)])
+    try:
+        wait_until_healthy(f"http://127.0.0.1:{port}", process, timeout_s=30)
+        body = urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/reset", method="POST")).read()
+        assert json.loads(body)["metadata"]["game_name"] == "kuhn_poker"
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(10)

@@ -1,0 +1,159 @@
+"""One client, two modes: plain use is synchronous, also where a loop runs; entered or awaited, it is asynchronous."""
+
+import asyncio
+
+import pytest
+
+from openenv.core.env_server import create_app
+from openenv.core.errors import AnswerTimeout, OpenEnvError, SessionLost
+from openenv.core.generic_client import GenericAction, GenericEnvClient
+from openenv.core.session_pool import SessionPool
+from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
+from tests.core.env_server.probes import wait_until
+
+
+@pytest.fixture(scope="module")
+def url(module_serving):
+    return module_serving(create_app(CountingEnvironment))
+
+
+async def test_plain_use_is_synchronous_where_a_loop_runs(url):
+    env = CountEnv(base_url=url)
+    result = env.reset()
+
+    assert result.observation.total == 0
+    env.close()
+
+
+async def test_results_of_a_plain_client_may_be_awaited(url):
+    env = CountEnv(base_url=url)
+    result = await env.reset()
+    stepped = await env.step(CountAction(amount=2))
+    state = await env.state()
+    await env.close()
+
+    assert (result.observation.total, stepped.observation.total, state.total) == (0, 2, 2)
+
+
+async def test_async_with_makes_the_verbs_coroutines(url):
+    async with CountEnv(base_url=url) as env:
+        await env.reset()
+        assert (await env.step(CountAction(amount=2))).observation.total == 2
+        assert (await env.state()).step_count == 1
+
+
+async def test_awaiting_connect_makes_the_client_asynchronous(url):
+    env = await CountEnv(base_url=url).connect()
+    assert asyncio.iscoroutine(pending := env.reset())
+    assert (await pending).observation.total == 0
+    await env.close()
+
+
+def test_connect_without_a_loop_connects_now():
+    with pytest.raises(OpenEnvError, match="is the server running"):
+        CountEnv("http://127.0.0.1:9").connect()
+
+
+async def test_requests_under_way_at_one_time_get_their_own_answers_in_order(url):
+    async with CountEnv(base_url=url) as env:
+        await env.reset()
+        results = await asyncio.gather(*(env.step(CountAction(amount=1)) for _ in range(5)))
+
+        assert [result.observation.total for result in results] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("enter", [False, True])
+async def test_first_verbs_awaited_together_open_one_session(serving, enter):
+    app = create_app(CountingEnvironment)
+    env = CountEnv(base_url=serving(app))
+    if enter:
+        connections = await asyncio.gather(env.connect(), env.connect())
+        assert connections == [env, env]
+    async with env:
+        await asyncio.gather(env.reset(), env.state(), env.state())
+
+        assert len(app.state.sessions) == 1
+
+
+async def test_a_reset_is_of_the_session_that_is_there_when_it_is_awaited_and_a_step_of_none_other(url):
+    async with CountEnv(base_url=url) as env:
+        await env.reset()
+        reset, step = env.reset(), env.step(CountAction(amount=1))
+        await env.disconnect()
+        assert (await reset).observation.total == 0
+        with pytest.raises(SessionLost):
+            await step
+        assert (await env.step(CountAction(amount=2))).observation.total == 2
+
+
+def test_a_client_may_be_used_in_one_event_loop_after_another(url):
+    env = CountEnv(base_url=url)
+
+    async def play() -> None:
+        async with env:
+            await asyncio.gather(env.reset(), env.state())
+
+    asyncio.run(play())
+    asyncio.run(play())
+
+
+async def test_a_late_answer_goes_to_no_other_request(url):
+    async with CountEnv(base_url=url, message_timeout_s=0.2) as env:
+        await env.reset()
+        with pytest.raises(AnswerTimeout):
+            await env.step(CountAction(amount=4, mischief="sleep"))
+
+        next_step = await env.step(CountAction(amount=1), timeout_s=5)  # waited for before the late answer comes
+        assert next_step.observation.total == 5
+
+
+async def test_the_synchronous_twin_of_an_asynchronous_client_is_synchronous(url):
+    async with CountEnv(base_url=url) as env:
+        twin = env.sync()
+        assert twin.reset().observation.total == 0
+        twin.close()
+
+
+def test_a_generic_client_plays_with_dictionaries(url):
+    with GenericEnvClient(url) as env:
+        env.reset()
+        assert env.step(GenericAction(amount=3)).observation["total"] == 3
+        assert env.state()["total"] == 3
+
+
+def test_an_action_of_another_class_is_refused_before_it_is_sent(url):
+    with CountEnv(url) as env, pytest.raises(TypeError, match=r"CountEnv\.step takes CountAction, not dict"):
+        env.step({"amount": 1})
+
+
+def test_hooks_may_be_overridden(url):
+    class Shouting(CountEnv):
+        def _step_payload(self, action):
+            return {"amount": action * 2}
+
+        def _parse_state(self, payload):
+            return payload["total"]
+
+    with Shouting(url) as env:
+        env.reset()
+        assert env.step(3).observation.total == 6
+        assert env.state() == 6
+
+
+async def test_a_pool_plays_its_sessions_at_the_same_time_and_keeps_errors_apart(url):
+    async with SessionPool(CountEnv, url, 3) as pool:
+        await pool.reset({index: {"seed": 7, "start": index} for index in range(3)})
+        results = await pool.step({0: CountAction(amount=1), 2: CountAction(amount=1, mischief="raise")})
+
+        assert results[0].observation.total == 1
+        assert isinstance(results[2], OpenEnvError)
+        assert (await pool.step({2: CountAction(amount=1)}))[2].observation.total == 3
+
+
+async def test_a_pool_that_cannot_connect_raises_and_leaves_nothing_open(serving):
+    app = create_app(CountingEnvironment)
+    urls = iter([serving(app), "http://127.0.0.1:9"])
+    with pytest.raises(OpenEnvError, match="is the server running"):
+        async with SessionPool(lambda base_url: CountEnv(next(urls)), "", 2):
+            pass
+    await asyncio.to_thread(wait_until, lambda: len(app.state.sessions) == 0)

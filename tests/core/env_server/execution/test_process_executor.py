@@ -1,0 +1,212 @@
+"""A mistake in an environment costs its own episode at most, and is reported; it never reaches another episode."""
+
+import asyncio
+import contextlib
+import os
+
+import httpx
+import pytest
+
+from openenv.core import EnvClient, State
+from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.execution.fork_server import ForkServer
+from openenv.core.env_server.runner.env_spec import resolve_env_spec
+from openenv.core.errors import EnvironmentFault, FactoryFault, TimeLimitExceeded
+from tests.core.awkward_envs import Counter, Do, Drawing, Exits, Global, OneThread, Seen, Starts, Together
+from tests.core.cutting_proxy import CuttingProxy
+from tests.core.env_server.probes import is_running, wait_until
+
+pytestmark = pytest.mark.process
+
+
+class CounterEnv(EnvClient[Do, Seen, State]):
+    """Plays any of them."""
+
+
+def do(env, what="count"):
+    return env.step(Do(what=what)).observation
+
+
+def new_session_once_possible(url):
+    """A client whose episode has begun, as soon as the step of an earlier session has ended."""
+    env = CounterEnv(url)
+
+    def has_begun():
+        with contextlib.suppress(FactoryFault):
+            env.reset()
+            return True
+        return False
+
+    wait_until(has_begun)
+    return env
+
+
+def test_a_step_that_outlived_its_limit_never_reaches_the_next_episode_of_a_ready_instance(serving):
+    url = serving(create_app(Counter(), config=ServerConfig(step_timeout_s=0.4, reconnect_grace_s=0)))
+    with CounterEnv(url) as env:
+        env.reset()
+        with pytest.raises(TimeLimitExceeded):
+            do(env, "slow")
+        with pytest.raises(TimeLimitExceeded, match="still runs"):
+            env.reset()
+    with pytest.raises(FactoryFault, match="still runs"), CounterEnv(url) as early:
+        early.reset()
+    with new_session_once_possible(url) as env:
+        assert [do(env).n for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_restore_that_outlives_its_limit_ends_the_episode(serving):
+    with CounterEnv(serving(create_app(Counter, config=ServerConfig(step_timeout_s=0.4)))) as env:
+        env.reset()
+        token = env.save()
+        with pytest.raises(TimeLimitExceeded):
+            env.restore(token)
+        with pytest.raises(TimeLimitExceeded, match="The episode is gone"):
+            do(env)
+        env.reset()
+        assert do(env).n == 1
+
+
+def test_a_factory_that_returns_one_object_twice_is_refused_its_second_session(serving):
+    shared = Counter()
+    url = serving(create_app(lambda: shared))
+    with CounterEnv(url) as env:
+        env.reset()
+        do(env)
+        with pytest.raises(FactoryFault, match="another session uses"):
+            CounterEnv(url).reset()
+        assert do(env).n == 2
+    with CounterEnv(url) as later:
+        later.reset()
+        assert do(later).n == 1
+
+
+def test_a_request_for_metadata_does_not_disturb_an_episode(serving):
+    url = serving(create_app(Global, env_name="global"))
+    with CounterEnv(url) as env:
+        env.reset()
+        seen = [do(env).n for _ in range(2)]
+        assert httpx.get(f"{url}/metadata").status_code == 200
+        assert httpx.get(f"{url}/global/splits").status_code == 501
+        seen.append(do(env).n)
+    assert seen == [1, 2, 3]
+
+
+@pytest.mark.parametrize("what", ["cancelled", "interrupt"])
+@pytest.mark.parametrize("execution", ["thread", "process"])
+def test_whatever_a_step_raises_is_a_fault_of_the_environment(serving, what, execution):
+    url = serving(create_app(Counter, config=ServerConfig(execution=execution)))
+    with CounterEnv(url, message_timeout_s=20) as env:
+        env.reset()
+        with pytest.raises(EnvironmentFault):
+            do(env, what)
+        assert env.reset().observation.n == 0
+    response = httpx.post(f"{url}/step", json={"action": {"what": what}}, timeout=10)
+    assert response.json()["code"] == "EXECUTION_ERROR"
+
+
+def test_workers_do_not_draw_the_same_numbers(serving):
+    url = serving(create_app(Drawing))
+    drawn = set()
+    for _ in range(4):
+        with CounterEnv(url) as env:
+            env.reset()
+            drawn.add(do(env, "draw").seen)
+    assert len(drawn) == 4
+
+
+def test_a_request_id_means_one_request_of_its_verb(serving):
+    url = serving(create_app(Counter))
+    with httpx.Client(base_url=url) as curl:
+        curl.post("/reset", json={"request_id": "1"})
+        step = {"action": {}, "request_id": "1"}
+        assert [curl.post("/step", json=step).json()["observation"]["n"] for _ in range(2)] == [1, 1]
+
+
+def test_a_session_whose_step_runs_is_not_idle(serving):
+    url = serving(create_app(Counter, config=ServerConfig(idle_timeout_s=0.5)))
+    with CounterEnv(url) as env:
+        env.reset()
+        assert do(env, "slow").n == 101
+        assert do(env).n == 102
+
+
+def test_a_branch_waits_for_its_turn_as_long_as_its_origin_lives(serving):
+    app = create_app(Counter, config=ServerConfig(reconnect_grace_s=0.3))
+    url = serving(app)
+    proxy = CuttingProxy(url)
+    with CounterEnv(url) as env, CounterEnv(proxy.url) as disconnected:
+        env.reset()
+        do(env)
+        first, second = env.fork(2)
+        disconnected.reset()
+        proxy.close()
+        wait_until(lambda: len(app.state.sessions) == 3)  # one that disconnected after the fork has ended
+        assert do(first).n == 1002
+        first.close()
+    wait_until(lambda: len(app.state.sessions) == 0)
+    second.close()
+
+
+def test_an_environment_that_exits_when_it_is_closed_ends_no_other_session(serving):
+    url = serving(create_app(Exits))
+    with CounterEnv(url) as env:
+        env.reset()
+    with CounterEnv(url) as env:
+        env.reset()
+        assert do(env).n == 1
+
+
+def test_a_hung_step_does_not_keep_the_one_thread_of_all_sessions_for_ever(serving):
+    url = serving(create_app(OneThread, config=ServerConfig(step_timeout_s=0.2, reset_timeout_s=2)))
+    with CounterEnv(url) as env, CounterEnv(url) as other:
+        env.reset()
+        other.reset()
+        with pytest.raises(TimeLimitExceeded):
+            do(env, "hang")
+        with pytest.raises(TimeLimitExceeded, match="another session"):
+            do(other)
+        other.reset()
+        assert do(other).n == 1
+        with CounterEnv(url) as third:
+            third.reset()
+            assert do(third).n == 1
+
+
+def test_what_a_killed_worker_had_started_ends_with_it(serving):
+    url = serving(create_app(Starts, config=ServerConfig(step_timeout_s=0.4)))
+    with CounterEnv(url) as env:
+        started = env.reset().observation.seen
+        assert os.path.exists(f"/proc/{started}")
+        with pytest.raises(TimeLimitExceeded):
+            do(env)
+        wait_until(lambda: not is_running(started))
+
+
+async def test_a_fork_that_is_cancelled_mixes_up_no_replies():
+    fork_server = ForkServer(resolve_env_spec(Counter))
+    pids = []
+    try:
+        for _ in range(10):
+            cancelled = asyncio.ensure_future(fork_server.fork())
+            kept = asyncio.ensure_future(fork_server.fork())
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            pid, connection = await kept
+            pids.append(pid)
+            connection.close()
+            assert await fork_server.exit_status(pid) != "unknown"
+    finally:
+        await fork_server.stop()
+    assert len(set(pids)) == 10
+
+
+async def test_asynchronous_environments_share_one_loop_in_which_their_tasks_go_on(serving):
+    url = serving(create_app(Together))
+    async with CounterEnv(url) as first, CounterEnv(url) as second:
+        await asyncio.gather(first.reset(), second.reset())
+        await asyncio.gather(*(env.step(Do()) for env in (first, second) for _ in range(3)))
+        before = (await first.step(Do())).observation.n
+        async with asyncio.timeout(10):
+            while (await first.step(Do())).observation.n - before <= 10:
+                pass

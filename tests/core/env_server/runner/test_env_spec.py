@@ -1,0 +1,66 @@
+"""What the server learns from an environment's declaration."""
+
+import logging
+
+import pytest
+
+from openenv.core import Action, Environment, Observation, State
+from openenv.core.env_server.runner.env_spec import resolve_env_spec
+from openenv.core.env_server.types import OpenAction
+from tests.core.counting_env import CountAction, CountingEnvironment, CountObservation, CountState
+
+
+def test_message_classes_come_from_the_type_parameters():
+    found = resolve_env_spec(CountingEnvironment)
+    assert (found.action_cls, found.observation_cls, found.state_cls) == (CountAction, CountObservation, CountState)
+    assert not found.is_one_instance
+
+
+def test_message_classes_come_from_annotations_where_there_are_no_type_parameters():
+    class Annotated(Environment):
+        def reset(self) -> CountObservation: ...
+        def step(self, action: CountAction) -> CountObservation: ...
+        @property
+        def state(self) -> CountState: ...
+
+    found = resolve_env_spec(Annotated)
+    assert (found.action_cls, found.observation_cls, found.state_cls) == (CountAction, CountObservation, CountState)
+
+
+def test_a_factory_is_asked_for_its_environment():
+    assert resolve_env_spec(lambda: CountingEnvironment()).environment_cls is CountingEnvironment
+
+
+def test_a_factory_with_a_return_annotation_is_not_called():
+    def make() -> CountingEnvironment:
+        raise AssertionError("called too early")
+
+    assert resolve_env_spec(make).environment_cls is CountingEnvironment
+
+
+def test_one_ready_instance_serves_one_session():
+    env = CountingEnvironment()
+    found = resolve_env_spec(env)
+    assert found.make() is env
+    assert found.limited(8, None) == 1
+
+
+def test_an_undeclared_action_class_takes_any_field_and_logs_a_warning(caplog):
+    class Undeclared(Environment):
+        def reset(self) -> Observation: ...
+        def step(self, action: Action) -> Observation: ...
+        @property
+        def state(self) -> State: ...
+
+    Undeclared.__module__ = (
+        "openenv.core.env_server.interfaces"  # a module that knows no message classes of an environment
+    )
+    with caplog.at_level(logging.WARNING):
+        assert resolve_env_spec(Undeclared).action_cls is OpenAction
+    assert "declares no action class" in caplog.text
+
+
+@pytest.mark.parametrize("wrong", [3, "echo", Observation])
+def test_what_is_no_environment_is_refused_with_the_remedy(wrong):
+    with pytest.raises(TypeError, match=r"Environment"):
+        resolve_env_spec(wrong)

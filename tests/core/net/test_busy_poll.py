@@ -1,0 +1,152 @@
+"""Busy polling: spins that receive soon are repeated, spins that receive nothing are skipped."""
+
+import asyncio
+import math
+import socket
+
+import pytest
+
+from openenv.core.net.busy_poll import MAX_LATE, MAX_SKIPPED, PROMPT_S, LoopSpinner, SocketSpinner, SpinBackoff
+
+
+@pytest.fixture
+def pair():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield ours, theirs
+
+
+@pytest.fixture
+def backoff():
+    return SpinBackoff(is_enabled=True)
+
+
+def skipped(backoff: SpinBackoff) -> int:
+    """How many spins are skipped before the next one."""
+    number, backoff.num_to_skip = backoff.num_to_skip, 0
+    return number
+
+
+def test_each_miss_skips_twice_as_many_spins_until_a_hit(backoff):
+    drawn = [set[int]() for _ in range(4)]
+    for _ in range(200):
+        for numbers in drawn:
+            backoff.miss()
+            numbers.add(skipped(backoff))
+        backoff.hit(PROMPT_S)
+        assert skipped(backoff) == 0
+    assert drawn == [{1}, {2, 3}, {4, 5, 6, 7}, set(range(8, 16))]
+
+
+def test_no_more_than_a_maximum_is_skipped(backoff):
+    for _ in range(20):
+        backoff.miss()
+    assert (MAX_SKIPPED + 1) // 2 <= skipped(backoff) <= MAX_SKIPPED
+
+
+def test_after_many_late_messages_spins_are_skipped(backoff):
+    for most in (1, 3, 7):
+        for _ in range(MAX_LATE):
+            backoff.hit(1.5 * PROMPT_S)
+            assert skipped(backoff) == 0
+        backoff.hit(1.5 * PROMPT_S)
+        assert (most + 1) // 2 <= skipped(backoff) <= most
+
+
+def test_each_prompt_message_makes_up_for_a_late_one(backoff):
+    for after_s in [1.5 * PROMPT_S, PROMPT_S] * 2 * MAX_LATE:
+        backoff.hit(after_s)
+        assert skipped(backoff) == 0
+
+
+def test_a_disabled_backoff_never_spins():
+    backoff = SpinBackoff(is_enabled=False)
+    backoff.hit(PROMPT_S)
+    assert backoff.num_to_skip == math.inf
+
+
+def test_a_socket_spinner_returns_what_has_arrived(pair):
+    ours, theirs = pair
+    spinner = SocketSpinner(ours)
+    for _ in range(3):
+        theirs.sendall(b"response")
+        assert spinner.recv(16) == b"response"
+
+
+def test_a_socket_spinner_skips_the_spin_after_a_miss(pair):
+    ours, theirs = pair
+    spinner = SocketSpinner(ours)
+    for _ in range(2):
+        assert spinner.recv(16) == b""
+        theirs.sendall(b"response")
+        assert [spinner.recv(16), spinner.recv(16)] == [b"", b"response"]
+
+
+def test_the_environment_variable_turns_polling_off(pair, monkeypatch):
+    monkeypatch.setenv("OPENENV_BUSY_POLL", "0")
+    ours, theirs = pair
+    spinner = SocketSpinner(ours)
+    theirs.sendall(b"response")
+    assert [spinner.recv(16) for _ in range(MAX_SKIPPED + 2)] == [b""] * (MAX_SKIPPED + 2)
+
+
+class CountingLoop(asyncio.SelectorEventLoop):
+    """Counts the turns in which it does not block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_polls = 0
+
+    def call_soon(self, callback, *args, context=None):
+        self.num_polls += 1
+        return super().call_soon(callback, *args, context=context)
+
+
+@pytest.fixture
+def loop():
+    loop = CountingLoop()
+    yield loop
+    loop.close()
+
+
+def polls(loop, spinner, *, received_at_once=False) -> int:
+    """Callbacks that the loop runs in 2 ms during which it waits for a message."""
+
+    async def wait():
+        before = loop.num_polls
+        spinner.arm(loop)
+        if received_at_once:
+            spinner.received()
+        await asyncio.sleep(0.002)
+        return loop.num_polls - before
+
+    return loop.run_until_complete(wait())
+
+
+def test_connections_of_a_loop_share_a_spinner(loop):
+    assert LoopSpinner.of(loop) is LoopSpinner.of(loop)
+
+
+def test_an_armed_loop_polls_and_skips_the_spin_after_a_miss(loop):
+    spinner = LoopSpinner.of(loop)
+    first, second = polls(loop, spinner), polls(loop, spinner)
+    assert first > 10 > second
+
+
+def test_a_message_ends_the_spin_and_the_next_one_is_not_skipped(loop):
+    spinner = LoopSpinner.of(loop)
+    assert [polls(loop, spinner, received_at_once=True) < 10 for _ in range(3)] == [True] * 3
+    assert polls(loop, spinner) > 10
+
+
+def test_a_disabled_loop_never_polls(loop):
+    spinner = LoopSpinner.of(loop)
+    spinner.disable()
+    assert polls(loop, spinner) < 10
+
+
+def test_other_callbacks_run_while_the_loop_spins(loop):
+    ran = []
+    loop.call_soon(ran.append, 1)
+    polls(loop, LoopSpinner.of(loop))
+    assert ran == [1]

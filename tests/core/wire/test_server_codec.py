@@ -1,0 +1,116 @@
+"""Frames as the published server sends them, byte for byte where it matters."""
+
+import json
+
+import pytest
+
+from openenv.core.env_server.runner.observation_json import observation_data
+from openenv.core.env_server.types import WSErrorCode
+from openenv.core.errors import InvalidJSON, InvalidMessage, RequestRefused, UnknownMessageType, error_from_wire
+from openenv.core.wire.server_codec import error_frame, read_request
+from tests.core.counting_env import CountObservation
+
+
+def data_of(**fields):
+    return json.loads(observation_data(CountObservation(**fields)))
+
+
+def test_reward_and_done_stand_beside_the_observation():
+    data = data_of(total=3, reward=1.0, done=True)
+    assert (data["reward"], data["done"]) == (1.0, True)
+    assert data["observation"] == {"metadata": {}, "total": 3, "draw": 0.0, "payload": None}
+
+
+def test_metadata_is_repeated_beside_the_observation_only_when_there_is_some():
+    assert "metadata" not in data_of(total=1)
+    assert data_of(total=1, metadata={"a": 1})["metadata"] == {"a": 1}
+
+
+def test_nan_and_infinity_become_null():
+    data = data_of(total=1, reward=float("nan"), draw=float("inf"), metadata={"x": float("nan")})
+    assert (data["reward"], data["observation"]["draw"], data["metadata"]) == (None, None, {"x": None})
+
+
+@pytest.mark.parametrize(
+    ("frame", "error", "words"),
+    [
+        ("not json", InvalidJSON, "Invalid JSON: Expecting value: line 1 column 1"),
+        ("[1, 2]", InvalidJSON, "a message is an object, this is list"),
+        (b"\xff\xfe", InvalidJSON, "Invalid JSON"),
+        ("[" * 100_000, InvalidJSON, "Invalid JSON"),
+        ('{"type": "nope"}', UnknownMessageType, "Unknown message type: nope"),
+        ("{}", UnknownMessageType, "Unknown message type: "),
+        ('{"type": ["step"]}', UnknownMessageType, "Unknown message type"),
+        ('{"type": "step"}', InvalidMessage, "data: Field required"),
+        ('{"type": "step", "data": 3}', InvalidMessage, "data: Input should be a valid dictionary"),
+        ('{"type": "step", "data": {}, "id": 7}', InvalidMessage, "id: Extra inputs are not permitted"),
+        ('{"type": "state", "data": {}}', InvalidMessage, "data: Extra inputs are not permitted"),
+    ],
+)
+def test_a_wrong_frame_is_refused_with_its_reason(frame, error, words):
+    with pytest.raises(error) as caught:
+        read_request(frame)
+    assert words in str(caught.value)
+
+
+ODD = ["nope", "", [], {}, None, 3, True, "x" * 300]
+
+
+@pytest.mark.parametrize("kind", ["step", "reset", "mcp", "state", *ODD])
+def test_a_frame_with_just_type_data_and_id_is_read_as_any_other(kind):
+    """`traceparent: null` has no effect, but the frame takes the general path of the parser."""
+    for data in [{}, {"amount": 1}, {"method": "tools/list"}, *ODD]:
+        for request_id in [None, *ODD]:
+            message = {"type": kind, "data": data, "id": request_id}
+            assert _read(message) == _read({**message, "traceparent": None}), message
+
+
+def _read(message):
+    try:
+        return read_request(json.dumps(message).encode(), extended=True)
+    except RequestRefused as error:
+        details = json.loads(error_frame(error))["data"]
+        return type(error), details["message"], [(row["type"], row["loc"]) for row in details.get("errors", [])]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        '{"type": "\\ud800"}',
+        '{"type": "step", "data": {}, "\\ud800": 1}',
+        '{"type": "step", "data": ' + "9" * 400 + "}",
+        '{"type": "step", "data": {}, "timeout_s": ' + "9" * 400 + "}",
+        '{"type": "reset", "data": {"seed": ' + "9" * 5000 + "}}",
+    ],
+)
+@pytest.mark.parametrize("extended", [False, True])
+def test_odd_frames_are_refused_in_words_that_can_be_sent(frame, extended):
+    with pytest.raises(RequestRefused) as caught:
+        read_request(frame, extended=extended)
+    assert json.loads(error_frame(caught.value))["type"] == "error"
+
+
+def test_an_integer_is_exact_whatever_its_size_beside_floats_of_many_digits():
+    fields = [2**64 - 1, -(2**63), 2**64, -(2**63) - 1, 2**70 + 1, 0.0012345678901234567, 1e300, "1" * 20]
+    request = read_request(json.dumps({"type": "step", "data": {"fields": fields}}))
+
+    assert request.data["fields"] == fields
+    assert [type(field) for field in request.data["fields"]] == [type(field) for field in fields]
+
+
+@pytest.mark.parametrize("before", range(7))
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**19 - 1 + 2**64])
+def test_an_integer_is_exact_wherever_it_stands(before, number):
+    text = json.dumps({"type": "step", "data": {"a" * before: number}}, separators=(",", ":"))
+    assert read_request(text).data["a" * before] == number
+
+
+def test_a_binary_frame_of_json_is_read_like_text():
+    assert read_request(b'{"type": "reset"}').verb == "reset"
+
+
+def test_every_error_of_the_wire_has_a_code_that_is_listed_and_a_class_at_the_client():
+    codes = {cls.code for cls in RequestRefused.__subclasses__()} | {"FORBIDDEN_ORIGIN"}
+    assert codes == set(WSErrorCode)
+    for cls in RequestRefused.__subclasses__():
+        assert type(error_from_wire({"message": "why", "code": cls.code})) is cls

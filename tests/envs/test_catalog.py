@@ -1,0 +1,35 @@
+"""The catalog lists the bundled environments and reads their manifests."""
+
+from pathlib import Path
+
+import pytest
+
+from openenv.envs.catalog import entries, load, read_manifest
+from openenv.envs.echo_env import EchoEnv
+from openenv.envs.echo_env.text import EchoText
+
+
+def test_entries_name_the_classes_of_an_environment() -> None:
+    by_name = {entry.name: entry for entry in entries()}
+
+    assert by_name["echo"].client_class is EchoEnv
+    assert by_name["echo"].text_class is EchoText
+    assert by_name["openspiel"].extra == "openspiel"
+
+
+@pytest.mark.parametrize("name", ["openspiel", "openspiel_env", "openspiel-env"])
+def test_an_environment_loads_by_any_spelling_of_its_name(name: str) -> None:
+    assert load(name).name == "openspiel"
+
+
+def test_an_unknown_name_raises_with_the_nearest_one() -> None:
+    with pytest.raises(LookupError, match=r"'openspeil' is not among echo, openspiel\. Did you mean 'openspiel'"):
+        load("openspeil")
+
+
+@pytest.mark.parametrize(("text", "message"), [(": [", "is not YAML"), ("- a", "must be a mapping")])
+def test_a_manifest_that_is_no_mapping_raises(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "openenv.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_manifest(path)

@@ -1,0 +1,139 @@
+"""The episode runner: each session takes the next episode, and a failure ends one episode only."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from openenv.core.client_types import StepResult
+from openenv.core.errors import EnvironmentFault, OpenEnvError
+from openenv.evaluation.episodes import EpisodeRunner, PendingAction
+from tests.rl.echo_game import EchoPool, SayAction
+
+
+class RecordingPlayer:
+    """Always replies `red`, gives up the given episodes, and records what happens."""
+
+    def __init__(self, given_up: frozenset[int] = frozenset()) -> None:
+        self.given_up = given_up
+        self.steps: dict[int, int] = {}
+        self.ended: list[int] = []
+        self.failed: list[int] = []
+        self.stopped: list[int] = []
+        self.turns: list[list[int]] = []
+
+    async def act(self, pending: list[PendingAction]) -> list[Any]:
+        self.turns.append([turn.episode for turn in pending])
+        return [None if turn.episode in self.given_up else SayAction(word="red") for turn in pending]
+
+    def on_result(self, episode: int, result: StepResult[Any]) -> None:
+        self.steps[episode] = self.steps.get(episode, -1) + 1  # the first result is the reset's
+        if result.done:
+            self.ended.append(episode)
+
+    def on_failure(self, episode: int, error: OpenEnvError) -> None:
+        self.failed.append(episode)
+
+    def on_step_limit(self, episode: int) -> None:
+        self.stopped.append(episode)
+
+
+def seeds(number: int) -> list[dict[str, int]]:
+    return [{"seed": seed} for seed in range(number)]
+
+
+async def test_every_episode_is_played_once_in_as_many_sessions_as_there_are() -> None:
+    player = RecordingPlayer()
+    await EpisodeRunner(EchoPool(num_sessions=3, turns=2), player).run(seeds(10))
+
+    assert sorted(player.ended) == list(range(10))
+    assert set(player.steps.values()) == {2}
+    assert max(map(len, player.turns)) == 3
+
+
+async def test_running_episodes_act_together_in_the_order_of_their_numbers() -> None:
+    player = RecordingPlayer(given_up=frozenset({1, 4}))
+    await EpisodeRunner(EchoPool(num_sessions=3, turns=2), player).run(seeds(8))
+
+    assert all(turn == sorted(turn) for turn in player.turns)
+
+
+async def test_an_episode_does_not_depend_on_the_number_of_sessions() -> None:
+    words: list[dict[int, list[str]]] = []
+    for num_sessions in (1, 5):
+        pool = EchoPool(num_sessions=num_sessions)
+        await EpisodeRunner(pool, RecordingPlayer()).run(seeds(6))
+        words.append(pool.first_words)
+
+    assert words[0] == words[1]
+
+
+async def test_fewer_episodes_than_sessions_leave_sessions_unused() -> None:
+    player = RecordingPlayer()
+    await EpisodeRunner(EchoPool(num_sessions=8), player).run(seeds(2))
+
+    assert sorted(player.ended) == [0, 1]
+
+
+async def test_a_part_of_the_pool_can_be_used() -> None:
+    player = RecordingPlayer()
+    await EpisodeRunner(EchoPool(num_sessions=8), player, num_sessions=1).run(seeds(3))
+
+    assert max(map(len, player.turns)) == 1
+    assert player.ended == [0, 1, 2]
+
+
+async def test_no_episodes_end_the_run_at_once() -> None:
+    player = RecordingPlayer()
+    await EpisodeRunner(EchoPool(), player).run([])
+
+    assert player.turns == []
+
+
+async def test_resets_may_be_produced_while_episodes_are_played() -> None:
+    player = RecordingPlayer()
+    lazy = ({"seed": seed} for seed in range(100) if len(player.ended) < 3)
+    await EpisodeRunner(EchoPool(num_sessions=1), player).run(lazy)
+
+    assert player.ended == [0, 1, 2]
+
+
+async def test_a_failure_ends_its_episode_and_frees_its_session() -> None:
+    player = RecordingPlayer()
+    await EpisodeRunner(EchoPool(num_sessions=2, broken_seeds=frozenset({1, 2})), player).run(seeds(6))
+
+    assert player.failed == [1, 2]
+    assert sorted(player.ended) == [0, 3, 4, 5]
+
+
+class FullOfEarlyEnds(EchoPool):
+    """Refuses the reset with seed 0; the episode with seed 1 is done at its reset."""
+
+    async def reset(self, requests: Mapping[int, Mapping[str, Any]]) -> dict[int, Any]:
+        results = await super().reset(requests)
+        early = {0: EnvironmentFault("no table is free"), 1: StepResult(None, 1.0, True)}
+        return {index: early.get(requests[index]["seed"], result) for index, result in results.items()}
+
+
+async def test_an_episode_that_ends_at_its_reset_frees_its_session() -> None:
+    player = RecordingPlayer()
+    await EpisodeRunner(FullOfEarlyEnds(num_sessions=1), player).run(seeds(4))
+
+    assert player.failed == [0]
+    assert player.ended == [1, 2, 3]
+    assert player.steps[1] == 0
+
+
+async def test_an_episode_that_is_given_up_takes_no_step() -> None:
+    player = RecordingPlayer(given_up=frozenset({0, 3}))
+    await EpisodeRunner(EchoPool(num_sessions=2), player).run(seeds(5))
+
+    assert sorted(player.ended) == [1, 2, 4]
+    assert {episode: steps for episode, steps in player.steps.items() if steps} == {1: 2, 2: 2, 4: 2}
+
+
+async def test_an_episode_is_stopped_at_the_step_limit() -> None:
+    player = RecordingPlayer()
+    await EpisodeRunner(EchoPool(num_sessions=2, turns=9), player, max_steps=3).run(seeds(4))
+
+    assert sorted(player.stopped) == [0, 1, 2, 3]
+    assert set(player.steps.values()) == {3}
+    assert player.ended == []

@@ -1,0 +1,205 @@
+"""Playing episodes over a real server's sessions."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from openenv.core.errors import ServerUnreachable
+from openenv.core.session_pool import SessionPool
+from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv, OpenSpielText
+from openenv.evaluation import EpisodeResult, evaluate, play_episodes, play_random_policy
+from openenv.policies import LanguageModelPolicy, LearningPolicy, make_policy
+
+BLACKJACK = {"game_name": "blackjack"}
+
+
+class TheirPolicy:
+    """The shape that people's own policies have."""
+
+    name = "theirs"
+
+    def select_action(self, observation: Any) -> int:
+        return 2 if 2 in observation.legal_actions else 0
+
+
+async def play(url: str, policy: Any, num_episodes: int, num_sessions: int = 8, **kwargs: Any) -> list[EpisodeResult]:
+    async with SessionPool(OpenSpielEnv, url, num_sessions) as pool:
+        return await play_episodes(pool, policy, num_episodes, kwargs.pop("seed", 100), **kwargs)
+
+
+async def test_episodes_come_in_the_order_of_their_seeds(openspiel_url: str) -> None:
+    episodes = await play(openspiel_url, make_policy("smart"), 20)
+
+    assert [episode.seed for episode in episodes] == list(range(100, 120))
+    assert {(e.outcome, e.total_reward, e.num_steps) for e in episodes} == {("won", 1.0, 9)}
+
+
+@pytest.mark.parametrize("num_sessions", [1, 7, 64])
+async def test_the_number_of_sessions_changes_nothing(openspiel_url: str, num_sessions: int) -> None:
+    episodes = await play(openspiel_url, make_policy("chart"), 50, num_sessions, reset_kwargs=BLACKJACK)
+
+    assert episodes == await play(openspiel_url, make_policy("chart"), 50, 5, reset_kwargs=BLACKJACK)
+
+
+async def test_peoples_own_policies_play_without_our_base_class(openspiel_url: str) -> None:
+    episodes = await play(openspiel_url, TheirPolicy(), 10)
+
+    assert {episode.outcome for episode in episodes} <= {"won", "lost"}
+
+
+async def test_a_policy_may_answer_with_actions(openspiel_url: str) -> None:
+    class Actions(TheirPolicy):
+        def select_action(self, observation: Any) -> Any:
+            return OpenSpielAction(action_id=1)
+
+    assert {e.num_steps for e in await play(openspiel_url, Actions(), 4)} == {9}
+
+
+async def test_progress_is_reported_to_the_end(openspiel_url: str) -> None:
+    progress: list[tuple[int, int]] = []
+    await play(openspiel_url, make_policy("stay"), 20, on_progress=lambda *counts: progress.append(counts))
+
+    assert progress[-1] == (20, 20)
+    assert progress == sorted(progress)
+
+
+async def test_a_reply_without_a_legal_action_forfeits_the_episode(openspiel_url: str) -> None:
+    def complete(conversations: list[Any]) -> list[str]:
+        return ["stand" if "dealer 7" in talk[-1]["content"] else "double" for talk in conversations]
+
+    policy = LanguageModelPolicy("model", OpenSpielText(), complete)
+    episodes = await play(openspiel_url, policy, 100, reset_kwargs=BLACKJACK)
+
+    forfeits = [e for e in episodes if e.outcome == "unparseable"]
+    assert 80 < len(forfeits) < 100
+    assert {(e.num_steps, e.reason) for e in forfeits} == {(0, "the reply names no legal action")}
+
+
+async def test_an_illegal_number_forfeits_too_and_never_reaches_the_server(openspiel_url: str) -> None:
+    class Illegal(TheirPolicy):
+        def select_action(self, observation: Any) -> int:
+            return 9
+
+    episode = (await play(openspiel_url, Illegal(), 1))[0]
+
+    assert (episode.outcome, episode.reason) == (
+        "unparseable",
+        "action 9 is not among the legal actions [0, 1, 2]",
+    )
+
+
+async def test_an_environments_error_makes_the_episode_invalid_with_its_reason(openspiel_url: str) -> None:
+    class WrongGame(TheirPolicy):
+        def select_action(self, observation: Any) -> Any:
+            ball_is_left = observation.info_state[0] == 1.0
+            return OpenSpielAction(action_id=1, game_name="chess" if ball_is_left else "catch")
+
+    episodes = await play(openspiel_url, WrongGame(), 40)
+
+    invalid = [e for e in episodes if e.outcome == "invalid"]
+    assert 0 < len(invalid) < 40
+    assert all("this session plays 'catch'" in (e.reason or "") for e in invalid)
+    assert [e.seed for e in episodes] == list(range(100, 140))
+
+
+async def test_a_refused_reset_is_invalid_too(openspiel_url: str) -> None:
+    episodes = await play(openspiel_url, make_policy("random"), 3, reset_kwargs={"game_name": "cach"})
+
+    assert all(e.outcome == "invalid" and "Did you mean 'catch'" in (e.reason or "") for e in episodes)
+
+
+async def test_an_episode_that_goes_on_too_long_is_invalid(openspiel_url: str) -> None:
+    episodes = await play(openspiel_url, make_policy("stay"), 2, max_steps=5)
+
+    assert {(e.outcome, e.num_steps, e.reason) for e in episodes} == {("invalid", 5, "not over after 5 steps")}
+
+
+async def test_a_learner_plays_in_sequence_and_receives_every_step_of_one_episode_at_a_time(openspiel_url: str) -> None:
+    class Listening(LearningPolicy):
+        received: list[tuple[Any, bool]]
+
+        def learn(self, observation: Any, action: Any, reward: float, next_observation: Any, done: bool) -> None:
+            self.received.append((next_observation.info_state.index(1.0) // 5, done))
+            super().learn(observation, action, reward, next_observation, done)
+
+    policy = Listening(1)
+    policy.received = []
+    await play(openspiel_url, policy, 4, num_sessions=8)
+
+    assert policy.received == [*((row, False) for row in range(1, 9)), (9, True)] * 4
+
+
+async def test_a_learner_gets_better_over_the_wire(openspiel_url: str) -> None:
+    episodes = await play(openspiel_url, LearningPolicy(1), 400)
+
+    won = [episode.outcome == "won" for episode in episodes]
+    assert sum(won[-100:]) > 85
+    assert sum(won[:20]) < 15
+
+
+async def test_decisions_are_counted_by_situation(openspiel_url: str) -> None:
+    episodes = await play(openspiel_url, make_policy("chart"), 300, reset_kwargs=BLACKJACK, text=OpenSpielText())
+
+    decisions = sum((episode.decisions for episode in episodes), Counter())
+    assert decisions["hard 17", "stand"] > 0
+    assert decisions["hard 17", "hit"] == 0
+    assert decisions["hard 11", "hit"] > 0
+    assert decisions.total() == sum(episode.num_steps for episode in episodes)
+
+
+async def test_a_policy_with_history_receives_each_episode_apart(openspiel_url: str) -> None:
+    class Remembering(OpenSpielText):
+        history = "full"
+
+    lengths: list[int] = []
+
+    def complete(conversations: list[Any]) -> list[str]:
+        lengths.extend(len(talk) for talk in conversations)
+        return ["stay"] * len(conversations)
+
+    policy = LanguageModelPolicy("model", Remembering(), complete, instructions=False)
+    await play(openspiel_url, policy, 6, num_sessions=4)
+
+    assert Counter(lengths) == dict.fromkeys(range(1, 18, 2), 6)
+    assert policy.prompts.num_episodes == 0
+
+
+async def test_what_the_policy_raises_is_raised(openspiel_url: str) -> None:
+    with pytest.raises(ValueError, match="the chart policy plays blackjack only"):
+        await play(openspiel_url, make_policy("chart"), 2)
+
+
+async def test_no_server_is_an_error_not_a_result() -> None:
+    with pytest.raises(ServerUnreachable):
+        await play("http://127.0.0.1:9", make_policy("random"), 2)
+
+
+async def test_a_competition_gives_every_policy_the_same_episodes(openspiel_url: str) -> None:
+    policies = [make_policy(name, seed=1) for name in ("random", "stay", "smart", "learning")]
+    progress: list[str] = []
+    finished: list[str] = []
+
+    summaries = await evaluate(
+        openspiel_url,
+        OpenSpielEnv,
+        policies,
+        50,
+        seed=5,
+        on_progress=lambda name, ended, wanted: progress.append(name),
+        on_summary=lambda summary: finished.append(summary.name),
+    )
+
+    assert [s.name for s in summaries] == finished == ["random", "always stay", "smart", "learning"]
+    assert [s.num_episodes for s in summaries] == [50] * 4
+    assert summaries[2].win_rate == 1.0
+    assert set(progress) == set(finished)
+
+
+async def test_the_random_policy_plays_also_where_an_event_loop_runs(openspiel_url: str) -> None:
+    stats = play_random_policy(openspiel_url, num_games=200)
+
+    assert list(stats) == ["wins", "losses", "pushes", "win_rate", "total_games"]
+    assert stats["wins"] + stats["losses"] + stats["pushes"] == stats["total_games"] == 200
+    assert stats["win_rate"] == stats["wins"] / 200
+    assert 0.1 < stats["win_rate"] < 0.3

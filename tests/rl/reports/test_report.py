@@ -1,0 +1,118 @@
+"""The report is one file that shows what there is, also when there is little."""
+
+import json
+import math
+from pathlib import Path
+
+from openenv.rl.reports.line_chart import Series, line_chart, smoothed, ticks
+from openenv.rl.reports.report import write_report
+from openenv.rl.reports.results import (
+    MetricsLog,
+    PlayerResult,
+    load_results,
+    optimum,
+    read_metrics,
+    reply_share,
+    save_results,
+)
+
+ROW = {
+    "reward": 0.5,
+    "return": -0.1,
+    "win_rate": 0.4,
+    "kl": 0.01,
+    "entropy": 0.6,
+    "num_episodes": 8,
+    "training_s": 3.0,
+    "decisions": {"hard 16": {"hit": 3, "stand": 1}, "hard 9": {"hit": 2}, "soft 18": {"stand": 1}},
+}
+
+
+def test_a_run_without_anything_has_a_report(tmp_path: Path) -> None:
+    assert "Nothing has been evaluated yet" in write_report(tmp_path).read_text()
+
+
+def test_the_report_shows_table_curves_situations_and_games(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    for step in (1, 2, 3):
+        log.append({"step": step, **ROW})
+    after = PlayerResult(
+        name="model after GRPO",
+        role="after",
+        win_rate=0.431,
+        win_interval=(0.424, 0.438),
+        mean_return=-0.05,
+        return_interval=(-0.06, -0.04),
+        num_games=20_000,
+        decisions=ROW["decisions"],  # type: ignore[arg-type]
+    )
+    best = optimum("blackjack", 0)
+    assert best is not None
+    save_results(tmp_path, [after, best])
+    turns = [["cards 10 6 dealer 9", "hit<b>"]]
+    game = {"seed": 5, "after": {"turns": turns, "outcome": "lost", "return": -1.0, "reason": ""}}
+    (tmp_path / "games.json").write_text(json.dumps([game]))
+
+    page = write_report(tmp_path).read_text()
+
+    assert "43.10%" in page
+    assert "42.40% to 43.80%" in page
+    assert "43.28%" in page
+    for title in ("Reward", "Return of the game", "Win rate", "KL to the model", "Entropy", "P(hit) by situation"):
+        assert title in page
+    assert "P(hit) by hard total" in page
+    assert "cards 10 6 dealer 9" in page
+    assert "hit&lt;b&gt;" in page
+    assert "src=" not in page
+    assert "http" not in page
+
+
+def test_results_are_read_back_as_they_were(tmp_path: Path) -> None:
+    rows = [PlayerResult(name="random", role="baseline", win_rate=0.3, mean_return=-0.4, win_interval=(0.2, 0.4))]
+    save_results(tmp_path, rows)
+
+    loaded = load_results(tmp_path)
+
+    assert (loaded[0].name, loaded[0].win_rate) == ("random", 0.3)
+
+
+def test_the_share_of_a_reply_is_over_all_totals_of_a_range() -> None:
+    row = PlayerResult(name="m", role="after", win_rate=0.4, mean_return=0.0, decisions=ROW["decisions"])  # type: ignore[arg-type]
+
+    assert reply_share(row, "hit", "hard", range(4, 12)) == 1.0
+    assert reply_share(row, "hit", "hard", range(9, 17)) == 5 / 6
+    assert math.isnan(reply_share(row, "hit", "hard", range(20, 22)))
+
+
+def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\n{"step": 2, "rew')
+
+    assert read_metrics(path) == [{"step": 1}]
+
+
+def test_metrics_after_the_step_that_a_run_resumes_from_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    log = MetricsLog(path)
+    for step in (1, 2, 3):
+        log.append({"step": step})
+
+    MetricsLog(path, first_step=2).append({"step": 3, "again": True})
+
+    assert [row.get("again", False) for row in read_metrics(path)] == [False, False, True]
+
+
+def test_ticks_are_round_numbers_within_the_range() -> None:
+    assert ticks(0.0, 1.0) == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    assert ticks(-7.0, 312.0) == [0.0, 100.0, 200.0, 300.0]
+
+
+def test_gaps_in_a_line_stay_gaps() -> None:
+    svg = line_chart("t", [Series(name="a", points=[(0, 0.0), (1, math.nan), (2, 1.0)])])
+
+    assert svg.count("M") >= 2
+    assert "nan" not in svg
+
+
+def test_smoothing_is_the_mean_of_the_last_points() -> None:
+    assert smoothed([(0, 1.0), (1, 3.0), (2, 5.0)], 2) == [(0, 1.0), (1, 2.0), (2, 4.0)]

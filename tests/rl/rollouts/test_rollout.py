@@ -1,0 +1,98 @@
+"""Groups as they are played: one start, all at the same time, everything recorded."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from openenv.policies import ChatMessage
+from openenv.rl.config import Config
+from openenv.rl.rollouts.rewards import OutcomeReward
+from openenv.rl.rollouts.rollout import Rollout
+from openenv.rl.rollouts.trajectory import Group
+from tests.rl.echo_game import EchoPool, EchoText, RememberingEchoText, echo_chat, echo_config, echo_generator
+
+
+async def played(
+    pool: EchoPool, text: EchoText | None = None, config: Config | None = None, indices: tuple[int, ...] = (0, 1, 2)
+) -> list[Group]:
+    config = config or echo_config()
+    chat = echo_chat()
+    generator = echo_generator(config, chat)
+    with ThreadPoolExecutor(1) as executor:
+        rollout = Rollout(pool, text or EchoText(), generator, OutcomeReward(config.reward), config, executor)
+        return await rollout.play(indices)
+
+
+async def test_all_episodes_of_a_group_start_from_one_state() -> None:
+    pool = EchoPool(num_sessions=12)
+    groups = await played(pool)
+
+    assert [len({t.seed for t in group.trajectories}) for group in groups] == [1, 1, 1]
+    assert len({group.trajectories[0].seed for group in groups}) == 3
+    assert {len(words) for words in pool.first_words.values()} == {4}
+    assert all(len(set(words)) == 1 for words in pool.first_words.values())
+
+
+async def test_more_episodes_than_sessions_are_played_in_turn() -> None:
+    groups = await played(EchoPool(num_sessions=5))
+
+    assert [len(group.valid) for group in groups] == [4, 4, 4]
+
+
+async def test_equal_seeds_play_equal_groups_whatever_else_is_played() -> None:
+    together = await played(EchoPool(num_sessions=12))
+    alone = await played(EchoPool(num_sessions=3), indices=(1,))
+
+    assert [t.turns for t in together[1].trajectories] == [t.turns for t in alone[0].trajectories]
+
+
+async def test_with_history_latest_each_decision_is_a_segment() -> None:
+    groups = await played(EchoPool(turns=1), config=echo_config(max_res_tokens=2))
+
+    assert all(len(t.segments) == len(t.turns) == 1 for group in groups for t in group.trajectories)
+
+
+async def test_with_history_full_an_episode_is_one_growing_segment() -> None:
+    chat, config = echo_chat(), echo_config(max_res_tokens=2, group_size=64)
+    groups = await played(EchoPool(turns=2), RememberingEchoText(), config)
+    longer = [t for group in groups for t in group.trajectories if len(t.turns) == 2]
+
+    assert longer
+    for trajectory in longer:
+        (segment,) = trajectory.segments
+        start, end = segment.sampled.index(True), segment.sampled.index(False, segment.sampled.index(True))
+        first, second = trajectory.turns
+        messages: list[ChatMessage] = [
+            {"role": "user", "content": first.seen},
+            {"role": "assistant", "content": first.reply, "token_ids": segment.token_ids[start:end]},
+            {"role": "user", "content": second.seen},
+        ]
+        prompt = chat.prompt(messages)
+        assert segment.token_ids[: len(prompt)] == prompt
+        assert sum(segment.sampled) == trajectory.num_sampled >= 2
+
+
+async def test_a_reply_without_a_legal_action_ends_the_episode_and_has_its_price() -> None:
+    config = echo_config(reward={"unparseable": -3.0})
+    groups = await played(EchoPool(), config=config)
+    unparseable = [t for group in groups for t in group.trajectories if t.outcome == "unparseable"]
+
+    assert unparseable
+    assert {t.reward for t in unparseable} == {-3.0}
+    assert all("names none of: red, green, blue" in t.reason for t in unparseable)
+    assert all(t.valid and t.num_sampled > 0 for t in unparseable)
+
+
+async def test_an_episode_that_the_environment_broke_is_invalid_with_its_reason() -> None:
+    pool = EchoPool(broken_seeds=frozenset({1}))
+    groups = await played(pool, indices=(0, 1))
+    broken = [t for t in groups[1].trajectories if t.outcome == "invalid"]
+
+    assert broken
+    assert {t.outcome for t in groups[1].trajectories} <= {"invalid", "unparseable"}  # the others are illegal
+    assert all(t.seed == 1 and "the table broke" in t.reason for t in broken)
+    assert all(t.outcome != "invalid" for t in groups[0].trajectories)
+
+
+async def test_a_prompt_that_is_too_long_makes_the_episode_invalid() -> None:
+    groups = await played(EchoPool(), config=echo_config(max_req_tokens=2))
+
+    assert all(not t.valid and "longer than max_req_tokens=2" in t.reason for t in groups[0].trajectories)

@@ -1,0 +1,84 @@
+"""The reading phase: random play only, and what a model takes from it."""
+
+from collections import Counter
+
+import pytest
+
+from openenv.core.errors import EnvironmentFault
+from openenv.rl.config import PretrainConfig
+from openenv.rl.models.language_model import tiny_model
+from openenv.rl.training.pretraining import play_at_random, pretrain, transcript_ids, transcript_words
+from tests.rl.echo_game import WORDS, EchoPool, EchoText, RememberingEchoText, echo_chat, echo_config
+
+
+async def gathered(text: EchoText, **settings: int) -> Counter:  # type: ignore[type-arg]
+    config = PretrainConfig(**{"max_episodes": 300, "max_decisions": 10_000, **settings})
+    return (await play_at_random(EchoPool(turns=2), text, config, reset={}, seed=0)).transcripts
+
+
+async def test_every_decision_is_a_transcript_with_the_episodes_outcome() -> None:
+    transcripts = await gathered(EchoText())
+
+    assert sum(transcripts.values()) == 600
+    assert all(len(exchanges) == 1 and outcome in ("won", "lost") for exchanges, outcome in transcripts)
+
+
+async def test_with_history_full_an_episode_is_one_transcript() -> None:
+    transcripts = await gathered(RememberingEchoText())
+
+    assert sum(transcripts.values()) == 300
+    assert all(len(exchanges) == 2 for exchanges, _ in transcripts)
+
+
+async def test_moves_are_drawn_uniformly_from_the_legal_ones() -> None:
+    transcripts = await gathered(EchoText())
+    replies = Counter[str]()
+    for (exchanges, _), count in transcripts.items():
+        replies[exchanges[0][1]] += count
+
+    assert set(replies) == set(WORDS)
+    assert all(abs(count / 600 - 1 / 3) < 0.1 for count in replies.values())  # 5 standard errors
+
+
+async def test_gathering_stops_at_its_number_of_decisions() -> None:
+    transcripts = await gathered(EchoText(), max_decisions=100)
+
+    assert 100 <= sum(transcripts.values()) <= 100 + 2 * 8
+
+
+async def test_an_episode_that_the_environment_broke_is_not_read() -> None:
+    config = PretrainConfig(max_episodes=4)
+    pool = EchoPool(turns=1, broken_seeds=frozenset({900_000_000, 900_000_002}))
+
+    gathered = await play_at_random(pool, EchoText(), config, reset={}, seed=0)
+
+    assert gathered.num_episodes == sum(gathered.transcripts.values()) == 2
+
+
+async def test_an_environment_that_always_fails_is_given_up_with_its_error() -> None:
+    pool = EchoPool(turns=1, broken_seeds=frozenset(range(900_000_000, 900_001_000)))
+
+    with pytest.raises(EnvironmentFault, match="the table broke"):
+        await play_at_random(pool, EchoText(), PretrainConfig(max_episodes=1000), reset={}, seed=0)
+
+
+def test_a_transcript_is_the_chat_template_and_then_the_outcome() -> None:
+    chat = echo_chat()
+    ids = transcript_ids(chat, ((("word red", "blue"), ("word green", "green")), "lost"))
+
+    expected = "<|user|> word red <|end|> <|assistant|> blue <|end|>"
+    expected += " <|user|> word green <|end|> <|assistant|> green <|end|> lost"
+    assert chat.tokenizer.decode(list(ids)) == expected
+
+
+async def test_reading_teaches_the_form_of_a_reply() -> None:
+    chat, config = echo_chat(), echo_config()
+    transcripts = await gathered(EchoText())
+    assert set(" ".join(transcript_words(transcripts)).split()) == {"word", *WORDS, "won", "lost"}
+    model = tiny_model(config.model, chat.tokenizer, max_length=64, seed=0)
+
+    losses = pretrain(model, chat, transcripts, PretrainConfig(steps=80, batch_size=64), precision="float32", seed=0)
+
+    # what cannot be known: which of three words is seen, which of three is the reply, how it ends; 3 of 7 tokens
+    assert losses[0] > 2.0
+    assert losses[-1] < 0.6
