@@ -26,7 +26,7 @@ def test_a_worker_that_dies_is_restarted_and_gets_new_sessions_again():
         assert living.step(CountAction(amount=1)).observation.total == -99
         wait_until(lambda: "ended (exit code 3) and its 1 sessions with it: restarting" in server.output())
         assert dying.reset().observation.total == 0  # its place is free again
-        wait_until(lambda: pid_of_new_session(dying) not in (None, dead, alive), timeout_s=60, interval_s=0.5)
+        wait_until(lambda: pid_of_new_session(dying) not in (None, dead, alive), interval_s=0.2)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

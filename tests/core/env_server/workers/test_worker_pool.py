@@ -3,11 +3,13 @@
 import asyncio
 import threading
 from collections import Counter
+from dataclasses import dataclass
 
 import httpx
 import numpy as np
 import pytest
 
+from openenv.core.env_server.workers.worker_pool import WorkerPool
 from openenv.core.errors import CapacityReached, SessionFault
 from openenv.core.session_pool import SessionPool
 from tests.core.counting_env import CountAction, CountEnv
@@ -132,6 +134,45 @@ def test_no_more_workers_start_than_sessions_are_allowed():
         with pytest.raises(CapacityReached, match="1/1 sessions active"):
             CountEnv(server.base_url).reset()
         assert "workers=2: starting 1, one for each session" in server.output()
+
+
+@dataclass
+class ImmediateWorker:
+    """A worker that gives requested slots back at once."""
+
+    number: int
+    load: int
+    num_slots: int
+    pool: WorkerPool
+    is_ready: bool = True
+    awaits_slots: bool = False
+    returned_slots: int = 0
+    num_requests: int = 0
+
+    @property
+    def num_free(self) -> int:
+        return self.num_slots - self.load
+
+    def add_slots(self, number: int) -> None:
+        self.num_slots += number
+
+    def request_slots(self, number: int) -> None:
+        self.num_requests += 1
+        assert self.num_requests < 3, "slots move to and fro"
+        self.num_slots -= number
+        self.returned_slots += number
+        self.pool.on_load(self)
+
+
+def test_an_odd_free_slot_moves_to_the_worker_with_less_to_do_and_stays_there():
+    pool = WorkerPool(2)
+    busy = ImmediateWorker(0, load=1, num_slots=2, pool=pool)
+    idle = ImmediateWorker(1, load=0, num_slots=0, pool=pool)
+    for worker in (busy, idle):
+        pool.add(worker)
+    pool.on_load(idle)
+
+    assert (busy.num_slots, idle.num_slots) == (1, 1)
 
 
 def reset_and_close(env: CountEnv) -> None:

@@ -212,7 +212,8 @@ class WorkerPool:
         """Give out the slots that no worker has, and request some of the freest worker for one that runs short."""
         ready = [worker for worker in self if worker.is_ready]
         while ready:
-            poorest = min(ready, key=lambda worker: worker.num_free)
+            # of two with equally many free slots the one with less to do: else an odd slot moves to and fro for ever
+            poorest = min(ready, key=lambda worker: (worker.num_free, worker.load))
             if self._num_unassigned:
                 number = -(-self._num_unassigned // len(ready))
                 self._num_unassigned -= number
