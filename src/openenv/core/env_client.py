@@ -7,21 +7,25 @@ are coroutines.
 import asyncio
 import inspect
 from collections.abc import Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel
+from typing_extensions import TypeVar as TypeVarWithDefault
 
 from openenv.core.client.address import Address, Endpoint
 from openenv.core.client.async_transport import AsyncSession
 from openenv.core.client.blocking_transport import BlockingSession
-from openenv.core.client.wire_mapping import ActT, ObsT, StateT, WireMapping
 from openenv.core.client_types import Clients, Completed, StepResult, Token
 from openenv.core.containers.hub import space_runtime
 from openenv.core.containers.runtime.owned_server import BoundProvider
 from openenv.core.containers.runtime.providers import ContainerProvider, RuntimeProvider
+from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.errors import EnvironmentFault
 from openenv.core.net.websocket_protocol import websocket_uri
-from openenv.core.sync_client import SyncEnvClient
+from openenv.core.sync_client import ActT, ObsT, StateT, SyncEnvClient
 from openenv.core.vector.batched_session import BatchedSession
 from openenv.core.wire.arrays import has_array_fields
-from openenv.core.wire.client_codec import Request
+from openenv.core.wire.client_codec import Request, encode_body
 
 if TYPE_CHECKING:
     from openenv.core.vector.env import Autoreset, VectorEnv
@@ -30,7 +34,7 @@ _MEGABYTE = 1 << 20
 _MODES = ("simulation", "production")
 
 
-class EnvClient(WireMapping[ActT, ObsT, StateT]):
+class EnvClient(Generic[ActT, ObsT, StateT]):
     """A session with one environment.
 
     Example:
@@ -45,11 +49,23 @@ class EnvClient(WireMapping[ActT, ObsT, StateT]):
     action, SessionLost when the episode is gone, AnswerTimeout when the response is late.
     """
 
+    _message_classes: ClassVar[tuple[Any, Any, Any]] = (Action, Observation, State)
+    """Of the type parameters."""
+
     _session_classes: ClassVar[tuple[Any, Any]] = (BlockingSession, AsyncSession)
     """How a session is used synchronously and asynchronously."""
 
     trace_context: Callable[[], str | None] | None = None
     """Returns the current span, the parent of the server's spans (`openenv.integrations.opentelemetry`)."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for base in getattr(cls, "__orig_bases__", ()):
+            if isinstance(get_origin(base), type) and issubclass(get_origin(base), EnvClient):
+                given = get_args(base)
+                classes = (*given, *cls._message_classes[len(given) :])
+                if not any(isinstance(c, (TypeVar, TypeVarWithDefault)) for c in classes):
+                    cls._message_classes = classes
 
     def __init__(
         self,
@@ -177,6 +193,48 @@ class EnvClient(WireMapping[ActT, ObsT, StateT]):
         request = Request("state", traceparent=self.trace_context and self.trace_context())
         state: StateT = self._session.request(request, self._parse_state)
         return state
+
+    # The wire mapping: typed objects as JSON, and back.
+
+    def _step_payload(self, action: ActT) -> dict[str, Any]:
+        """The JSON object of an action. Raises TypeError for an object of another class than the client's own."""
+        action_cls = self._message_classes[0]
+        if not isinstance(action, BaseModel) or not isinstance(action, action_cls):
+            raise TypeError(f"{type(self).__name__}.step takes {action_cls.__name__}, not {type(action).__name__}")
+        return action.model_dump(mode="json")
+
+    def _encode_action(self, action: ActT) -> bytes:
+        """What `_step_payload` returns, as JSON; in one pass where no subclass overrides that."""
+        action_cls = self._message_classes[0]
+        if type(self)._step_payload is EnvClient._step_payload and isinstance(action, action_cls):
+            body: bytes = action.__pydantic_serializer__.to_json(action)
+            return body
+        return encode_body(self._step_payload(action))
+
+    def _parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
+        """The result in a response's data. Raises pydantic's ValidationError when the observation has other fields."""
+        observation_cls = self._message_classes[1]
+        reward, done = payload.get("reward"), payload.get("done", False)
+        observation = observation_cls.model_validate({**payload["observation"], "reward": reward, "done": done})
+        return StepResult(observation, reward, done, payload.get("metadata"))
+
+    def _parse_state(self, payload: dict[str, Any]) -> StateT:
+        """The state in a response's data."""
+        state: StateT = self._message_classes[2].model_validate(payload)
+        return state
+
+    def _read_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
+        """The result, with its validity. Raises EnvironmentFault when the server has sent no observation."""
+        if type(payload.get("observation")) is not dict:
+            raise EnvironmentFault(
+                f"the server's answer has no observation, or one that is no object: {str(payload)[:80]}"
+            )
+        validity = payload.pop("validity", "valid")
+        result = self._parse_result(payload)
+        result.validity = validity
+        return result
+
+    # Snapshots, vectors and further sessions.
 
     def save(self) -> Token:
         """A token of the episode as it stands, which the server keeps. Raises NotSupported where it cannot."""

@@ -6,11 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
-from openenv.core.client.wire_mapping import ActT, ObsT, StateT
+from typing_extensions import TypeVar
+
 from openenv.core.client_types import StepResult
+from openenv.core.env_server.types import Action, Observation, State
 
 if TYPE_CHECKING:
     from openenv.core.env_client import EnvClient
+
+ActT = TypeVar("ActT", default=Action)
+ObsT = TypeVar("ObsT", default=Observation)
+StateT = TypeVar("StateT", default=State)
 
 
 class SyncEnvClient(Generic[ActT, ObsT, StateT]):

@@ -10,10 +10,12 @@ import math
 import os
 import time
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 from openenv.core.errors import AnswerTimeout, OpenEnvError, SessionGone, SessionLost, error_from_wire
-from openenv.core.wire.client_codec import Request, read_message, response_error
+from openenv.core.wire.arrays import read_frame
+from openenv.core.wire.client_codec import Request, response_error, unreadable
 from openenv.core.wire.constants import EXTENDED, RESPONSE_TYPE
 
 FIRST_PAUSE_S = 0.05
@@ -24,6 +26,7 @@ CLOSE_TIMEOUT_S = 2.0
 MAX_IN_FLIGHT = 16
 """Requests of one session under way at a time: the server records at least as many responses."""
 _HELLO = "session"
+_DATA_TYPES, _ID_TYPES = frozenset({dict, NoneType}), frozenset({str, NoneType})
 TIMED_OUT = "no answer in time; the session lives and its late answer will be dropped"
 
 
@@ -106,8 +109,15 @@ class ClientSession:
 
     def receive(self, frame: bytes) -> None:
         """Take a message of the server: it ends the request that it answers."""
-        message = read_message(frame)
-        pending = self._in_flight.pop(message.get("id"), None) or self._request_without_id(message)  # type: ignore[arg-type]
+        try:
+            message = read_frame(frame)
+        except ValueError as error:
+            message = unreadable(frame, str(error))
+        if type(message) is not dict:
+            message = unreadable(frame, f"it is {type(message).__name__}")
+        if type(message.get("data")) not in _DATA_TYPES or type(message.get("id")) not in _ID_TYPES:
+            message = unreadable(frame, "its data is an object, its id text")
+        pending = self._in_flight.pop(message.get("id"), None) or self._request_without_id(message)
         if pending is None:
             return
         self._is_repeating &= pending.response_type == _HELLO

@@ -10,6 +10,7 @@ followed by the arrays:
 """
 
 import functools
+import json
 import math
 import re
 import struct
@@ -20,14 +21,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
-from pydantic_core import core_schema
+from pydantic_core import core_schema, from_json
 
-from openenv.core.wire.json_codec import read_json, to_plain, write_json
+from openenv.core.wire.json_codec import to_plain, write_json
 
 if TYPE_CHECKING:
     import numpy as np
 
-BINARY_MARK = 1
+_BINARY_MARK = b"\x01"
 _HEAD = struct.Struct("<B3xI")
 BINARY_HEAD_BYTES = _HEAD.size
 _PADDING = tuple(bytes(-length % 8) for length in range(8))
@@ -129,7 +130,7 @@ def _text_of(dtype: Any) -> str:
 
 def pack(head: bytes, parts: Sequence[bytes]) -> BinaryFrame:
     """The binary frame of a message: its JSON and its arrays."""
-    pieces = [_HEAD.pack(BINARY_MARK, len(head)), head, _PADDING[len(head) % 8]]
+    pieces = [_HEAD.pack(1, len(head)), head, _PADDING[len(head) % 8]]
     for part in parts:
         pieces.append(part)
         if len(part) % 8:
@@ -147,11 +148,28 @@ def packed(message: Any) -> BinaryFrame:
     return pack(orjson.dumps(message, default=replace), buffers.parts)
 
 
+def read_frame(frame: str | bytes) -> Any:
+    """The value in a text or binary frame, with exact integers. Raises ValueError for any other.
+
+    pydantic-core reads integers of any size and NaN. It does not read half a surrogate pair, which the published server
+    may send; Python's standard library does.
+    """
+    if isinstance(frame, bytes) and (frame[:1] == _BINARY_MARK or type(frame) is BinaryFrame):
+        return unpacked(frame)
+    try:
+        return from_json(frame)
+    except ValueError:
+        try:
+            return json.loads(frame)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+
+
 def unpacked(frame: bytes) -> Any:
     """The object in a binary frame, its arrays as read-only views of the frame. Raises ValueError for any other."""
     head, start = split(frame)
     places: list[_Place] = []
-    root = {"": read_json(head)}
+    root = {"": read_frame(head)}
     try:
         _find(root, places)
     except RecursionError:
@@ -163,7 +181,7 @@ def unpacked(frame: bytes) -> Any:
 
 def split(frame: bytes) -> tuple[bytes, int]:
     """The JSON of a binary frame, and where its arrays begin. Raises ValueError when it is cut short, or none."""
-    if len(frame) < _HEAD.size or frame[0] != BINARY_MARK:
+    if len(frame) < _HEAD.size or frame[:1] != _BINARY_MARK:
         raise ValueError("a binary frame begins with 1, 0, 0, 0 and the length of its JSON")
     _, length = _HEAD.unpack_from(frame)
     end = _HEAD.size + length

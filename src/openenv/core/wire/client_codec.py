@@ -1,20 +1,14 @@
 """The client's side of the wire: requests to frames, and frames to responses."""
 
 from dataclasses import dataclass
-from types import NoneType
 from typing import Any
 
-from pydantic_core import from_json
-
 from openenv.core.errors import EnvironmentFault, InvalidMessage, OpenEnvError, error_from_wire
-from openenv.core.wire.arrays import packed, unpacked
-from openenv.core.wire.json_codec import read_json_leniently, to_plain, write_json
+from openenv.core.wire.arrays import packed
+from openenv.core.wire.json_codec import to_plain, write_json
 
 CLOSE = b'{"type":"close"}'
 """Ends the session."""
-_OBJECT, _TEXT = frozenset({dict, NoneType}), frozenset({str, NoneType})
-"""The types of a response's `data` and `id`."""
-_BINARY_MARK = b"\x01"
 _REPORT_S = 10.0
 
 
@@ -58,28 +52,8 @@ def encode_body(body: Any) -> bytes:
     return write_json(body, default=to_plain)
 
 
-def read_message(frame: bytes) -> dict[str, Any]:
-    """The object in a text or binary frame. A frame without one becomes an error message marked `is_unreadable`."""
-    try:
-        message = unpacked(frame) if frame[:1] == _BINARY_MARK else from_json(frame)
-    except ValueError as error:
-        message = _unreadable(frame, str(error)) if frame[:1] == _BINARY_MARK else _read_leniently(frame)
-    if type(message) is not dict:
-        return _unreadable(frame, f"it is {type(message).__name__}")
-    if type(message.get("data")) not in _OBJECT or type(message.get("id")) not in _TEXT:
-        return _unreadable(frame, "its data is an object, its id text")
-    return message
-
-
-def _read_leniently(frame: bytes) -> Any:
-    """What Python's standard library reads and the compiled codec does not, such as half a surrogate pair."""
-    try:
-        return read_json_leniently(frame)
-    except ValueError as error:
-        return _unreadable(frame, str(error))
-
-
-def _unreadable(frame: bytes, why: str) -> dict[str, Any]:
+def unreadable(frame: bytes, why: str) -> dict[str, Any]:
+    """The error message, marked `is_unreadable`, in place of a frame that holds no message."""
     reason = f"the server's answer is no JSON object of the protocol ({why}): {frame[:80]!r}"
     return {"type": "error", "is_unreadable": True, "data": {"message": reason, "code": EnvironmentFault.code}}
 

@@ -1,31 +1,9 @@
-"""JSON as Python's standard library reads and writes it, at a compiled codec's pace.
+"""Writes JSON with integers of any size and with arrays; `read_frame` in `arrays` reads it."""
 
-pydantic-core reads integers of any size and NaN. It does not read half a surrogate pair, which the published server may
-send. orjson writes, but no integers beyond 64 bits.
-"""
-
-import json
 from collections.abc import Callable
 from typing import Any
 
 import orjson
-from pydantic_core import from_json
-
-
-def read_json(text: str | bytes) -> Any:
-    """The value in the text, with exact integers. Raises ValueError for invalid JSON."""
-    try:
-        return from_json(text)
-    except ValueError:
-        return read_json_leniently(text)
-
-
-def read_json_leniently(text: str | bytes) -> Any:
-    """The value in a text that the compiled codec does not read. Raises ValueError for invalid JSON."""
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
 
 
 def write_json(value: Any, *, default: Callable[[Any], Any] | None = None, option: int = 0) -> bytes:

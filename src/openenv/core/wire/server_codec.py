@@ -12,11 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic.version import version_short
-from pydantic_core import from_json
 
 from openenv.core.errors import InvalidJSON, InvalidMessage, MessageTooBig, RequestRefused, UnknownMessageType
-from openenv.core.wire.arrays import BinaryFrame, unpacked
-from openenv.core.wire.json_codec import read_json_leniently, to_plain, to_plain_or_text
+from openenv.core.wire.arrays import read_frame
+from openenv.core.wire.json_codec import to_plain, to_plain_or_text
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -61,9 +60,9 @@ class SessionRequest(NamedTuple):
 def read_request(frame: str | bytes, *, extended: bool = False) -> SessionRequest:
     """Parse one frame. Raises InvalidJSON, UnknownMessageType or InvalidMessage; the session goes on after each."""
     try:
-        message: Any = unpacked(frame) if type(frame) is BinaryFrame else from_json(frame)
-    except ValueError as error:
-        message = _read_leniently(frame, error)
+        message: Any = read_frame(frame)
+    except ValueError as error:  # also a number of thousands of digits, and bytes that are no UTF-8
+        raise InvalidJSON(f"Invalid JSON: {error}") from None
     if type(message) is not dict:
         raise InvalidJSON(f"Invalid JSON: a message is an object, this is {type(message).__name__}")
     verb = message.get("type", "")
@@ -88,16 +87,6 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> SessionReques
     if "timeout_s" in message or "traceparent" in message:
         return SessionRequest(verb, data, request_id, _timeout(message), _short_text(message, "traceparent"))
     return SessionRequest(verb, data, request_id)
-
-
-def _read_leniently(frame: str | bytes, error: ValueError) -> Any:
-    """Read a text that the compiled codec does not. error: of the first reading."""
-    if isinstance(frame, BinaryFrame):
-        raise InvalidJSON(f"Invalid JSON: {error}")
-    try:
-        return read_json_leniently(frame)
-    except ValueError as lenient_error:  # also a number of thousands of digits, and bytes that are no UTF-8
-        raise InvalidJSON(f"Invalid JSON: {lenient_error}") from None
 
 
 def refuse_too_big(frame: str | bytes, max_bytes: int) -> None:

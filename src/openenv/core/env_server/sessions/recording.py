@@ -13,8 +13,8 @@ import orjson
 
 from openenv.core.env_server.runner.env_runner import EncodedResponse
 from openenv.core.errors import RequestRefused
-from openenv.core.wire.arrays import inlined
-from openenv.core.wire.json_codec import read_json, write_json
+from openenv.core.wire.arrays import inlined, read_frame
+from openenv.core.wire.json_codec import write_json
 from openenv.core.wire.server_codec import error_json
 
 FORMAT = 1
@@ -35,7 +35,7 @@ class SessionRecorder:
 
     def record_response(self, verb: str, data: dict[str, Any], response: EncodedResponse, took_s: float) -> None:
         """Write a request with the hash of its observation, its reward and its validity."""
-        body = read_json(inlined(response.data, response.arrays) if response.arrays else response.data)
+        body = read_frame(inlined(response.data, response.arrays) if response.arrays else response.data)
         outcome = {
             "observation_sha256": observation_hash(body.get("observation", body)),
             "reward": body.get("reward"),
