@@ -2,32 +2,20 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
 
 import orjson
 import pytest
+from websockets.asyncio.server import serve
 from websockets.sync.client import connect
 
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.errors import AnswerTimeout, MessageTooBig, SessionGone, SessionLost
+from openenv.core.errors import AnswerTimeout, CapacityReached, MessageTooBig, SessionGone, SessionLost
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.wire.constants import SUBPROTOCOL
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, SavingEnvironment
 from tests.core.cutting_proxy import CuttingProxy
 from tests.core.env_server.probes import wait_for_running_verbs, wait_until
-
-
-@pytest.fixture
-def app():
-    return create_app(CountingEnvironment, config=ServerConfig(reconnect_grace_s=5))
-
-
-@pytest.fixture
-def proxy(serving, app) -> Iterator[CuttingProxy]:
-    proxy = CuttingProxy(serving(app))
-    yield proxy
-    proxy.close()
 
 
 def test_a_synchronous_client_goes_on_in_the_same_episode(proxy, app):
@@ -51,6 +39,108 @@ async def test_an_asynchronous_client_goes_on_in_the_same_episode(proxy, app):
 
         assert (await env.state()).step_count == 4
         assert len(app.state.sessions) == 1
+
+
+def test_a_connection_that_breaks_before_the_first_request_costs_a_synchronous_client_nothing(proxy, app):
+    with CountEnv(proxy.url) as env:
+        session_id = env.session_id
+        proxy.cut()
+
+        assert env.reset(start=3).observation.total == 3
+        assert (env.session_id, len(app.state.sessions)) == (session_id, 1)
+
+
+async def test_a_connection_that_breaks_before_the_first_request_costs_an_asynchronous_client_nothing(proxy, app):
+    async with CountEnv(proxy.url) as env:
+        session_id = env.session_id
+        proxy.cut()
+
+        assert (await env.reset(start=3)).observation.total == 3
+        assert (env.session_id, len(app.state.sessions)) == (session_id, 1)
+
+
+async def test_a_client_that_is_cancelled_while_the_server_makes_its_environment_leaves_no_session(serving):
+    is_being_made, may_be_made = threading.Event(), threading.Event()
+
+    class SlowToMake(CountingEnvironment):
+        def __init__(self) -> None:
+            super().__init__()
+            is_being_made.set()
+            may_be_made.wait(10)
+
+    app = create_app(SlowToMake, config=ServerConfig(reconnect_grace_s=600))
+    connecting = asyncio.ensure_future(CountEnv(serving(app)).__aenter__())
+    await asyncio.to_thread(is_being_made.wait, 10)
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
+    may_be_made.set()
+
+    await asyncio.to_thread(wait_until, lambda: app.state.sessions.capacity.num_acquired == 0)
+
+
+async def test_a_client_whose_first_connection_was_refused_keeps_its_later_deadlines(serving):
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(max_sessions=1)))
+    env = CountEnv(url, message_timeout_s=0.3)
+    async with CountEnv(url):
+        with pytest.raises(CapacityReached):
+            await env.connect()
+    async with env:
+        await env.reset()
+        with pytest.raises(AnswerTimeout):
+            await env.step(CountAction(amount=1, mischief="sleep"))
+
+
+async def test_a_client_that_disconnects_as_its_connection_breaks_reconnects_in_its_next_session(proxy):
+    async with CountEnv(proxy.url, message_timeout_s=5) as env:
+        for turns in range(8):
+            await env.reset()
+            step = asyncio.ensure_future(env.step(CountAction(amount=1, mischief="sleep")))
+            await asyncio.sleep(0)
+            proxy.cut()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await env.disconnect()
+            with pytest.raises(SessionLost):
+                await step
+            await env.reset()
+            proxy.cut()
+
+            assert (await env.step(CountAction(amount=2))).observation.total == 2
+
+
+async def test_requests_sent_during_a_reconnection_wait_for_it():
+    is_back, may_return, num_connections = asyncio.Event(), asyncio.Event(), 0
+
+    async def answer(connection):
+        nonlocal num_connections
+        num_connections += 1
+        if num_connections == 2:
+            is_back.set()
+            await may_return.wait()
+        await connection.send('{"type":"session","data":{"session_id":"s","grace_s":60}}')
+        async for frame in connection:
+            request = orjson.loads(frame)
+            if request["type"] == "reset" and num_connections == 1:
+                connection.transport.abort()
+                return
+            if request["type"] == "close":
+                return
+            kind = "state" if request["type"] == "state" else "observation"
+            data = {"observation": {}, "reward": 0.0, "done": False}
+            await connection.send(orjson.dumps({"type": kind, "id": request["id"], "data": data}).decode())
+
+    server = await serve(answer, "127.0.0.1", 0, subprotocols=[SUBPROTOCOL])
+    async with server, GenericEnvClient(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}") as env:
+        requests = [asyncio.ensure_future(env.reset())]
+        await is_back.wait()
+        for _ in range(3):
+            requests.append(asyncio.ensure_future(env.state()))
+            await asyncio.sleep(0)
+        may_return.set()
+        await asyncio.gather(*requests)
+
+    assert num_connections == 2
 
 
 def test_a_step_that_was_under_way_when_the_connection_broke_happens_once(proxy):

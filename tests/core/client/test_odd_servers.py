@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import json
 import math
+import socket
 import time
 
 import pytest
 from websockets.asyncio.server import serve
 
 from openenv.core.client.session import MAX_IN_FLIGHT
-from openenv.core.errors import AnswerTimeout, EnvironmentFault, SessionLost
+from openenv.core.errors import AnswerTimeout, EnvironmentFault, ServerUnreachable, SessionLost
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.wire.constants import SUBPROTOCOL
 
@@ -144,3 +145,11 @@ async def test_no_more_requests_are_under_way_than_the_server_records():
 
     assert len(results) == MAX_IN_FLIGHT + 5
     assert too_many == []
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_server_that_does_not_complete_the_handshake_is_unreachable_and_the_limit_is_named(is_async):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        env = GenericEnvClient(f"http://127.0.0.1:{silent.getsockname()[1]}", connect_timeout_s=0.2)
+        with pytest.raises(ServerUnreachable, match=r"opened in 0\.2 s.*raise connect_timeout_s"):
+            asyncio.run(env.__aenter__()) if is_async else env.connect()

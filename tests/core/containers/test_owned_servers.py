@@ -74,11 +74,13 @@ async def test_first_verbs_awaited_together_start_one_container(tools, calls_of)
 
 
 async def test_a_start_that_is_cancelled_leaves_no_container(tools, calls_of):
-    starting = asyncio.ensure_future(EchoEnv.from_docker_image("echo-env:latest").connect())
+    env = EchoEnv.from_docker_image("echo-env:latest")
+    starting = asyncio.ensure_future(env.connect())
     await asyncio.to_thread(wait_until, lambda: any(args[0] == "run" for args in calls_of("docker")))
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
+    assert env.base_url is None
     # that no container is left is checked by the fixture
 
 

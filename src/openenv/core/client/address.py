@@ -69,6 +69,11 @@ class Address:
         """The error for a connection that could not be made."""
         uri = self.uri(None)
         where = self.base_url if self.unix_path is not None else f"{uri.host}:{uri.port}"
+        if isinstance(error, TimeoutError):
+            return ServerUnreachable(
+                f"no WebSocket of {where} opened in {self.connect_timeout_s:g} s: is the server running? "
+                "If it is slow, raise connect_timeout_s"
+            )
         return ServerUnreachable(f"no environment answers at {where} ({error}): is the server running?")
 
 
@@ -101,11 +106,12 @@ class Endpoint:
             return True
 
     def stop(self) -> None:
-        """Stop the client's own server, if there is one."""
+        """Stop the client's own server, if there is one, after a start that another thread is at."""
         if self._server is not None:
-            if self._starts_server:
-                self.address = replace(self.address, base_url="")
-            self._server.stop()
+            with self._lock:
+                if self._starts_server:
+                    self.address = replace(self.address, base_url="")
+                self._server.stop()
 
     @property
     def owns_server(self) -> bool:

@@ -35,6 +35,7 @@ class AsyncConnection(asyncio.Protocol):
         self._address = address
         self._uri = address.uri(session.session_id)
         self._session = session
+        self._opens_session = session.session_id is None
         self._on_lost: Callable[[str], None] | None = on_lost
         self._on_message = session.receive
         self._spinner = LoopSpinner.of(self._loop)
@@ -62,12 +63,16 @@ class AsyncConnection(asyncio.Protocol):
                 else:
                     context = ssl.create_default_context() if uri.secure else None
                     await self._loop.create_connection(lambda: self, uri.host, uri.port, ssl=context)
+                self._flush()  # the handshake; not before, as a cancelled create_connection sends no close frame
                 await self._opened
+        except Unauthorized:
+            self.abort()
+            raise
         except OSError as error:
             self.abort()
             raise error if isinstance(error, ServerUnreachable) else address.unreachable(error) from error
-        except (asyncio.CancelledError, Unauthorized):
-            self.abort()
+        except asyncio.CancelledError:
+            self.cancel()
             raise
         self._check_silence()
 
@@ -84,6 +89,15 @@ class AsyncConnection(asyncio.Protocol):
         self._on_lost = None
         if self._transport is not None:
             self._transport.abort()
+
+    def cancel(self) -> None:
+        """Give the connection up before the server has named its session. The server ends a session that is new."""
+        if self._opens_session:
+            self._protocol.close()
+            self._flush()
+        self._on_lost = None
+        if self._transport is not None:
+            self._transport.close()
 
     async def end_session(self) -> None:
         """Send CLOSE and wait until the server has closed the connection, for a limited time."""
@@ -108,9 +122,8 @@ class AsyncConnection(asyncio.Protocol):
             await asyncio.wait_for(asyncio.shield(self._closed), timeout_s)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by the event loop: the socket is open, the handshake begins."""
+        """Called by the event loop: the socket is open."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's do not inherit from asyncio's
-        self._flush()
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop: pass on each whole message."""
@@ -202,11 +215,12 @@ class AsyncSession(AsyncLifecycle):
             if pending.deadline < self._next_check:
                 self._check_at(session, pending.deadline)
             try:
-                assert self._connection is not None
-                try:
-                    self._connection.send(pending.frame)
-                except SessionLost as error:
-                    self._on_lost(session, str(error))
+                if self._reconnecting is None:  # else the new connection sends it
+                    assert self._connection is not None
+                    try:
+                        self._connection.send(pending.frame)
+                    except SessionLost as error:
+                        self._on_lost(session, str(error))
                 await pending.waiter
             finally:
                 if pending.data is None:
@@ -242,6 +256,7 @@ class AsyncSession(AsyncLifecycle):
         """Open a session. A connection that breaks before the server has named it has lost nothing: try another."""
         address = self._endpoint.address
         session = ClientSession(self._attach_to, address.message_timeout_s)
+        self._forget_deadlines()
         self._in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
         gives_up_at = time.monotonic() + address.connect_timeout_s
         while True:
@@ -270,7 +285,7 @@ class AsyncSession(AsyncLifecycle):
             if hello.error is not None:
                 raise hello.error
         except asyncio.CancelledError:
-            connection.abort()
+            connection.cancel()
             raise
         except OpenEnvError as error:
             await connection.close()
@@ -281,6 +296,8 @@ class AsyncSession(AsyncLifecycle):
         """The connection is broken: attach to the session again if requests are under way."""
         session.connection_lost(reason)
         if session is self._session and session.can_reconnect and self._reconnecting is None:
+            if self._connection is not None:
+                self._connection.abort()  # what it still reports is no news of the next connection
             task = self._reconnect(session, SessionLost(reason))
             self._reconnecting = asyncio.get_running_loop().create_task(task)
 
@@ -303,7 +320,8 @@ class AsyncSession(AsyncLifecycle):
                 else:
                     return
         finally:
-            self._reconnecting = None
+            if self._reconnecting is asyncio.current_task():
+                self._reconnecting = None
 
     def _check_at(self, session: ClientSession, deadline: float) -> None:
         """Check deadlines then. Nearly all requests are done long before, and need no timer of their own."""
@@ -312,6 +330,12 @@ class AsyncSession(AsyncLifecycle):
         self._next_check = deadline
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(deadline - time.monotonic(), self._check_deadlines, session)
+
+    def _forget_deadlines(self) -> None:
+        """Stop the timer, which checks the deadlines of one session."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._next_check, self._timer = math.inf, None
 
     def _check_deadlines(self, session: ClientSession) -> None:
         now = max(time.monotonic(), self._next_check)  # a timer may be a little early
@@ -324,11 +348,10 @@ class AsyncSession(AsyncLifecycle):
         """End the session. The server's place is free when this returns, unless it takes long."""
         session, connection = self._session, self._connection
         self._session = self._connection = None
-        self._next_check = math.inf
-        if self._timer is not None:
-            self._timer.cancel()
+        self._forget_deadlines()
         if self._reconnecting is not None:
             self._reconnecting.cancel()
+            self._reconnecting = None
         if session is None or connection is None:
             return
         was_lost = session.lost is not None

@@ -63,6 +63,9 @@ class BlockingConnection:
         except (Unauthorized, ValueError):
             self._socket.close()
             raise
+        except TimeoutError as error:
+            self._socket.close()
+            raise address.unreachable(error) from error
         except OSError as error:
             self._socket.close()
             raise ServerUnreachable(f"{address.base_url} did not complete the WebSocket handshake: {error}") from error

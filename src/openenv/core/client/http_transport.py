@@ -42,7 +42,8 @@ class HttpExchanges:
         if self.is_lost and request.kind == "reset":
             self.session_id, self.is_lost = None, False
         timeout_s = request.response_timeout_s(address.message_timeout_s)
-        keywords = {**self._keywords(request), "timeout": timeout_s}
+        timeout = httpx.Timeout(timeout_s, connect=address.connect_timeout_s)
+        keywords = {**self._keywords(request), "timeout": timeout}
         try:
             try:
                 response = yield keywords
@@ -50,7 +51,7 @@ class HttpExchanges:
                 if self.session_id is None:
                     raise
                 response = yield keywords
-        except httpx.TimeoutException as error:
+        except (httpx.ReadTimeout, httpx.WriteTimeout) as error:
             raise AnswerTimeout(f"no answer from {address.base_url} in {timeout_s} s") from error
         except httpx.TransportError as error:
             reason = f"no environment answers at {address.base_url} ({error}): is the server running?"

@@ -81,8 +81,8 @@ class PongThread:
                     self._thread = None
                     return
                 clients = list(self._clients)
-            for client in clients:
-                client.answer_pings()
+            while clients:  # none is kept alive during the next sleep
+                clients.pop().answer_pings()
 
 
 class PingedClient:

@@ -43,8 +43,8 @@ class Lifecycle:
         """What the server sent about the session when it was opened."""
         return {} if self._session is None else self._session.hello
 
-    def _attaches_again(self, *, may_replace: bool) -> bool:
-        """Whether to open a new session because the one to attach to no longer exists."""
+    def _forget_gone_session(self, *, may_replace: bool) -> bool:
+        """The session to attach to no longer exists: forget it if a new one may replace it. Returns whether it may."""
         attached_to, self._attach_to = self._attach_to, None if may_replace else self._attach_to
         return may_replace and attached_to is not None
 
@@ -101,7 +101,7 @@ class BlockingLifecycle(Lifecycle, ABC):
             try:
                 result = attach()
             except SessionGone:
-                if not self._attaches_again(may_replace=may_replace):
+                if not self._forget_gone_session(may_replace=may_replace):
                     raise
                 result = attach()
             on_error.pop_all()
@@ -153,7 +153,7 @@ class AsyncLifecycle(Lifecycle, ABC):
             try:
                 result = await attach()
             except SessionGone:
-                if not self._attaches_again(may_replace=may_replace):
+                if not self._forget_gone_session(may_replace=may_replace):
                     raise
                 result = await attach()
             on_error.pop_all()

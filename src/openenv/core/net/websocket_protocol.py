@@ -100,8 +100,8 @@ class WebSocketProtocol:
         return data
 
     def close(self) -> None:
-        """Send a close frame, once."""
-        if self.is_open:
+        """Send a close frame, once; during the handshake too, which ends it."""
+        if self.is_open or self.is_connecting:
             self._close(NORMAL)
 
     def receive(self, data: bytes) -> None:
@@ -165,7 +165,7 @@ class WebSocketProtocol:
 
     def _close(self, code: int) -> None:
         self._outgoing.append(client_frame(CLOSE, close_payload(code)))
-        self.is_open = False
+        self.is_open = self.is_connecting = False
 
     def reason(self) -> str:
         """Why the connection is closed, as far as is known."""

@@ -268,11 +268,6 @@ class Session:
             self._recorder.record_event(verb, data)
 
     @property
-    def has_requests(self) -> bool:
-        """Whether the session has had a request."""
-        return self.last_activity > self.created
-
-    @property
     def is_busy(self) -> bool:
         """Whether a verb runs."""
         return self._turn.locked()

@@ -51,16 +51,16 @@ class WebSocketEndpoint:
             await _send_text(send, extended_error_frame(error, None) if extended else error_frame(error))
             await connection.close()
             return
-        closed_by_client = False
+        may_return = extended and "session_id" in query
         try:
             if extended:
                 await _send_text(send, self._hello(session, options))
+                may_return = True  # the client knows the session's id
             handler = MessageHandler(self._sessions, self._rpc, session, extended=extended, arrays=arrays)
-            closed_by_client = await connection.respond_with(handler.handle)
+            if await connection.respond_with(handler.handle):
+                may_return = False
         finally:
-            # a session that was opened for this connection and has no request yet has nothing to come back to
-            may_return = session.has_requests or "session_id" in query
-            await self._sessions.detach(session, connection, keep=extended and may_return and not closed_by_client)
+            await self._sessions.detach(session, connection, keep=may_return)
             await connection.close()
 
     def _hello(self, session: Session, options: SessionOptions) -> bytes:
