@@ -203,11 +203,10 @@ def make_vec(
     num_sessions, options: as in `EnvClient.vector`. kwargs: arguments of the client. Raises what both functions raise.
     """
     client = AutoEnv.from_env(name, base_url=base_url, **kwargs)
-    try:
+    with contextlib.ExitStack() as on_error:
+        on_error.callback(client.close)
         envs = client.vector(num_envs, autoreset=autoreset, num_sessions=num_sessions, options=options)
-    except BaseException:
-        client.close()
-        raise
+        on_error.pop_all()
     envs.after_close.append(client.close)
     return envs
 

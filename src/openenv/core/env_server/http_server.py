@@ -217,21 +217,19 @@ def serve(
 
         serve_with_workers(app, host, port, workers=workers, log_level=log_level)
         return
-    # imported only by a running server, as FastAPI is
-    from openenv.core.env_server.serving.graceful_server import load_app
-
     if threading.current_thread() is threading.main_thread():
         # uvicorn raises the signal again, after its shutdown, for the handler of before
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    server(load_app(app), host, port, log_level=log_level).run()
+    server(app, host, port, log_level=log_level).run()
 
 
-def server(app: "FastAPI", host: str, port: int, *, log_level: str = "warning") -> "uvicorn.Server":
-    """A server for `app`, not yet running. host: `unix:/run/echo.sock` for a Unix socket. Port 0 takes a free one."""
+def server(app: "AppSource", host: str, port: int, *, log_level: str = "warning") -> "uvicorn.Server":
+    """A server for `app`, not yet running, with the arguments of `serve`. Port 0 takes a free one."""
     # imported only by a running server, as FastAPI is
     from openenv.core.env_server.http.auth import warn_if_exposed
-    from openenv.core.env_server.serving.graceful_server import GracefulServer
+    from openenv.core.env_server.serving.graceful_server import GracefulServer, load_app
 
-    warn_if_exposed(host, getattr(app.state, "config", ServerConfig()))
+    application = load_app(app)
+    warn_if_exposed(host, getattr(application.state, "config", ServerConfig()))
     where: dict[str, Any] = {"uds": host.removeprefix(UNIX)} if host.startswith(UNIX) else {"host": host, "port": port}
-    return GracefulServer(app, log_level=log_level, **where)
+    return GracefulServer(application, log_level=log_level, **where)

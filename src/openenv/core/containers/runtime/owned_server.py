@@ -81,13 +81,11 @@ class OwnedServer:
         with self._lock:
             self._is_running = True
             atexit.register(self._stop_at_exit)
-            try:
+            with contextlib.ExitStack() as on_error:
+                on_error.callback(self._stop_after_error)
                 base_url = self._runtime.start()
                 self._runtime.wait_for_ready()
-            except BaseException:
-                with contextlib.suppress(RuntimeError, OSError):  # the first error is the one to report
-                    self._stop()
-                raise
+                on_error.pop_all()
             return base_url
 
     def stop(self) -> None:
@@ -100,6 +98,10 @@ class OwnedServer:
             self._runtime.stop()
             self._is_running = False
             atexit.unregister(self._stop_at_exit)
+
+    def _stop_after_error(self) -> None:
+        with contextlib.suppress(RuntimeError, OSError):  # the first error is the one to report
+            self._stop()
 
     def _stop_at_exit(self) -> None:
         log.warning("a client was not closed: stopping its server")

@@ -5,6 +5,9 @@ import sys
 from collections.abc import Sequence
 from random import Random
 
+if sys.platform != "win32":
+    import resource
+
 MAX_MEMORY_BYTES = 4 << 30
 MAX_OBSERVATION_BYTES = 1_000_000
 NUM_EPISODES = 2
@@ -14,8 +17,6 @@ MAX_STEPS = 200
 def main(argv: Sequence[str]) -> None:
     """Play random episodes of a game. argv: its name and its parameters as JSON. Any failure raises."""
     if sys.platform != "win32":
-        import resource  # not available on Windows
-
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     from openenv.envs.openspiel_env.models import OpenSpielAction  # under the limit: imports OpenSpiel
     from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment

@@ -127,18 +127,17 @@ class RawClient:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + (_RETRY_FULL_S if self._retry_when_full else 0.0)
         while True:
-            try:
-                await self._open()
-            except ServerFull:
-                await self.close()
-                if loop.time() > deadline:
-                    raise
-                await asyncio.sleep(_PAUSE_S)
-            except BaseException:  # also cancellation: a half-open connection occupies a session
-                await self.close()
-                raise
-            else:
-                return self
+            async with contextlib.AsyncExitStack() as on_error:
+                on_error.push_async_callback(self.close)  # a half-open connection occupies a session
+                try:
+                    await self._open()
+                except ServerFull:
+                    if loop.time() > deadline:
+                        raise
+                else:
+                    on_error.pop_all()
+                    return self
+            await asyncio.sleep(_PAUSE_S)
 
     async def _open(self) -> None:
         try:
