@@ -213,3 +213,12 @@ def test_what_is_no_array_is_a_clear_error():
         PixelObservation(screen=["a", "b"])
     with pytest.raises(ValueError, match="no array of numbers"):
         PixelObservation(screen=[[1], [1, 2]])
+
+
+def test_http_on_a_session_that_reads_arrays_has_them_as_lists(serving):
+    url = serving(create_app(PixelEnvironment))
+    with connect(url.replace("http", "ws") + "/ws", subprotocols=[ARRAYS_SUBPROTOCOL]) as socket:
+        session_id = orjson.loads(socket.recv())["data"]["session_id"]
+        body = httpx.post(f"{url}/reset", json={"seed": 1}, headers={"X-Session-Id": session_id}).json()
+
+    assert np.shape(body["observation"]["screen"]) == (5, 4, 3)

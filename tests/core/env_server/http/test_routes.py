@@ -17,7 +17,7 @@ from openenv.core.errors import (
     SessionGone,
 )
 from openenv.core.http_env_client import HTTPEnvClient
-from tests.core.counting_env import CountAction, CountingEnvironment, CountObservation, CountState
+from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, CountObservation, CountState
 from tests.core.cutting_proxy import CuttingProxy
 from tests.core.env_server.probes import num_sessions
 
@@ -269,3 +269,24 @@ def test_a_reset_that_is_refused_leaves_no_session_behind(own_url):
     response = httpx.post(f"{own_url}/reset", json={"strat": 1}, headers={"X-Session-Id": "new"})
 
     assert (response.status_code, num_sessions(own_url)) == (422, 0)
+
+
+@pytest.mark.parametrize(("field", "value"), [("timeout_s", -1), ("timeout_s", "5"), ("request_id", "x" * 256)])
+def test_a_reset_with_a_wrong_limit_or_id_names_the_field_and_costs_nothing(own_url, field, value):
+    with httpx.Client(base_url=own_url) as http:
+        http.post("/reset", json={})
+        http.post("/step", json={"action": {"amount": 2}})
+        refused = http.post("/reset", json={field: value})
+
+        assert (refused.status_code, refused.json()["detail"][0]["loc"]) == (422, ["body", field])
+        assert http.get("/state").json()["total"] == 2
+        assert http.post("/reset", json={field: value}, headers={"X-Session-Id": "new"}).status_code == 422
+        assert num_sessions(own_url) == 1
+
+
+def test_metadata_are_described_while_the_only_session_is_a_vector(serving):
+    app = create_app(CountingEnvironment)
+    url = serving(app)
+    with CountEnv(url).vector(2, autoreset="disabled") as envs:
+        envs.reset()
+        assert httpx.get(f"{url}/metadata").status_code == 200

@@ -112,6 +112,7 @@ class InProcessExecutor(EnvExecutor):
         except BaseException as error:
             if isinstance(error, TimeoutError | asyncio.CancelledError):
                 made.add_done_callback(_close_when_made)
+            if isinstance(error, TimeoutError):
                 self._abandon(thread)
             await self.close()
             raise

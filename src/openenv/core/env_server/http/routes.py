@@ -10,6 +10,7 @@ from fastapi import FastAPI, Header, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import Field
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import WebSocketRoute
 
@@ -37,8 +38,17 @@ from openenv.core.env_server.types import (
 )
 from openenv.core.env_server.websocket.endpoint import WebSocketEndpoint
 from openenv.core.errors import RequestRefused
+from openenv.core.wire.arrays import inlined
 from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
 from openenv.core.wire.server_codec import SessionRequest, error_data, error_json
+
+
+class HttpResetRequest(ResetRequest):
+    """Body of `POST /reset`, which also has what a WebSocket message has beside its data."""
+
+    timeout_s: float | None = Field(default=None, gt=0, strict=True, description="Seconds the reset may take")
+    request_id: str | None = Field(default=None, max_length=255)
+
 
 SessionId = Annotated[
     str | None, Header(description="The session to act on; `new` opens one; without it: the caller's default session")
@@ -112,17 +122,17 @@ async def _running(sessions: SessionManager) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        if is_watching:
-            stop_watchdog()
         reaper.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await reaper
         await sessions.end_all()
+        if is_watching:
+            stop_watchdog()
 
 
 def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
     @app.post("/reset", response_model=ResetResponse, tags=["episode"], responses=VERB_REFUSALS)
-    async def reset(request: Request, body: ResetRequest | None = None, x_session_id: SessionId = None) -> Response:
+    async def reset(request: Request, body: HttpResetRequest | None = None, x_session_id: SessionId = None) -> Response:
         """Start a new episode; the response has the session id in its body and in X-Session-Id."""
         session = await sessions.for_reset(request, x_session_id)
         data = body.model_dump(exclude_unset=True) if body else {}
@@ -208,8 +218,9 @@ def _add_descriptions(app: FastAPI, spec: EnvSpec, sessions: SessionManager) -> 
 def _observation(session: Session, response: EncodedResponse) -> Response:
     extra = {"session_id": session.id, "validity": "truncated" if response.truncated else "valid"}
     # Without metadata the object ends with `done`; the published server then has `null` over HTTP.
-    metadata = b',"metadata":null' if response.data.endswith((b'"done":true}', b'"done":false}')) else b""
-    body = response.data[:-1] + metadata + b"," + orjson.dumps(extra)[1:]
+    data = inlined(response.data, response.arrays) if response.arrays else response.data
+    metadata = b',"metadata":null' if data.endswith((b'"done":true}', b'"done":false}')) else b""
+    body = data[:-1] + metadata + b"," + orjson.dumps(extra)[1:]
     return _json(body, {SESSION_HEADER: session.id})
 
 

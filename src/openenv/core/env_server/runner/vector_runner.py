@@ -72,7 +72,8 @@ class VectorRunner(EnvRunner):
             self._vector = call_environment("vectorized", self.env.vectorized, num_envs) if stacked else None
             self._is_library_vector = self._vector is not None
             if self._vector is None:
-                self._others = [EnvRunner(spec, arguments, submit) for _ in range(num_envs - 1)]
+                for _ in range(num_envs - 1):  # one by one: `close` then closes those made before one that fails
+                    self._others.append(EnvRunner(spec, arguments, submit))
             if stacked and self._vector is None:
                 runners = [self, *self._others]
                 self._vector = SyncVectorEnvironment(runners, spec.action_cls, spec.observation_cls)
@@ -126,7 +127,9 @@ class VectorRunner(EnvRunner):
     async def call_async(
         self, verb: str, data: dict[str, Any], keywords: Mapping[str, Any] = NO_KEYWORDS
     ) -> EncodedResponse:
-        raise _not_supported(verb)
+        if verb != "describe":
+            raise _not_supported(verb)
+        return await super().call_async(verb, data)
 
     def close(self) -> None:
         if self._vector is not None:

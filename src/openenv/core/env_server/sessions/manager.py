@@ -22,7 +22,7 @@ from openenv.core.env_server.sessions.recording import SessionRecorder
 from openenv.core.env_server.sessions.session import Limits, Session
 from openenv.core.env_server.sessions.snapshots import Snapshots
 from openenv.core.env_server.sessions.worker_share import WorkerShare
-from openenv.core.errors import CapacityReached, RequestRefused, SessionFault
+from openenv.core.errors import CapacityReached, SessionFault
 from openenv.core.wire.server_codec import SessionRequest
 
 if TYPE_CHECKING:
@@ -91,14 +91,21 @@ class SessionManager:
         on_queued: receives the position of a caller that has to wait. Raises CapacityReached if the queue is full or
         the wait too long, and FactoryFault if the environment cannot be made.
         """
-        if self.is_draining:
-            raise CapacityReached("The server is stopping and opens no new sessions", retry_after_s=5)
+        self._refuse_while_draining()
         try:
             await self.capacity.acquire(on_queued)
         except CapacityReached as error:
             self.metrics.count_error(error.code)
             raise
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(self.capacity.release)
+            self._refuse_while_draining()  # the server may have begun to stop while the caller was in the queue
+            on_error.pop_all()
         return await self.open_in_slot(outlives_connection=outlives_connection, options=options)
+
+    def _refuse_while_draining(self) -> None:
+        if self.is_draining:
+            raise CapacityReached("The server is stopping and opens no new sessions", retry_after_s=5)
 
     def try_acquire_slot(self) -> bool:
         """Take a slot for a session, if one is free now."""
@@ -254,18 +261,21 @@ class SessionManager:
         session.record_event("restore", {"token": token})
 
     async def fork(self, session: Session, count: int) -> list[Session]:
-        """Open `count` sessions that continue from the state of this one. Raises after closing all if one fails."""
+        """Open `count` sessions that continue from the state of this one.
+
+        Raises after closing all if one fails, or if this session ends meanwhile.
+        """
         snapshot = await session.save()
         branches: list[Session] = []
-        try:
+        async with contextlib.AsyncExitStack() as on_error:
             for _ in range(count):
                 branches.append(await self.open())
+                on_error.push_async_callback(self.end, branches[-1])
                 await branches[-1].load(snapshot)
                 branches[-1].record_event("branch", {"from": session.id})
-        except RequestRefused:
-            for branch in branches:
-                await self.end(branch)
-            raise
+            if session.has_ended:
+                raise SessionFault(f"Session {session.id} has ended while it was forked")
+            on_error.pop_all()
         session.record_event("fork", {"session_ids": [branch.id for branch in branches]})
         session.branches += branches
         return branches

@@ -136,9 +136,10 @@ class Session:
 
         With an id it runs in a task of its own: a client that disconnects can repeat the request for its response.
         """
-        self.last_activity = time.monotonic()
+        if verb != "describe":  # anybody's question, which says nothing of the session's client
+            self.last_activity = time.monotonic()
         if request_id is None:
-            return run()
+            return self._run_unrecorded(run())
         key = f"{verb} {request_id}"
         known = self._responses.get(key)
         if known is not None:
@@ -151,6 +152,14 @@ class Session:
         task.add_done_callback(self._tasks.discard)
         return asyncio.shield(result)
 
+    async def _run_unrecorded(self, run: Awaitable[EncodedResponse]) -> EncodedResponse:
+        try:
+            return await run
+        except RequestRefused:
+            raise
+        except Exception as error:  # border: the caller gets a response whatever fails
+            raise _internal_error(self.id, error) from error
+
     async def _settle(self, result: "asyncio.Future[EncodedResponse]", run: Awaitable[EncodedResponse]) -> None:
         try:
             result.set_result(await run)
@@ -158,7 +167,9 @@ class Session:
             result.cancel()
             raise
         except BaseException as error:  # noqa: BLE001  border: every caller with this id gets the error, of any kind
-            result.set_exception(error if isinstance(error, RequestRefused) else _internal_error(self.id, error))
+            refused = error if isinstance(error, RequestRefused) else _internal_error(self.id, error)
+            refused.__traceback__ = refused.__cause__ = refused.__context__ = None  # see ResponseCache.put
+            result.set_exception(refused)
             result.exception()  # marks it as retrieved: the client may never repeat the request
 
     async def _run(
@@ -197,7 +208,8 @@ class Session:
                 self._on_error(verb, data, error, time.monotonic() - began)
                 raise
             finally:
-                self.last_activity = time.monotonic()
+                if verb != "describe":
+                    self.last_activity = time.monotonic()
             if verb in _EPISODE_VERBS:
                 self._episode_is_over = response.done
                 if verb == "step":

@@ -1,0 +1,124 @@
+"""The manager opens, forks and ends sessions, and leaves no slot taken behind."""
+
+import asyncio
+import shutil
+import threading
+
+import orjson
+import pytest
+from websockets.sync.client import connect
+
+from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.sessions.session import Session
+from openenv.core.errors import CapacityReached, FactoryFault, SessionFault
+from openenv.core.wire.server_codec import SessionRequest
+from tests.core.counting_env import CountEnv, CountingEnvironment, SavingEnvironment
+
+
+async def test_a_caller_that_was_queued_when_the_server_began_to_stop_gets_no_session():
+    manager = create_app(CountingEnvironment, config=ServerConfig(max_sessions=1, max_queue=1)).state.sessions
+    session = await manager.open()
+    queued = asyncio.create_task(manager.open())
+    await asyncio.sleep(0)
+    await manager.drain()
+    await manager.end(session)
+
+    with pytest.raises(CapacityReached, match="is stopping"):
+        await queued
+    assert manager.capacity.num_acquired == 0
+    await manager.end_all()
+
+
+async def test_branches_of_a_session_that_ends_while_it_is_forked_end_with_it():
+    is_loading, may_load = threading.Event(), threading.Event()
+
+    class SlowToLoad(SavingEnvironment):
+        def load_state(self, state: bytes) -> None:
+            is_loading.set()
+            may_load.wait(10)
+            super().load_state(state)
+
+    manager = create_app(SlowToLoad).state.sessions
+    session = await manager.open()
+    await session.respond(SessionRequest("reset", {}))
+    forking = asyncio.create_task(manager.fork(session, 2))
+    await asyncio.to_thread(is_loading.wait, 10)
+    await manager.end(session)
+    may_load.set()
+
+    with pytest.raises(SessionFault, match="has ended while it was forked"):
+        await forking
+    assert manager.capacity.num_acquired == 0
+    await manager.end_all()
+
+
+async def test_a_client_that_leaves_while_its_environment_is_made_leaves_the_shared_thread_to_the_others():
+    is_being_made, may_be_made = threading.Event(), threading.Event()
+
+    class OneThread(CountingEnvironment):
+        REQUIRES_SINGLE_THREAD_EXECUTOR = True
+
+        def __init__(self) -> None:
+            super().__init__()
+            is_being_made.set()
+            may_be_made.wait(10)
+
+    may_be_made.set()
+    manager = create_app(OneThread, config=ServerConfig(max_sessions=2)).state.sessions
+    session = await manager.open()
+    is_being_made.clear()
+    may_be_made.clear()
+    leaving = asyncio.create_task(manager.open())
+    await asyncio.to_thread(is_being_made.wait, 10)
+    leaving.cancel()
+    may_be_made.set()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+
+    await session.respond(SessionRequest("reset", {"start": 3}))
+    assert b'"total":3' in (await session.respond(SessionRequest("state", {}))).data
+    await manager.end_all()
+
+
+async def test_a_description_says_nothing_of_the_client_whose_session_gives_it():
+    manager = create_app(CountingEnvironment).state.sessions
+    session: Session = await manager.open()
+    last_activity = session.last_activity
+    await manager.describe("get_metadata", [])
+
+    assert session.last_activity == last_activity
+    await manager.end_all()
+
+
+def test_an_unexpected_failure_is_an_answer_also_for_a_request_without_an_id(serving, tmp_path):
+    folder = tmp_path / "records"
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(record_dir=folder)))
+    with connect(url.replace("http", "ws") + "/ws") as socket:
+        socket.send('{"type": "reset"}')
+        socket.recv()
+        shutil.rmtree(folder)
+        socket.send('{"type": "step", "data": {"amount": 1}}')
+        answer = orjson.loads(socket.recv(timeout=10))
+
+    assert (answer["type"], answer["data"]["code"]) == ("error", "EXECUTION_ERROR")
+    assert "see its log" in answer["data"]["message"]
+
+
+def test_of_a_vector_that_cannot_be_made_whole_every_environment_is_closed(serving):
+    made, closed = [], []
+
+    class ThirdFails(CountingEnvironment):
+        def __init__(self) -> None:
+            super().__init__()
+            if len(made) == 3:
+                raise OSError("no device left")
+            made.append(self)
+
+        def close(self) -> None:
+            closed.append(self)
+
+    url = serving(create_app(ThirdFails))
+    with pytest.raises(FactoryFault, match="no device left"):
+        CountEnv(url).vector(5)
+
+    assert len(closed) == len(made) == 3
