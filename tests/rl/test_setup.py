@@ -13,6 +13,8 @@ import pytest
 
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import ServerUnreachable
+from openenv.envs.openspiel_env import OpenSpielEnv, OpenSpielText
+from openenv.policies import PromptBuilder
 from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.reports.results import read_metrics
@@ -109,6 +111,19 @@ async def test_a_resumed_run_goes_on_from_its_checkpoint(tmp_path: Path, blackja
     await second.shutdown()
 
     assert [row["step"] for row in read_metrics(result.run_dir / "metrics.jsonl")] == [1, 2, 3]
+
+
+async def test_a_tiny_model_with_instructions_knows_their_words(tmp_path: Path, blackjack: dict[str, Any]) -> None:
+    model = {**TINY["model"], "instructions": True}
+    pretrain = {"max_episodes": 200, "steps": 1}
+    trainer = await setup_training(tiny(tmp_path, env=blackjack, model=model, pretrain=pretrain))
+    await trainer.shutdown()
+
+    with OpenSpielEnv(base_url=blackjack["server_url"]) as env:
+        seen = env.reset(**blackjack["reset"]).observation
+    prompt = PromptBuilder(OpenSpielText(), instructions=True).opening(seen)
+    chat = trainer.engine.chat
+    assert chat.tokenizer.unk_token_id not in chat.prompt(prompt)
 
 
 async def test_anyone_can_replace_the_reward(tmp_path: Path, blackjack: dict[str, Any]) -> None:

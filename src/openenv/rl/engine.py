@@ -133,6 +133,7 @@ async def _random_play(
             settings,
             reset=config.env.reset,
             seed=config.seed,
+            instructions=config.model.instructions,
             on_progress=lambda done, total: on_progress("random play", done, total, {}),
         )
 

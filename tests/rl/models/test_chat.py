@@ -142,6 +142,21 @@ def test_the_end_token_of_a_reply_that_was_cut_off_is_added() -> None:
     assert cut_off == ended
 
 
+def test_an_episode_of_any_number_of_turns_has_a_prompt() -> None:
+    chat = Chat(word_tokenizer(["one two three"]))
+    turn: list[ChatMessage] = [
+        {"role": "user", "content": "one"},
+        {"role": "assistant", "content": "two", "token_ids": (*chat.encode("two"), chat.end_id)},
+    ]
+    question: ChatMessage = {"role": "user", "content": "three"}
+
+    ids = chat.prompt([*turn * 3000, question])
+
+    written = chat.prompt([*turn, question])
+    opening = chat.prompt([question])
+    assert ids == written[: -len(opening)] * 3000 + opening
+
+
 def test_a_sampled_reply_is_text_that_knows_its_tokens() -> None:
     reply = SampledReply("hit", (7, 2))
 

@@ -1,40 +1,87 @@
 """The reading phase: random play only, and what a model takes from it."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
 from openenv.core.errors import EnvironmentFault
+from openenv.policies import ChatMessage, PromptBuilder
 from openenv.rl.config import PretrainConfig
+from openenv.rl.models.chat import Chat, TokenIds, word_tokenizer
 from openenv.rl.models.language_model import tiny_model
 from openenv.rl.training.pretraining import play_at_random, pretrain, transcript_ids, transcript_words
-from tests.rl.echo_game import WORDS, EchoPool, EchoText, RememberingEchoText, echo_chat, echo_config
+from tests.rl.echo_game import (
+    WORDS,
+    EchoPool,
+    EchoText,
+    RememberingEchoText,
+    SeenObservation,
+    echo_chat,
+    echo_config,
+)
 
 
-async def gathered(text: EchoText, **settings: int) -> Counter:  # type: ignore[type-arg]
+class CountingChat(Chat):
+    """Counts the prompts that it renders."""
+
+    num_prompts = 0
+
+    def prompt(self, messages: Sequence[ChatMessage]) -> TokenIds:
+        self.num_prompts += 1
+        return super().prompt(messages)
+
+
+async def gathered(text: EchoText, *, instructions: bool = False, **settings: int) -> Counter:  # type: ignore[type-arg]
     config = PretrainConfig(**{"max_episodes": 300, "max_decisions": 10_000, **settings})
-    return (await play_at_random(EchoPool(turns=2), text, config, reset={}, seed=0)).transcripts
+    played = await play_at_random(EchoPool(turns=2), text, config, reset={}, seed=0, instructions=instructions)
+    return played.transcripts
 
 
 async def test_every_decision_is_a_transcript_with_the_episodes_outcome() -> None:
     transcripts = await gathered(EchoText())
 
     assert sum(transcripts.values()) == 600
-    assert all(len(exchanges) == 1 and outcome in ("won", "lost") for exchanges, outcome in transcripts)
+    assert {tuple(role for role, _ in messages) for messages, _ in transcripts} == {("user", "assistant")}
+    assert {outcome for _, outcome in transcripts} == {"won", "lost"}
 
 
 async def test_with_history_full_an_episode_is_one_transcript() -> None:
     transcripts = await gathered(RememberingEchoText())
 
     assert sum(transcripts.values()) == 300
-    assert all(len(exchanges) == 2 for exchanges, _ in transcripts)
+    assert {tuple(role for role, _ in messages) for messages, _ in transcripts} == {("user", "assistant") * 2}
+
+
+@pytest.mark.parametrize("text", [EchoText(), RememberingEchoText()], ids=["latest", "full"])
+async def test_with_instructions_a_transcript_has_the_prompt_of_training_and_its_words(text: EchoText) -> None:
+    transcripts = await gathered(text, instructions=True)
+
+    assert {messages[0] for messages, _ in transcripts} == {("system", "say the word")}
+    assert {role for messages, _ in transcripts for role, _ in messages[1:]} == {"user", "assistant"}
+    chat = Chat(word_tokenizer(transcript_words(transcripts)))
+    prompts = PromptBuilder(text, instructions=True)
+    prompt = chat.prompt(prompts.opening(SeenObservation(word="red")))
+    assert chat.tokenizer.unk_token_id not in prompt
+    assert prompt in {transcript_ids(chat, transcript)[: len(prompt)] for transcript in transcripts}
+
+
+def test_the_tokens_of_a_long_episode_are_written_by_as_many_steps_as_it_has_messages() -> None:
+    chat = CountingChat(echo_chat().tokenizer)
+    turns = 3000  # far beyond the depth of recursion
+    messages = (("user", "word red"), ("assistant", "blue")) * turns
+
+    ids = transcript_ids(chat, (messages, "lost"))
+
+    assert len(ids) == 7 * turns + 1
+    assert chat.num_prompts == 1
 
 
 async def test_moves_are_drawn_uniformly_from_the_legal_ones() -> None:
     transcripts = await gathered(EchoText())
     replies = Counter[str]()
-    for (exchanges, _), count in transcripts.items():
-        replies[exchanges[0][1]] += count
+    for (messages, _), count in transcripts.items():
+        replies[messages[-1][1]] += count
 
     assert set(replies) == set(WORDS)
     assert all(abs(count / 600 - 1 / 3) < 0.1 for count in replies.values())  # 5 standard errors
@@ -64,7 +111,8 @@ async def test_an_environment_that_always_fails_is_given_up_with_its_error() -> 
 
 def test_a_transcript_is_the_chat_template_and_then_the_outcome() -> None:
     chat = echo_chat()
-    ids = transcript_ids(chat, ((("word red", "blue"), ("word green", "green")), "lost"))
+    messages = (("user", "word red"), ("assistant", "blue"), ("user", "word green"), ("assistant", "green"))
+    ids = transcript_ids(chat, (messages, "lost"))
 
     expected = "<|user|> word red <|end|> <|assistant|> blue <|end|>"
     expected += " <|user|> word green <|end|> <|assistant|> green <|end|> lost"

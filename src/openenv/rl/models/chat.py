@@ -1,5 +1,6 @@
 """Renders messages as token ids with a tokenizer's chat template, and makes the tokenizer of a tiny model."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -47,11 +48,17 @@ class Chat:
         A reply with `token_ids` is repeated as exactly these tokens: a decoded reply that is encoded again may give
         others, and the recorded log-probabilities belong to the sampled ones. Other messages are rendered as text.
         """
-        for index in reversed(range(len(messages))):
-            reply_ids = messages[index].get("token_ids")
-            if reply_ids is not None:
-                ended = reply_ids[-1:] == (self.end_id,)
-                return self.prompt(messages[:index]) + reply_ids + self._after_reply(messages[index + 1 :], ended)
+        sampled = [index for index, message in enumerate(messages) if message.get("token_ids") is not None]
+        ends = [*sampled, len(messages)]
+        ids = list(self._opening(messages[: ends[0]]))
+        for index, end in itertools.pairwise(ends):
+            reply_ids = messages[index]["token_ids"]
+            ids += reply_ids
+            ids += self._after_reply(messages[index + 1 : end], reply_ids[-1:] == (self.end_id,))
+        return tuple(ids)
+
+    def _opening(self, messages: Sequence[ChatMessage]) -> TokenIds:
+        """The ids up to the first reply with known tokens."""
         key = tuple((message["role"], message["content"]) for message in messages)
         return self._cached(key, lambda: self.encode(self._render(messages)))
 

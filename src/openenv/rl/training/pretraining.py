@@ -19,17 +19,17 @@ from openenv.core.errors import OpenEnvError
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.policies.baselines import RandomPolicy
-from openenv.policies.prompts import ChatMessage, SampledReply, assistant_message
+from openenv.policies.prompts import ChatMessage, PromptBuilder, assistant_message
 from openenv.rl.config import Precision, PretrainConfig
 from openenv.rl.models.chat import Chat, TokenIds
 from openenv.rl.models.language_model import autocast, padded, row_count
 
 log = logging.getLogger(__name__)
 
-Exchange = tuple[str, str]
-"""The description of an observation, and the reply."""
-Transcript = tuple[tuple[Exchange, ...], str]
-"""The exchanges, and the outcome of the episode."""
+Message = tuple[str, str]
+"""Role and content."""
+Transcript = tuple[tuple[Message, ...], str]
+"""A prompt with its reply, and the outcome of the episode."""
 OnCount = Callable[[int, int], None]
 """Called with how much is done and how much there is."""
 
@@ -61,14 +61,17 @@ async def play_at_random(
     *,
     reset: Mapping[str, Any],
     seed: int,
+    instructions: bool = False,
     on_progress: OnCount | None = None,
 ) -> RandomPlay:
-    """Collect transcripts of random play.
+    """Collect transcripts of random play, with the prompts of training.
 
-    With history `latest` each decision is a transcript of its own, followed by the episode's outcome; with `full` each
-    episode is one transcript. Failed episodes are left out. If the first 20 all fail, their last error is raised.
+    instructions: whether a system message with the rules comes first. With history `latest` each decision is a
+    transcript of its own, followed by the episode's outcome; with `full` each episode is one transcript. Failed
+    episodes are left out. If the first 20 all fail, their last error is raised.
     """
-    player = _TranscribingPlayer(text, RandomPolicy(seed, text=text), config, on_progress)
+    prompts = PromptBuilder(text, instructions=instructions)
+    player = _TranscribingPlayer(text, prompts, RandomPolicy(seed, text=text), config, on_progress)
     await EpisodeRunner(pool, player).run(player.resets(reset))
     collected = player.collected
     log.info("collected random play: episodes=%d decisions=%d", collected.num_episodes, collected.num_decisions)
@@ -79,14 +82,21 @@ class _TranscribingPlayer:
     """Plays the policy's replies and writes the transcripts."""
 
     def __init__(
-        self, text: TextInterface[Any, Any], policy: RandomPolicy, config: PretrainConfig, on_progress: OnCount | None
+        self,
+        text: TextInterface[Any, Any],
+        prompts: PromptBuilder,
+        policy: RandomPolicy,
+        config: PretrainConfig,
+        on_progress: OnCount | None,
     ) -> None:
         self.collected = RandomPlay()
         self._text = text
+        self._prompts = prompts
         self._policy = policy
         self._config = config
         self._on_progress = on_progress
-        self._exchanges: dict[int, list[Exchange]] = {}
+        self._conversations: dict[int, list[list[ChatMessage]]] = {}
+        """By episode: what was shown and replied, of each decision or of the whole episode."""
         self._returns: Counter[int] = Counter()
         self._num_failed = 0
 
@@ -102,8 +112,12 @@ class _TranscribingPlayer:
         actions = []
         for turn in pending:
             reply, action = self._policy.select_reply(turn.observation)
-            seen = self._text.describe(turn.observation)
-            self._exchanges.setdefault(turn.episode, []).append((seen, reply))
+            messages = [*self._prompts.messages(turn.episode, turn.observation), assistant_message(reply)]
+            self._prompts.add_reply(turn.episode, reply)
+            conversations = self._conversations.setdefault(turn.episode, [])
+            if self._prompts.remembers_episodes:
+                conversations.clear()
+            conversations.append(messages)
             actions.append(action)
         self.collected.num_decisions += len(pending)
         if self._on_progress is not None:
@@ -118,14 +132,14 @@ class _TranscribingPlayer:
             return
         self.collected.num_episodes += 1
         outcome = self._text.outcome(float(self._returns.pop(episode)))
-        exchanges = self._exchanges.pop(episode, [])
-        parts = [exchanges] if self._text.history == "full" else [[exchange] for exchange in exchanges]
-        self.collected.transcripts.update((tuple(part), outcome) for part in parts if part)
+        for messages in self._forget(episode):
+            written = tuple((message["role"], message["content"]) for message in messages)
+            self.collected.transcripts[written, outcome] += 1
 
     def on_failure(self, episode: int, error: OpenEnvError) -> None:
         """Leave the episode out. Raises the error if no episode has succeeded."""
         log.warning("random play: left out an episode: %s", error)
-        self._exchanges.pop(episode, None)
+        self._forget(episode)
         self._num_failed += 1
         if self._num_failed >= _MAX_FAILURES and not self.collected.num_episodes:
             raise error
@@ -134,24 +148,28 @@ class _TranscribingPlayer:
         """Random play has no step limit."""
         raise AssertionError("the runner was given no max_steps")
 
+    def _forget(self, episode: int) -> list[list[ChatMessage]]:
+        """The conversations of an episode that has ended."""
+        self._prompts.end_episode(episode)
+        return self._conversations.pop(episode, [])
+
 
 def transcript_words(transcripts: Counter[Transcript]) -> list[str]:
     """All texts of the transcripts, sorted, for the tokenizer: equal games give equal vocabularies."""
-    texts = {text for exchanges, outcome in transcripts for pair in exchanges for text in pair}
+    texts = {content for messages, _ in transcripts for _, content in messages}
     return sorted(texts | {outcome for _, outcome in transcripts})
 
 
 def transcript_ids(chat: Chat, transcript: Transcript) -> TokenIds:
     """The transcript in the chat template: prompts as in play, each reply with its end token, and the outcome last."""
-    exchanges, outcome = transcript
     messages: list[ChatMessage] = []
-    ids: TokenIds = ()
-    for seen, reply in exchanges:
-        messages.append({"role": "user", "content": seen})
-        reply_ids = (*chat.encode(reply), chat.end_id)
-        ids = chat.prompt(messages) + reply_ids
-        messages.append(assistant_message(SampledReply(reply, reply_ids)))
-    return ids + chat.encode(outcome)
+    reply_ids: TokenIds = ()
+    for role, content in transcript[0]:
+        message: ChatMessage = {"role": role, "content": content}
+        if role == "assistant":
+            message["token_ids"] = reply_ids = (*chat.encode(content), chat.end_id)
+        messages.append(message)
+    return chat.prompt(messages[:-1]) + reply_ids + chat.encode(transcript[1])
 
 
 def pretrain(
