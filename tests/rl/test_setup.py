@@ -1,5 +1,6 @@
 """Whole runs against a real server."""
 
+import asyncio
 import contextlib
 import json
 import signal
@@ -20,6 +21,7 @@ from openenv.rl.config_file import config_from_mapping
 from openenv.rl.reports.results import read_metrics
 from openenv.rl.run import run, with_game
 from openenv.rl.setup import setup_forge_training, setup_training
+from tests.core.env_server.probes import is_running
 
 pytestmark = pytest.mark.process
 
@@ -74,6 +76,26 @@ async def test_the_yaml_of_the_tutorial_names_a_server(tmp_path: Path) -> None:
         await trainer.shutdown()
 
     assert result.steps == 1
+
+
+def children() -> set[int]:
+    """The processes that threads of this one have started."""
+    files = Path("/proc/self/task").glob("*/children")
+    return {int(pid) for file in files for pid in file.read_text().split()}
+
+
+async def test_a_setup_that_is_cancelled_while_its_server_starts_leaves_none(tmp_path: Path) -> None:
+    before = children()
+    setup = asyncio.ensure_future(setup_training(tiny(tmp_path)))
+    await asyncio.sleep(0)
+    server = children() - before
+    assert len(server) == 1
+
+    setup.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await setup
+
+    assert not any(map(is_running, server))
 
 
 async def test_an_unreachable_server_is_an_error_at_once(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 Importing this module is cheap; `setup_training` imports torch when it is called.
 """
 
-import asyncio
 import contextlib
 import itertools
 import json
@@ -131,7 +130,10 @@ async def setup_training(
 
     async with contextlib.AsyncExitStack() as stack:
         resuming = resume and config.run_dir.exists()
-        server_url = config.env.server_url or await _start_server(config, stack)
+        server_url = config.env.server_url
+        if not server_url:
+            server = LocalServer(catalog.load(config.env.name).server)
+            server_url = (await stack.enter_async_context(server)).base_url
         if resuming:
             _require_same_settings(config)
         else:
@@ -145,13 +147,6 @@ async def setup_training(
 
 setup_forge_training = setup_training
 """The tutorial's name."""
-
-
-async def _start_server(config: Config, stack: contextlib.AsyncExitStack) -> str:
-    server = LocalServer(catalog.load(config.env.name).server)
-    await asyncio.to_thread(server.launch)
-    stack.callback(server.stop)
-    return server.base_url
 
 
 def _fresh_folder(config: Config) -> None:

@@ -1,5 +1,6 @@
 """A server's module that a program has started ends with it, however it ends."""
 
+import asyncio
 import gc
 import os
 import signal
@@ -136,6 +137,24 @@ def test_a_server_that_is_stopped_leaves_nothing_open() -> None:
         pid = server.pid
     assert not is_running(pid)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_a_task_that_is_cancelled_while_its_server_starts_leaves_none() -> None:
+    server = LocalServer(ECHO)
+    starting = asyncio.ensure_future(server.__aenter__())
+    await asyncio.sleep(0)
+    pid = server.pid
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert not is_running(pid)
+
+
+async def test_a_server_serves_while_its_context_is_open_in_an_event_loop() -> None:
+    async with LocalServer(ECHO) as server:
+        pid = server.pid
+        wait_until_ready(server.base_url, 1.0)
+    assert not is_running(pid)
 
 
 def test_a_module_is_run_as_by_python_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

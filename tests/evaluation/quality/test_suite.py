@@ -1,13 +1,19 @@
 """Each check finds the fault that it is for, and no other check takes it for its own."""
 
+import asyncio
 import time
 
 import pytest
 from starlette.responses import PlainTextResponse
 
+from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.evaluation.quality import CHECKS, check_folder, check_url
 from openenv.evaluation.quality.checks import outcomes
+from openenv.evaluation.quality.checks.determinism import same_seed_elsewhere
+from openenv.evaluation.quality.probe.raw_client import ServerAddress
+from openenv.evaluation.quality.target import Target
+from tests.core.env_server.probes import is_running
 from tests.evaluation.quality import sound_env
 from tests.evaluation.quality.sound_env import Hangs, SoundEnvironment
 
@@ -159,6 +165,28 @@ class PublishedDialect:
         if scope["type"] == "websocket":
             scope = {**scope, "subprotocols": []}
         await self.app(scope, receive, send)
+
+
+async def test_a_check_that_runs_out_of_time_while_its_server_starts_leaves_none(serving):
+    class CancelsItsOwner(LocalServer):
+        """Ends the check at the moment when the server has been started and is not ready."""
+
+        def start(self, *args, **kwargs):
+            base_url = super().start(*args, **kwargs)
+            self.started_pid = self.pid
+            loop.call_soon_threadsafe(check.cancel)
+            return base_url
+
+    loop, server = asyncio.get_running_loop(), CancelsItsOwner("openenv.envs.echo_env.server.app")
+    address = ServerAddress(base_url=serving(create_app(SoundEnvironment)), timeout_s=60.0, headers={})
+    target = Target(address=address, seed=0, start_another=lambda: server)
+    async with target.http() as http:
+        target.schemas = (await http.get("/schema")).json()
+    check = asyncio.ensure_future(same_seed_elsewhere(target))
+    with pytest.raises(asyncio.CancelledError):
+        await check
+
+    assert not is_running(server.started_pid)
 
 
 def test_rows_that_cannot_apply_to_a_published_server_are_skipped_with_the_reason(serving):

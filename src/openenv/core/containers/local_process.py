@@ -1,5 +1,6 @@
 """An environment's server module as a child process, for tests, tools and clients on this machine."""
 
+import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -86,6 +87,19 @@ class LocalServer(RuntimeProvider):
 
     def __enter__(self) -> Self:
         return self.launch()
+
+    async def __aenter__(self) -> Self:
+        """As `launch`, without holding up the event loop. A task that is cancelled meanwhile leaves no server."""
+        self.start()
+        try:
+            await asyncio.to_thread(self.wait_for_ready)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.stop)
 
     def _running(self) -> ServerProcess:
         if self._process is None:

@@ -57,8 +57,7 @@ async def same_seed_elsewhere(target: Target) -> CheckResult:
     if target.start_another is None:
         return skipped("needs to start a second server: check the environment's folder instead of a URL")
     episodes = await recorded(target)
-    server = await asyncio.to_thread(target.start_another().__enter__)
-    try:
+    async with target.start_another() as server:
         address = ServerAddress(
             base_url=server.base_url, timeout_s=target.address.timeout_s, headers=target.address.headers
         )
@@ -71,8 +70,6 @@ async def same_seed_elsewhere(target: Target) -> CheckResult:
                 return failed(f"seed {target.seed + number} in another process: {change}",
                               "use nothing that differs between processes: hash(), sets of strings, the clock, the "
                               "process id")  # fmt: skip
-    finally:
-        await asyncio.to_thread(server.__exit__, None, None, None)
     return passed(f"{len(episodes)} episodes, equal byte for byte in another server process")
 
 
