@@ -46,7 +46,7 @@ class SessionPool(Generic[ActT, ObsT]):
         return len(self._clients)
 
     async def __aenter__(self) -> Self:
-        """Connect all sessions. Raises ServerUnreachable, with none left open."""
+        """Connect all sessions. Raises ServerUnreachable, with none left open; a cancellation leaves none either."""
         if self._may_share and len(self) > 1:
             self._batched = await self._clients[0].batched_sessions(len(self))
         if not self._batched:
@@ -58,9 +58,11 @@ class SessionPool(Generic[ActT, ObsT]):
             async with asyncio.TaskGroup() as group:
                 for client in self._clients:
                     group.create_task(client.__aenter__())
-        except ExceptionGroup as errors:
+        except BaseException as error:
             await self.__aexit__()
-            raise errors.exceptions[0] from None
+            if isinstance(error, ExceptionGroup):
+                raise error.exceptions[0] from None
+            raise
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*(session.close() for session in self._batched or self._clients))

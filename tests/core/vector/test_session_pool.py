@@ -113,6 +113,16 @@ async def test_a_shared_session_that_is_gone_is_opened_again_by_a_reset(serving)
     proxy.close()
 
 
+async def test_a_pool_that_is_cancelled_while_it_connects_leaves_no_session(serving):
+    app = create_app(CountingEnvironment, config=ServerConfig(max_sessions=2, max_queue=1))
+    connecting = asyncio.ensure_future(SessionPool(CountEnv, serving(app), 3, may_share=False).__aenter__())
+    await asyncio.to_thread(wait_until, lambda: len(app.state.sessions) == 2)
+    connecting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await connecting
+    await asyncio.to_thread(wait_until, lambda: len(app.state.sessions) == 0)
+
+
 async def test_an_environment_that_cannot_be_there_twice_is_refused_as_ever(serving):
     with pytest.raises(OpenEnvError, match="capacity"):
         async with SessionPool(CountEnv, serving(create_app(Alone)), 2):
