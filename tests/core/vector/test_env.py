@@ -1,6 +1,7 @@
 """Many environments in one session: stacked, seeded, reset by themselves, failing each for itself."""
 
 import asyncio
+import signal
 import threading
 from dataclasses import replace
 from typing import Literal
@@ -574,6 +575,25 @@ def test_environments_in_another_order_get_their_own_actions(vector):
     envs.send(np.array([9, 9]), env_ids=[0, 0])
     with pytest.raises(InvalidMessage, match="named twice"):
         envs.recv()
+
+
+class Interrupting(CountingEnvironment):
+    """The user presses Ctrl-C during a step."""
+
+    def step(self, action, timeout_s=None, **kwargs):
+        if action.mischief == "Ctrl-C":
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        return super().step(action, timeout_s, **kwargs)
+
+
+def test_a_step_that_ctrl_c_has_interrupted_is_given_up(vector):
+    envs = vector(3, Interrupting, num_sessions=3)
+    envs.reset(seed=1)
+    with pytest.raises(KeyboardInterrupt):
+        envs.step(add(1, 1, 1, mischief=["", "Ctrl-C", ""]))
+    observations, _ = envs.reset(seed=1)
+    assert observations["total"].tolist() == [0, 0, 0]
+    assert envs.step(np.array([2, 3, 4]))[0]["total"].tolist() == [2, 3, 4]
 
 
 def test_what_was_sent_is_received_before_anything_else(vector):

@@ -139,8 +139,6 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         returned (see infos["env_ids"]); all else goes to the environments' own `reset`. infos["seeds"] has the seeds
         that were used. Raises EnvironmentFault when observations break the observation space.
         """
-        if any(shard.pending for shard in self._shards):
-            raise RuntimeError("what was sent has not been received yet: call recv() first")
         keywords = {**self._options, **(options or {})}
         mask = keywords.pop("reset_mask", None)
         env_ids = range(self.num_envs) if mask is None else np.flatnonzero(np.asarray(mask, dtype=np.bool_)).tolist()
@@ -148,17 +146,15 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             raise ValueError("reset_mask: no environment is to be reset")
         seeds = self._seeds(seed, env_ids)
         requests = [keywords if one is None else {**keywords, "seed": one} for one in seeds]
-        self._send("reset", env_ids, lambda rows: {"resets": [requests[row] for row in rows]})
-        observations, _, _, _, infos = self._receive_all()
+        observations, _, _, _, infos = self._exchange(
+            lambda: self._send("reset", env_ids, lambda rows: {"resets": [requests[row] for row in rows]})
+        )
         return observations, infos
 
     def step(self, actions: Any) -> Step:
         """One action in each environment. actions: an array (num_envs,) or, where an action has several fields, a
         dictionary of arrays. Raises RuntimeError, as `reset` does, while what was sent has not been received."""
-        if any(shard.pending for shard in self._shards):
-            raise RuntimeError("what was sent has not been received yet: call recv() first")
-        self.send(actions)
-        return self._receive_all()
+        return self._exchange(lambda: self.send(actions))
 
     def send(self, actions: Any, env_ids: Sequence[int] | None = None) -> None:
         """Step those environments, all without env_ids, and do not wait. actions: one for each of them.
@@ -218,6 +214,19 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             raise RuntimeError("the response to the last request has not been received yet: call recv() first")
         for shard, numbers_sent, data in shares:
             shard.send(kind, numbers_sent, data)
+
+    def _exchange(self, send: Callable[[], None]) -> Step:
+        """Send requests and receive the responses. Ctrl-C gives the requests up: late responses are dropped."""
+        if any(shard.pending for shard in self._shards):
+            raise RuntimeError("what was sent has not been received yet: call recv() first")
+        try:
+            send()
+            return self._receive_all()
+        except BaseException as error:
+            if not isinstance(error, OpenEnvError):
+                for shard in self._shards:
+                    shard.pending = None
+            raise
 
     def _receive_all(self) -> Step:
         """The responses to all requests; the first error is raised when every session has responded."""
