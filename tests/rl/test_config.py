@@ -58,12 +58,24 @@ def test_the_tutorials_keys_are_understood() -> None:
     ("old", "new", "value"), [("reading", "pretrain", {"steps": 7}), ("rollout_threads", "groups_in_flight", 9)]
 )
 def test_a_former_key_is_accepted_with_a_warning_that_names_the_current_one(old: str, new: str, value: Any) -> None:
-    with pytest.warns(FutureWarning, match=f"{old}: this key is now called {new}"):
+    with pytest.warns(FutureWarning, match=f"{old}: this key is now called {new}") as warned:
         config = config_from_mapping({old: value})
 
+    assert warned[0].filename == __file__
     assert config == config_from_mapping({new: value})
     with pytest.raises(ConfigError, match=f"the former name of {new}, which is given too"):
         config_from_mapping({old: value, new: value})
+
+
+def test_a_change_replaces_a_key_of_the_file_under_its_former_name_too(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text("rollout_threads: 4\n")
+
+    with pytest.warns(FutureWarning, match="rollout_threads") as warned:
+        config = load_config(path, groups_in_flight=16)
+
+    assert config.groups_in_flight == 16
+    assert warned[0].filename == __file__
 
 
 def test_every_field_has_a_sentence() -> None:

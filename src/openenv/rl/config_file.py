@@ -24,7 +24,7 @@ def load_config(path: str | Path, **changes: Any) -> Config:
     """
     data = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
     require(isinstance(data, dict), str(path), type(data).__name__, "the file must hold a mapping of keys.")
-    return config_from_mapping({**data, **changes})
+    return config_from_mapping({**_with_current_keys(data), **_with_current_keys(changes)})
 
 
 def config_from_mapping(data: Mapping[str, Any]) -> Config:
@@ -44,7 +44,7 @@ def _with_current_keys(data: Mapping[str, Any]) -> dict[str, Any]:
     for old, new in RENAMED_KEYS.items():
         if old in current:
             require(new not in current, old, current[old], f"the former name of {new}, which is given too. Remove it.")
-            warnings.warn(f"{old}: this key is now called {new}; rename it", FutureWarning, stacklevel=4)
+            warnings.warn(f"{old}: this key is now called {new}; rename it", FutureWarning, stacklevel=3)
             current[new] = current.pop(old)
     return current
 
