@@ -105,11 +105,13 @@ def echo_config(**changes: Any) -> Config:
     )
 
 
-def echo_generator(config: Config, chat: Chat, seed: int = 0, sharpness: float = 1.0) -> Generator:
+def echo_generator(
+    config: Config, chat: Chat, seed: int = 0, sharpness: float = 1.0, generator_class: type[Generator] = Generator
+) -> Generator:
     """sharpness: fresh weights are multiplied by it, so that the model prefers some words to others."""
     model = tiny_model(config.model, chat.tokenizer, max_length=64, seed=seed)
     with torch.no_grad():
         for weights in model.parameters():
             if weights.dim() > 1:
                 weights.mul_(sharpness)
-    return Generator(model, chat, max_new_tokens=config.max_res_tokens)
+    return generator_class(model, chat, max_new_tokens=config.max_res_tokens)

@@ -1,21 +1,28 @@
 """Groups as they are played: one start, all at the same time, everything recorded."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 
 from openenv.policies import ChatMessage
 from openenv.rl.config import Config
+from openenv.rl.models.chat import TokenIds
+from openenv.rl.models.generator import Generator
 from openenv.rl.rollouts.rewards import OutcomeReward
 from openenv.rl.rollouts.rollout import Rollout
-from openenv.rl.rollouts.trajectory import Group
-from tests.rl.echo_game import EchoPool, EchoText, RememberingEchoText, echo_chat, echo_config, echo_generator
+from openenv.rl.rollouts.trajectory import Group, Segment, Turn
+from tests.rl.echo_game import WORDS, EchoPool, EchoText, RememberingEchoText, echo_chat, echo_config, echo_generator
 
 
 async def played(
-    pool: EchoPool, text: EchoText | None = None, config: Config | None = None, indices: tuple[int, ...] = (0, 1, 2)
+    pool: EchoPool,
+    text: EchoText | None = None,
+    config: Config | None = None,
+    indices: tuple[int, ...] = (0, 1, 2),
+    generator_class: type[Generator] = Generator,
 ) -> list[Group]:
     config = config or echo_config()
-    chat = echo_chat()
-    generator = echo_generator(config, chat)
+    generator = echo_generator(config, echo_chat(), generator_class=generator_class)
     with ThreadPoolExecutor(1) as executor:
         rollout = Rollout(pool, text or EchoText(), generator, OutcomeReward(config.reward), config, executor)
         return await rollout.play(indices)
@@ -44,30 +51,56 @@ async def test_equal_seeds_play_equal_groups_whatever_else_is_played() -> None:
     assert [t.turns for t in together[1].trajectories] == [t.turns for t in alone[0].trajectories]
 
 
-async def test_with_history_latest_each_decision_is_a_segment() -> None:
-    groups = await played(EchoPool(turns=1), config=echo_config(max_res_tokens=2))
+class LegalGenerator(Generator):
+    """Replies with words of the game."""
 
-    assert all(len(t.segments) == len(t.turns) == 1 for group in groups for t in group.trajectories)
+    def generate(self, prompts: Sequence[TokenIds], streams: Sequence[Random]) -> list[Segment]:
+        replies = [(*self.chat.encode(stream.choice(WORDS)), self.chat.end_id) for stream in streams]
+        return [
+            Segment(prompt + reply, mask(prompt, reply), (0.0,) * len(prompt) + (-1.0,) * len(reply), 0)
+            for prompt, reply in zip(prompts, replies, strict=True)
+        ]
+
+
+def mask(*parts: TokenIds) -> tuple[bool, ...]:
+    """Whether the model sampled each token of parts that the environment and the model wrote in turn."""
+    return tuple(index % 2 == 1 for index, part in enumerate(parts) for _ in part)
+
+
+def reply_ids(turn: Turn) -> TokenIds:
+    chat = echo_chat()
+    return (*chat.encode(turn.reply), chat.end_id)
+
+
+async def test_with_history_latest_each_decision_is_a_segment() -> None:
+    groups = await played(EchoPool(turns=2), generator_class=LegalGenerator)
+    trajectories = [t for group in groups for t in group.trajectories]
+
+    assert {(len(t.segments), len(t.turns)) for t in trajectories} == {(2, 2)}
+    for trajectory in trajectories:
+        for segment, turn in zip(trajectory.segments, trajectory.turns, strict=True):
+            prompt = echo_chat().prompt([{"role": "user", "content": turn.seen}])
+            assert segment.token_ids == prompt + reply_ids(turn)
+            assert segment.sampled == mask(prompt, reply_ids(turn))
 
 
 async def test_with_history_full_an_episode_is_one_growing_segment() -> None:
-    chat, config = echo_chat(), echo_config(max_res_tokens=2, group_size=64)
-    groups = await played(EchoPool(turns=2), RememberingEchoText(), config)
-    longer = [t for group in groups for t in group.trajectories if len(t.turns) == 2]
+    groups = await played(EchoPool(turns=2), RememberingEchoText(), generator_class=LegalGenerator)
 
-    assert longer
-    for trajectory in longer:
+    for trajectory in (t for group in groups for t in group.trajectories):
         (segment,) = trajectory.segments
-        start, end = segment.sampled.index(True), segment.sampled.index(False, segment.sampled.index(True))
         first, second = trajectory.turns
         messages: list[ChatMessage] = [
             {"role": "user", "content": first.seen},
-            {"role": "assistant", "content": first.reply, "token_ids": segment.token_ids[start:end]},
+            {"role": "assistant", "content": first.reply, "token_ids": reply_ids(first)},
             {"role": "user", "content": second.seen},
         ]
-        prompt = chat.prompt(messages)
-        assert segment.token_ids[: len(prompt)] == prompt
-        assert sum(segment.sampled) == trajectory.num_sampled >= 2
+        opening, prompt = echo_chat().prompt(messages[:1]), echo_chat().prompt(messages)
+        between = prompt[len(opening + reply_ids(first)) :]
+        assert segment.token_ids == prompt + reply_ids(second)
+        assert segment.sampled == mask(opening, reply_ids(first), between, reply_ids(second))
+        assert tuple(logprob != 0.0 for logprob in segment.logprobs) == segment.sampled
+        assert sum(segment.sampled) == trajectory.num_sampled == 4
 
 
 async def test_a_reply_without_a_legal_action_ends_the_episode_and_has_its_price() -> None:
