@@ -1,7 +1,9 @@
 """Playing episodes over a real server's sessions."""
 
+import asyncio
+import threading
 from collections import Counter
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -9,7 +11,7 @@ from openenv.core.errors import ServerUnreachable
 from openenv.core.session_pool import SessionPool
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv, OpenSpielText
 from openenv.evaluation import EpisodeResult, evaluate, play_episodes, play_random_policy
-from openenv.policies import LanguageModelPolicy, LearningPolicy, make_policy
+from openenv.policies import CompletionFailed, LanguageModelPolicy, LearningPolicy, Policy, make_policy
 
 BLACKJACK = {"game_name": "blackjack"}
 
@@ -149,20 +151,104 @@ async def test_decisions_are_counted_by_situation(openspiel_url: str) -> None:
 
 
 async def test_a_policy_with_history_receives_each_episode_apart(openspiel_url: str) -> None:
-    class Remembering(OpenSpielText):
-        history = "full"
-
     lengths: list[int] = []
 
     def complete(conversations: list[Any]) -> list[str]:
         lengths.extend(len(talk) for talk in conversations)
         return ["stay"] * len(conversations)
 
-    policy = LanguageModelPolicy("model", Remembering(), complete, instructions=False)
+    policy = LanguageModelPolicy("model", WholeEpisodes(), complete, instructions=False)
     await play(openspiel_url, policy, 6, num_sessions=4)
 
     assert Counter(lengths) == dict.fromkeys(range(1, 18, 2), 6)
     assert policy.prompts.num_episodes == 0
+
+
+class WholeEpisodes(OpenSpielText):
+    history = "full"
+
+
+async def test_what_a_model_was_shown_before_it_failed_is_not_in_the_next_evaluation(openspiel_url: str) -> None:
+    turns: list[int] = []
+
+    def complete(conversations: list[Any]) -> list[str]:
+        turns.append(len(conversations[0]))
+        if len(turns) == 2:
+            raise CompletionFailed("busy")
+        return ["stay"] * len(conversations)
+
+    policy = LanguageModelPolicy("model", WholeEpisodes(), complete, instructions=False)
+    with pytest.raises(CompletionFailed):
+        await play(openspiel_url, policy, 2)
+    await play(openspiel_url, policy, 2)
+
+    assert turns == [1, 3, *range(1, 18, 2)]
+
+
+async def test_an_evaluation_that_is_cancelled_waits_for_the_model_and_forgets_the_episodes(openspiel_url: str) -> None:
+    is_asked, may_reply = threading.Event(), threading.Event()
+
+    def complete(conversations: list[Any]) -> list[str]:
+        is_asked.set()
+        assert may_reply.wait(60)
+        return ["stay"] * len(conversations)
+
+    policy = LanguageModelPolicy("model", WholeEpisodes(), complete)
+    async with SessionPool(OpenSpielEnv, openspiel_url, 2) as pool:
+        playing = asyncio.ensure_future(play_episodes(pool, policy, 2, 100))
+        await asyncio.to_thread(is_asked.wait, 60)
+        playing.cancel()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not playing.done()
+        may_reply.set()
+        with pytest.raises(asyncio.CancelledError):
+            await playing
+
+    assert policy.prompts.num_episodes == 0
+
+
+async def test_a_learner_forgets_the_episode_that_an_interruption_has_ended(openspiel_url: str) -> None:
+    class Interrupted(LearningPolicy):
+        num_forgotten = 0
+
+        def select_action(self, observation: Any) -> int:
+            if observation.info_state.index(1.0) >= 5:
+                raise KeyError("the second row")
+            return super().select_action(observation)
+
+        def forget_episode(self) -> None:
+            self.num_forgotten += 1
+            super().forget_episode()
+
+    policy = Interrupted(1)
+    with pytest.raises(KeyError):
+        await play(openspiel_url, policy, 1)
+
+    assert policy.num_forgotten == 1
+
+
+async def test_a_policy_that_follows_episodes_needs_to_override_nothing_else(openspiel_url: str) -> None:
+    class Following(Policy):
+        follows_episodes = True
+
+        def select_action(self, observation: Any) -> int:
+            return 1
+
+    assert [episode.num_steps for episode in await play(openspiel_url, Following(), 3)] == [9] * 3
+
+
+async def test_peoples_own_policies_have_each_optional_part_that_they_define(openspiel_url: str) -> None:
+    class Noting(TheirPolicy):
+        follows_episodes = True
+        ended: ClassVar[list[int]] = []
+
+        def end_episode(self, episode: int) -> None:
+            self.ended.append(episode)
+
+    await play(openspiel_url, Noting(), 3)
+
+    assert sorted(Noting.ended) == [0, 1, 2]
 
 
 async def test_what_the_policy_raises_is_raised(openspiel_url: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, HTTPException
 
+from openenv.core.env_server.types import Action, Observation
 from openenv.core.text_interface import TextInterface
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielObservation, OpenSpielText
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
@@ -119,5 +120,23 @@ def test_no_server_is_an_error_that_names_the_address() -> None:
         ChatEndpoint("http://127.0.0.1:9/v1", "tiny")([[{"role": "user", "content": "?"}]])
 
 
+class Digits(TextInterface[Action, Observation]):
+    """A game of one's own: its rules, and replies that are digits."""
+
+    def instructions(self, observation: Observation) -> str:
+        return "Reply with a digit."
+
+    def describe(self, observation: Observation) -> str:
+        return f"It is {observation.metadata['seen']}."
+
+    def replies(self, observation: Observation) -> dict[str, Action]:
+        return {str(digit): Action(metadata={"digit": digit}) for digit in range(10)}
+
+
 def test_any_text_interface_will_do() -> None:
-    assert issubclass(OpenSpielText, TextInterface)
+    model, seen = Scripted("7", "seven"), Observation(metadata={"seen": "3"})
+
+    actions = LanguageModelPolicy("model", Digits(), model).select_actions([seen, seen], episodes=[0, 1])
+
+    assert actions == [Action(metadata={"digit": 7}), None]
+    assert [message["content"] for message in model.asked[0]] == ["Reply with a digit.", "It is 3."]

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from openenv.core.client_types import StepResult
@@ -17,6 +18,7 @@ from openenv.envs.openspiel_env.client import OpenSpielEnv
 from openenv.envs.openspiel_env.models import OpenSpielAction
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult, Summary, summarize
+from openenv.policies.base import Policy
 from openenv.policies.baselines import RandomPolicy
 
 DEFAULT_SESSIONS = 32
@@ -85,11 +87,6 @@ def play_random_policy(server_url: str, num_games: int = 100, seed: int = 0) -> 
     }
 
 
-def openspiel_action(number: int) -> Action:
-    """The OpenSpiel action of an action number."""
-    return OpenSpielAction(action_id=number)
-
-
 async def play_episodes(
     pool: EpisodeSessions,
     policy: Any,
@@ -99,7 +96,6 @@ async def play_episodes(
     reset_kwargs: Mapping[str, Any] | None = None,
     on_progress: OnEpisodes | None = None,
     text: TextInterface[Any, Any] | None = None,
-    make_action: Callable[[int], Action] = openspiel_action,
     max_steps: int | None = None,
 ) -> list[EpisodeResult]:
     """Play `num_episodes` episodes with a policy. Episode i is reset with seed `seed + i`; results come in that order.
@@ -108,17 +104,31 @@ async def play_episodes(
 
     policy: any object with `name` and `select_action(observation)`; `openenv.policies.Policy` lists the optional parts.
     reset_kwargs: added to every reset. text: its situations label the counted decisions, and it names the outcomes.
-    make_action: converts an int that the policy returns into an action. max_steps: a longer episode is invalid. If the
-    policy chooses no legal action, the episode ends there as `unparseable`.
+    max_steps: a longer episode is invalid. If the policy chooses no legal action, the episode ends there as
+    `unparseable`.
 
     Raises ServerUnreachable when a session cannot be reset because the server is gone, and any error of the policy.
     """
-    kwargs = {**getattr(policy, "reset_kwargs", {}), **(reset_kwargs or {})}
-    player = _PolicyPlayer(policy, text, make_action, max_steps, on_progress, seed, num_episodes)
-    num_sessions = 1 if getattr(policy, "learns", False) else None
-    runner = EpisodeRunner(pool, player, max_steps=max_steps, num_sessions=num_sessions)
-    await runner.run({**kwargs, "seed": seed + number} for number in range(num_episodes))
+    policy = _with_optional_parts(policy)
+    kwargs = {**policy.reset_kwargs, **(reset_kwargs or {})}
+    player = _PolicyPlayer(policy, text, max_steps, on_progress, seed, num_episodes)
+    runner = EpisodeRunner(pool, player, max_steps=max_steps, num_sessions=1 if policy.learns else None)
+    try:
+        await runner.run({**kwargs, "seed": seed + number} for number in range(num_episodes))
+    finally:
+        player.end_running()
     return [player.ended[number] for number in range(num_episodes)]
+
+
+def _with_optional_parts(policy: Any) -> Policy:
+    """The policy, with the parts of `Policy` that it lacks."""
+    if isinstance(policy, Policy):
+        return policy
+    whole = Policy()
+    for name in dir(Policy):
+        if not name.startswith("_") and hasattr(policy, name):
+            setattr(whole, name, getattr(policy, name))
+    return whole
 
 
 @dataclass(slots=True)
@@ -139,15 +149,14 @@ class _PolicyPlayer:
 
     def __init__(
         self,
-        policy: Any,
+        policy: Policy,
         text: TextInterface[Any, Any] | None,
-        make_action: Callable[[int], Action],
         max_steps: int | None,
         on_progress: OnEpisodes | None,
         first_seed: int,
         num_episodes: int,
     ) -> None:
-        self._policy, self._text, self._make_action = policy, text, make_action
+        self._policy, self._text = policy, text
         self._max_steps, self._on_progress = max_steps, on_progress
         self._first_seed, self._num_episodes = first_seed, num_episodes
         self._running: dict[int, _RunningEpisode] = {}
@@ -167,9 +176,7 @@ class _PolicyPlayer:
             running = self._running[episode] = _RunningEpisode()
         else:
             running.num_steps += 1
-            learn = getattr(self._policy, "learn", None)
-            if learn is not None:
-                learn(running.observation, running.action, reward, result.observation, result.done)
+            self._policy.learn(running.observation, running.action, reward, result.observation, result.done)
         running.observation = result.observation
         running.total_reward += reward
         if result.done:
@@ -188,16 +195,16 @@ class _PolicyPlayer:
         self._end(episode, "invalid", 0.0, f"not over after {self._max_steps} steps")
 
     async def _choices(self, pending: list[PendingAction]) -> list[Any]:
-        observations = [waiting.observation for waiting in pending]
-        select = getattr(self._policy, "select_actions", None)
-        if select is None:
-            return [self._policy.select_action(observation) for observation in observations]
-        known = {}
-        if getattr(self._policy, "follows_episodes", False):
-            known["episodes"] = [waiting.episode for waiting in pending]
-        if getattr(self._policy, "is_slow", False):
-            return list(await asyncio.to_thread(select, observations, **known))
-        return list(select(observations, **known))
+        select = partial(self._policy.select_actions, [waiting.observation for waiting in pending])
+        if self._policy.follows_episodes:
+            select.keywords["episodes"] = [waiting.episode for waiting in pending]
+        if not self._policy.is_slow:
+            return select()
+        choosing = asyncio.ensure_future(asyncio.to_thread(select))
+        try:
+            return await asyncio.shield(choosing)
+        finally:
+            await asyncio.wait([choosing])  # also after a cancellation: the thread still uses the policy
 
     def _checked(self, waiting: PendingAction, choice: Any) -> Any:
         """The action that the choice names. None, and the episode is unparseable, when it is not legal."""
@@ -207,16 +214,24 @@ class _PolicyPlayer:
             self._end(waiting.episode, "unparseable", running.total_reward, problem)
             return None
         running.action = choice
-        action = self._make_action(choice) if isinstance(choice, int) else choice
+        action = OpenSpielAction(action_id=choice) if isinstance(choice, int) else choice
         self._count_decision(running, action)
         return action
 
+    def end_running(self) -> None:
+        """Let the policy forget the episodes that an interruption has left without an end."""
+        for episode in self._running:
+            self._policy_ends(episode, has_failed=True)
+
+    def _policy_ends(self, episode: int, has_failed: bool) -> None:
+        if has_failed:
+            self._policy.forget_episode()
+        if self._policy.follows_episodes:
+            self._policy.end_episode(episode)
+
     def _end(self, episode: int, outcome: EpisodeOutcome, total_reward: float, reason: str | None = None) -> None:
         running = self._running.pop(episode)
-        if outcome in ("invalid", "unparseable"):
-            getattr(self._policy, "forget_episode", _nothing)()
-        if getattr(self._policy, "follows_episodes", False):
-            self._policy.end_episode(episode)
+        self._policy_ends(episode, outcome in ("invalid", "unparseable"))
         self.ended[episode] = EpisodeResult(
             seed=self._first_seed + episode,
             total_reward=total_reward,
@@ -251,7 +266,3 @@ def _problem_with(choice: Any, observation: Any) -> str | None:
     if legal is not None and number is not None and number not in legal:
         return f"action {number} is not among the legal actions {legal}"
     return None
-
-
-def _nothing() -> None:
-    return

@@ -31,7 +31,8 @@ class Policy:
     """True if a choice takes more than a millisecond: it is then made in a thread, beside the event loop."""
 
     follows_episodes: bool = False
-    """True if the policy remembers episodes: `select_actions` then receives their numbers."""
+    """True if the policy remembers episodes: `select_actions` then receives their numbers, and `end_episode` is called
+    after each, also after one that was interrupted."""
 
     reset_kwargs: Mapping[str, Any] = {}
     """Keywords that the policy needs in each reset."""
@@ -40,12 +41,18 @@ class Policy:
         """Choose an action for `observation`."""
         raise NotImplementedError(f"{type(self).__name__} needs select_action(observation)")
 
-    def select_actions(self, observations: Sequence[Any]) -> list[Any]:
-        """One choice for each observation, in their order."""
+    def select_actions(self, observations: Sequence[Any], episodes: Sequence[int] | None = None) -> list[Any]:
+        """One choice for each observation, in their order. episodes: their episodes, if it follows episodes."""
         return [self.select_action(observation) for observation in observations]
 
     def learn(self, observation: Any, action: Any, reward: float, next_observation: Any, done: bool) -> None:
         """Receive the result of `action`; called after each step. Does nothing unless overridden."""
+
+    def forget_episode(self) -> None:
+        """An episode has failed: nothing more is learned of it. Does nothing unless overridden."""
+
+    def end_episode(self, episode: int) -> None:
+        """An episode has ended, if the policy follows episodes. Does nothing unless overridden."""
 
 
 def legal_names(observation: Any) -> list[str]:
