@@ -80,7 +80,7 @@ async def test_a_client_that_leaves_while_its_environment_is_made_leaves_the_sha
     await manager.end_all()
 
 
-async def test_a_description_says_nothing_of_the_client_whose_session_gives_it():
+async def test_a_description_leaves_the_idle_time_of_the_session_that_gives_it():
     manager = create_app(CountingEnvironment).state.sessions
     session: Session = await manager.open()
     last_activity = session.last_activity

@@ -136,7 +136,7 @@ class Session:
 
         With an id it runs in a task of its own: a client that disconnects can repeat the request for its response.
         """
-        if verb != "describe":  # anybody's question, which says nothing of the session's client
+        if verb != "describe":  # any caller's question, no activity of the session's client
             self.last_activity = time.monotonic()
         if request_id is None:
             return self._run_unrecorded(run())
