@@ -134,24 +134,8 @@ class AutoEnv:
             docker_image = info.default_image
         return client.from_docker_image(docker_image, container_provider, **container)
 
-    @classmethod
-    def from_hub(
-        cls,
-        name: str,
-        base_url: str | None = None,
-        docker_image: str | None = None,
-        container_provider: ContainerProvider | None = None,
-        wait_timeout: float = 30.0,
-        env_vars: dict[str, str] | None = None,
-        trust_remote_code: bool = False,
-        skip_install: bool = False,
-        **kwargs: Any,
-    ) -> AnyClient:
-        """Alias of `from_env`."""
-        return cls.from_env(
-            name, base_url, docker_image, container_provider, wait_timeout, env_vars, trust_remote_code, skip_install,
-            **kwargs,
-        )  # fmt: skip
+    from_hub = from_env
+    """Alias of `from_env`."""
 
     @classmethod
     def get_env_class(cls, name: str) -> type[AnyClient]:

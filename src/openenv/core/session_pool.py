@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from typing import Any, Generic, Self
 
 from typing_extensions import TypeVar
@@ -54,15 +55,15 @@ class SessionPool(Generic[ActT, ObsT]):
         return self
 
     async def _connect_each(self) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:
-                for client in self._clients:
-                    group.create_task(client.__aenter__())
-        except BaseException as error:
-            await self.__aexit__()
-            if isinstance(error, ExceptionGroup):
-                raise error.exceptions[0] from None
-            raise
+        async with AsyncExitStack() as on_error:
+            on_error.push_async_callback(self.__aexit__)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    for client in self._clients:
+                        group.create_task(client.__aenter__())
+            except ExceptionGroup as errors:
+                raise errors.exceptions[0] from None
+            on_error.pop_all()
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*(session.close() for session in self._batched or self._clients))

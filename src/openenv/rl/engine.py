@@ -6,6 +6,7 @@ import dataclasses
 import logging
 import os
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -18,9 +19,11 @@ from openenv.core.text_interface import TextInterface
 from openenv.envs import catalog
 from openenv.evaluation.episodes import EpisodeSessions
 from openenv.rl.config import Config
+from openenv.rl.loop import OnStep, TrainingLoop
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import WeightStore, load_model, tiny_model
+from openenv.rl.reports.results import MetricsLog
 from openenv.rl.rollouts.rewards import OutcomeReward, Reward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
@@ -94,6 +97,24 @@ class Engine:
         return Rollout(
             pool, self.text, generator or self._generator, self._reward, self.config, executor or self._executor
         )
+
+    async def train(self, rollouts: Sequence[Rollout], steps: int, metrics: MetricsLog, on_step: OnStep) -> None:
+        """Make `steps` more steps, as `TrainingLoop.run`."""
+        loop = TrainingLoop(
+            rollouts,
+            self.trainer,
+            self.store,
+            self.checkpoints,
+            self.chat,
+            self.config,
+            metrics,
+            self.progress,
+            self.batch_size,
+        )
+        try:
+            await loop.run(steps, on_step)
+        finally:
+            self.progress = loop.progress
 
     def player(self, *, temperature: float, before: bool = False) -> Generator:
         """A generator with the current weights, or those before GRPO, whose `complete` is used in evaluation."""

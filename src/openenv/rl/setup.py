@@ -68,8 +68,6 @@ class TrainingRun:
 
         A cancellation (Ctrl-C) keeps the steps that were made: metrics are written and a checkpoint is saved.
         """
-        from openenv.rl.loop import TrainingLoop
-
         first = self.engine.progress.step
         wanted = self.config.trainer.training.steps if steps is None else steps
         last: dict[str, Any] = {}
@@ -80,23 +78,8 @@ class TrainingRun:
 
         async with contextlib.AsyncExitStack() as pools:
             rollouts = [self.engine.rollout(await pools.enter_async_context(self.pool())) for _ in range(2)]
-            engine = self.engine
-            loop = TrainingLoop(
-                rollouts,
-                engine.trainer,
-                engine.store,
-                engine.checkpoints,
-                engine.chat,
-                self.config,
-                self._metrics,
-                engine.progress,
-                engine.batch_size,
-            )
-            try:
-                await loop.run(wanted, on_step)
-            finally:
-                engine.progress = loop.progress
-        return TrainingResult(run_dir=self.config.run_dir, steps=engine.progress.step, metrics=last)
+            await self.engine.train(rollouts, wanted, self._metrics, on_step)
+        return TrainingResult(run_dir=self.config.run_dir, steps=self.engine.progress.step, metrics=last)
 
     def pool(self, num_sessions: int | None = None) -> SessionPool[Any, Any]:
         """Sessions of the run's server. num_sessions: None for as many as a rollout worker uses."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from openenv.core.containers.runtime.providers import RuntimeProvider
@@ -60,10 +60,8 @@ class LocalServer(RuntimeProvider):
     def launch(self) -> Self:
         """Start the server and wait until it is healthy. Raises NotReady, with its output, if it fails."""
         self.start()
-        with contextlib.ExitStack() as on_error:
-            on_error.callback(self.stop)
+        with self._stopped_on_error():
             self.wait_for_ready()
-            on_error.pop_all()
         return self
 
     @property
@@ -91,15 +89,19 @@ class LocalServer(RuntimeProvider):
     async def __aenter__(self) -> Self:
         """As `launch`, without holding up the event loop. A task that is cancelled meanwhile leaves no server."""
         self.start()
-        try:
+        with self._stopped_on_error():
             await asyncio.to_thread(self.wait_for_ready)
-        except BaseException:
-            self.stop()
-            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.stop)
+
+    @contextlib.contextmanager
+    def _stopped_on_error(self) -> Iterator[None]:
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(self.stop)
+            yield
+            on_error.pop_all()
 
     def _running(self) -> ServerProcess:
         if self._process is None:

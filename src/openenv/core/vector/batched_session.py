@@ -1,5 +1,6 @@
 """Environments of one server that share a session: one request steps them, and each has its own result."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Generic, Self
@@ -48,19 +49,17 @@ class BatchedSession(Generic[ActT, ObsT]):
         processes, which would wait for one another, and at servers that hold one environment in a session.
         """
         opened: list[Self] = []
-        try:
-            num_sessions = min(await _num_workers(address), num_envs)
-            for number in range(num_sessions):
-                size = len(range(number, num_envs, num_sessions))
-                batched = cls(address, size, encode_action, read_result)
-                opened.append(batched)
-                await batched._session.connect()
-        except BaseException as error:
-            for batched in opened:
-                await batched.close()
-            if isinstance(error, NotSupported):
+        async with contextlib.AsyncExitStack() as on_error:
+            try:
+                num_sessions = min(await _num_workers(address), num_envs)
+                for number in range(num_sessions):
+                    size = len(range(number, num_envs, num_sessions))
+                    opened.append(cls(address, size, encode_action, read_result))
+                    on_error.push_async_callback(opened[-1].close)
+                    await opened[-1]._session.connect()
+            except NotSupported:
                 return []
-            raise
+            on_error.pop_all()
         return opened
 
     async def reset(self, requests: Mapping[int, Mapping[str, Any]]) -> Results[ObsT]:

@@ -1,5 +1,6 @@
 """Many environments of one server behind Gymnasium's vector interface."""
 
+import contextlib
 import itertools
 import select
 from collections.abc import Callable, Mapping, Sequence
@@ -104,7 +105,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self._layout = ObservationLayout()
         bounds = [round(number * num_envs / num_sessions) for number in range(num_sessions + 1)]
         self._shard_of = np.repeat(np.arange(num_sessions), np.diff(bounds))
-        try:
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(self.close)
             for first, end in itertools.pairwise(bounds):
                 query = f"num_envs={end - first}&autoreset={autoreset}"
                 session = BlockingSession(Endpoint(replace(address, query=query, reads_arrays=True)))
@@ -120,9 +122,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             self.single_observation_space, only_field = one_observation_space(observations)
             self.observation_space = batch_space(self.single_observation_space, num_envs)
             self._layout.learn(observations, only_field)
-        except BaseException:
-            self.close()
-            raise
+            on_error.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -216,20 +216,27 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             shard.send(kind, numbers_sent, data)
 
     def _exchange(self, send: Callable[[], None]) -> Step:
-        """Send requests and receive the responses. Ctrl-C gives the requests up: late responses are dropped."""
+        """Send requests and receive the responses; the first error is raised when every session has responded.
+
+        Ctrl-C gives the requests up: late responses are dropped.
+        """
         if any(shard.pending for shard in self._shards):
             raise RuntimeError("what was sent has not been received yet: call recv() first")
-        try:
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(self._give_up)
             send()
-            return self._receive_all()
-        except BaseException as error:
-            if not isinstance(error, OpenEnvError):
-                for shard in self._shards:
-                    shard.pending = None
-            raise
+            parts, errors = self._receive_all()
+            on_error.pop_all()
+        if errors:
+            raise errors[0]
+        return self._layout.put_together(parts, self.num_envs)
 
-    def _receive_all(self) -> Step:
-        """The responses to all requests; the first error is raised when every session has responded."""
+    def _give_up(self) -> None:
+        for shard in self._shards:
+            shard.pending = None
+
+    def _receive_all(self) -> tuple[list[Part], list[OpenEnvError]]:
+        """The responses to all requests, and the errors of sessions that sent none."""
         parts, errors = [], []
         for shard in self._shards:
             if shard.pending is not None:
@@ -237,9 +244,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                     parts.append(shard.receive(self.response_timeout_s))
                 except OpenEnvError as error:
                     errors.append(error)
-        if errors:
-            raise errors[0]
-        return self._layout.put_together(parts, self.num_envs)
+        return parts, errors
 
 
 def _first_ready(shards: Sequence[_Shard], timeout_s: float) -> _Shard:

@@ -69,10 +69,12 @@ class ToolProvider(ContainerProvider):
         if self._name is not None:
             raise ContainerFault(f"this provider already runs {self._name}: stop_container() first")
         self._name = unique_name(image)
-        try:
+        with contextlib.ExitStack() as on_error:  # also Ctrl-C must leave no container
+            on_error.callback(self._remove)
             yield self._name
-        except BaseException:  # border: also Ctrl-C must leave no container
-            with contextlib.suppress(ContainerFault):  # the first error is the one to report
-                self.stop_container()
-            self._name = None
-            raise
+            on_error.pop_all()
+
+    def _remove(self) -> None:
+        with contextlib.suppress(ContainerFault):  # the error of the start is the one to report
+            self.stop_container()
+        self._name = None

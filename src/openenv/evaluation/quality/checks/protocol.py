@@ -5,6 +5,7 @@ All other checks build on the first three.
 
 import importlib.util
 from collections.abc import Iterator, Mapping
+from types import ModuleType
 from typing import Any
 
 import httpx
@@ -115,7 +116,9 @@ async def schema(target: Target) -> CheckResult:
     """The schemas are valid JSON Schema, and the messages of eight episodes match them."""
     if importlib.util.find_spec("jsonschema") is None:
         return skipped("needs the library jsonschema: pip install 'openenv-rl[check]'")
-    wrong = _wrong_schema(target.schemas)
+    import jsonschema  # of the extra `check`
+
+    wrong = _wrong_schema(jsonschema, target.schemas)
     if wrong:
         return failed(wrong, "let pydantic generate the schemas, as create_app does")
     num_messages = 0
@@ -126,7 +129,7 @@ async def schema(target: Target) -> CheckResult:
             state = await client.require("state")
             for name, frame in _messages(target.schemas, recording.responses, state):
                 num_messages += 1
-                mismatch = _mismatch(target.schemas[name], _instance(frame))
+                mismatch = _mismatch(jsonschema, target.schemas[name], _instance(frame))
                 if mismatch:
                     return failed(f"{name}: {mismatch}", f"return what the {name} class declares, or declare it")
     return passed(f"{num_messages} observations and states match")
@@ -147,19 +150,15 @@ def _instance(frame: RawFrame) -> dict[str, Any]:
     return {**frame.observation, "reward": frame.data.get("reward"), "done": frame.data.get("done")}
 
 
-def _wrong_schema(schemas: Mapping[str, Any]) -> str | None:
-    from jsonschema import Draft202012Validator, SchemaError  # of the extra `check`
-
+def _wrong_schema(jsonschema: ModuleType, schemas: Mapping[str, Any]) -> str | None:
     for name in ("action", "observation", "state"):
         try:
-            Draft202012Validator.check_schema(schemas[name])
-        except SchemaError as error:
+            jsonschema.Draft202012Validator.check_schema(schemas[name])
+        except jsonschema.SchemaError as error:
             return f"the schema of {name} is not a JSON Schema: {error.message[:200]}"
     return None
 
 
-def _mismatch(schema: Mapping[str, Any], instance: Any) -> str | None:
-    from jsonschema import Draft202012Validator  # of the extra `check`
-
-    error = next(iter(Draft202012Validator(schema).iter_errors(instance)), None)
+def _mismatch(jsonschema: ModuleType, schema: Mapping[str, Any], instance: Any) -> str | None:
+    error = next(iter(jsonschema.Draft202012Validator(schema).iter_errors(instance)), None)
     return None if error is None else f"{'.'.join(map(str, error.path)) or 'message'}: {error.message[:200]}"
