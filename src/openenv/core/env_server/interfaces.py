@@ -3,10 +3,11 @@
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 
 from typing_extensions import TypedDict, TypeVar
 
+from openenv.core.env_server.config import Execution as Execution
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, ServerMode, State
 from openenv.core.rubrics.base import Rubric
 
@@ -18,7 +19,6 @@ __all__ = ["Environment", "Message", "ModelTokenizer", "TaskProvider", "Transfor
 ActT = TypeVar("ActT", bound=Action, default=Action)
 ObsT = TypeVar("ObsT", bound=Observation, default=Observation)
 StateT = TypeVar("StateT", bound=State, default=State)
-Execution = Literal["inline", "thread", "process"]
 
 
 class Transform(ABC, Generic[ObsT]):

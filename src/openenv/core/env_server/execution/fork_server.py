@@ -177,13 +177,18 @@ def _fork_worker(spec: EnvSpec, arguments: MethodArguments, control: socket.sock
         control.close()
         os.setsid()  # programs that the environment starts end with it
         _reseed()
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # also when the fork server itself is killed
+        kill_with_parent()  # also when the fork server itself is killed
         run_worker(spec, arguments, socket.socket(fileno=fd))
     except BaseException:
         log.exception("a worker of %s ends", spec.name)
         code = 1
     finally:
         os._exit(code)  # a worker never returns into the fork server's code
+
+
+def kill_with_parent() -> None:
+    """Let the kernel kill this process when its parent ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _reseed() -> None:

@@ -1,7 +1,6 @@
 """The process of a worker: serves the application on the connections that the dispatcher hands over."""
 
 import asyncio
-import ctypes
 import os
 import signal
 import socket
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from openenv.core.env_server.execution.fork_server import kill_with_parent
 from openenv.core.env_server.observability.log_context import LogFormat, configure_logging
 from openenv.core.env_server.serving.graceful_server import GracefulServer
 from openenv.core.env_server.sessions.manager import SessionManager
@@ -21,8 +21,6 @@ from openenv.core.env_server.workers.peers import PeerWorkers, private_socket
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +51,7 @@ def worker_main(spec: WorkerSpec, connection: socket.socket) -> None:
 
 def _end_with_parent(supervisor_pid: int) -> None:
     """End this process when its parent ends, even while its event loop is blocked."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    kill_with_parent()
     if os.getppid() != supervisor_pid:
         sys.exit(1)  # the parent ended before prctl
 
