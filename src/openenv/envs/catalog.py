@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from openenv.core.env_client import EnvClient
 from openenv.core.text_interface import TextInterface
 
@@ -76,6 +74,8 @@ def _read_entry(path: Path) -> CatalogEntry:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """Return the fields of an `openenv.yaml`. Raises ValueError unless it is a YAML mapping."""
+    import yaml  # keeps `import openenv` light
+
     try:
         manifest = yaml.safe_load(path.read_text())
     except yaml.YAMLError as error:
