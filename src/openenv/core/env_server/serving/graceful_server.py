@@ -6,11 +6,9 @@ import socket
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
-from urllib.parse import unquote
 
 import uvicorn
 from httptools import HttpParserUpgrade
-from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from openenv.core.env_server.config import ServerConfig
@@ -49,34 +47,11 @@ class HttpConnection(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         """Called by uvicorn after it parsed the head of the request, before any response."""
-        self.connections.discard(self)
         upgrade = sys.exc_info()[1]  # uvicorn is handling it; its argument is the length of the head
         if isinstance(upgrade, HttpParserUpgrade) and len(self._received) > upgrade.args[0]:
-            self.transport.abort()  # a client must not send frames before the handshake is answered
-            return
-        scope = self._websocket_scope()
-        connection = WebSocketConnection(self.config, self.server_state, self.transport, self.loop, scope)
-        self.transport.set_protocol(connection)
-        self.parser = None  # type: ignore[assignment]  # it refers to this object: a cycle for the garbage collector
-        if self.flow.write_paused:
-            connection.pause_writing()
-        connection.begin(self.config.loaded_app)
-
-    def _websocket_scope(self) -> Scope:
-        """The ASGI scope of the WebSocket that the request asks for."""
-        raw_path, _, query = self.url.partition(b"?")
-        headers = self.scope["headers"]
-        offered = b",".join(value for name, value in headers if name == b"sec-websocket-protocol").decode("latin-1")
-        return {
-            **self.scope,
-            "type": "websocket",
-            "asgi": {"version": self.asgi_version, "spec_version": "2.4"},
-            "scheme": "wss" if self.scheme == "https" else "ws",
-            "path": self.root_path + unquote(raw_path.decode("latin-1")),
-            "raw_path": self.root_path.encode() + raw_path,
-            "query_string": query,
-            "subprotocols": [name.strip() for name in offered.split(",")] if offered else [],
-        }
+            self.transport.abort()  # a client sends nothing before its handshake is answered
+        else:
+            super().handle_websocket_upgrade()
 
 
 class GracefulServer(uvicorn.Server):
@@ -93,7 +68,7 @@ class GracefulServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app, log_level=log_level, loop="uvloop", ws=WebSocketConnection, http=HttpConnection,
-                ws_max_size=max_frame_bytes, timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S, **address,
+                ws_max_size=max_frame_bytes, ws_per_message_deflate=False, timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S, **address,
             )
         )  # fmt: skip
 
