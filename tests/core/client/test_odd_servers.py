@@ -10,10 +10,9 @@ import time
 import pytest
 from websockets.asyncio.server import serve
 
-from openenv.core.client.session import MAX_IN_FLIGHT
 from openenv.core.errors import AnswerTimeout, EnvironmentFault, ServerUnreachable, SessionLost
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.wire.constants import SUBPROTOCOL
+from openenv.core.wire.constants import MAX_IN_FLIGHT, SUBPROTOCOL
 
 GOOD = '{"type":"observation","data":{"observation":{"x":1},"reward":0.0,"done":false}}'
 READABLE = {

@@ -12,13 +12,14 @@ from typing import Any, TypeVar, cast
 from openenv.core.client.address import Address, Endpoint
 from openenv.core.client.keepalive import PingAction, PingSchedule
 from openenv.core.client.lifecycle import AsyncLifecycle
-from openenv.core.client.session import CLOSE_TIMEOUT_S, FIRST_PAUSE_S, MAX_IN_FLIGHT, ClientSession
+from openenv.core.client.session import CLOSE_TIMEOUT_S, FIRST_PAUSE_S, ClientSession
 from openenv.core.errors import OpenEnvError, ServerUnreachable, SessionGone, SessionLost, Unauthorized
 from openenv.core.net.busy_poll import LoopSpinner
 from openenv.core.net.frames import BINARY, TEXT, client_frame
 from openenv.core.net.websocket_protocol import WebSocketProtocol
 from openenv.core.wire.arrays import BinaryFrame
 from openenv.core.wire.client_codec import CLOSE, Request
+from openenv.core.wire.constants import MAX_IN_FLIGHT
 
 ResultT = TypeVar("ResultT")
 

@@ -23,8 +23,6 @@ MAX_PAUSE_S = 1.0
 """Between two attempts to attach to a session again."""
 CLOSE_TIMEOUT_S = 2.0
 """How long a client that ends its session waits until the server has closed the environment."""
-MAX_IN_FLIGHT = 16
-"""Requests of one session under way at a time: the server records at least as many responses."""
 _HELLO = "session"
 _DATA_TYPES, _ID_TYPES = frozenset({dict, NoneType}), frozenset({str, NoneType})
 TIMED_OUT = "no answer in time; the session lives and its late answer will be dropped"

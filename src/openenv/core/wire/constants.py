@@ -15,6 +15,12 @@ UNIX = "unix:"
 RESPONSE_TYPE = {"reset": "observation", "step": "observation", "state": "state"}
 """The type of the response to each verb of the published dialect."""
 
+EPISODE_VERBS = frozenset({"reset", "step"})
+"""Verbs that return an observation."""
+
+MAX_IN_FLIGHT = 16
+"""Requests that a client has under way in one session, and so the responses that the session keeps at least."""
+
 SESSION_HEADER = "X-Session-Id"
 """The session of an HTTP request and of its response."""
 

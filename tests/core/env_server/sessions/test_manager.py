@@ -3,16 +3,19 @@
 import asyncio
 import shutil
 import threading
+from typing import ClassVar
 
 import orjson
 import pytest
 from websockets.sync.client import connect
 
 from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.observability.log_context import EpisodeContext, current_episode
 from openenv.core.env_server.sessions.session import Session
-from openenv.core.errors import CapacityReached, FactoryFault, SessionFault
+from openenv.core.errors import CapacityReached, EnvironmentFault, FactoryFault, SessionFault, TimeLimitExceeded
 from openenv.core.wire.server_codec import SessionRequest
 from tests.core.counting_env import CountEnv, CountingEnvironment, SavingEnvironment
+from tests.core.env_server.probes import wait_until
 
 
 async def test_a_caller_that_was_queued_when_the_server_began_to_stop_gets_no_session():
@@ -122,3 +125,86 @@ def test_of_a_vector_that_cannot_be_made_whole_every_environment_is_closed(servi
         CountEnv(url).vector(5)
 
     assert len(closed) == len(made) == 3
+
+
+class OnOneThread(SavingEnvironment):
+    """Its steps of amount 5 wait for an event."""
+
+    REQUIRES_SINGLE_THREAD_EXECUTOR = True
+    has_begun, may_end = threading.Event(), threading.Event()
+    closed: ClassVar[list[int]] = []
+
+    def step(self, action, **keywords):
+        if action.amount == 5:
+            self.has_begun.set()
+            self.may_end.wait(10)
+        return super().step(action, **keywords)
+
+    def close(self) -> None:
+        self.closed.append(self.state.total)
+
+
+@pytest.fixture
+async def on_one_thread():
+    OnOneThread.has_begun.clear()
+    OnOneThread.may_end.clear()
+    OnOneThread.closed.clear()
+    config = ServerConfig(max_sessions=3, step_timeout_s=0.5, reset_timeout_s=30)
+    manager = create_app(OnOneThread, config=config).state.sessions
+    yield manager
+    OnOneThread.may_end.set()
+    await manager.end_all()
+
+
+async def _two_sessions(manager, **resets):
+    sessions = [await manager.open(), await manager.open()]
+    for session in sessions:
+        await session.respond(SessionRequest("reset", resets))
+    return sessions
+
+
+async def test_waiting_for_the_step_of_another_session_counts_toward_no_limit(on_one_thread):
+    first, second = await _two_sessions(on_one_thread)
+    slow = asyncio.create_task(first.respond(SessionRequest("step", {"amount": 5})))
+    await asyncio.to_thread(OnOneThread.has_begun.wait, 10)
+    hurried = asyncio.create_task(second.respond(SessionRequest("step", {"amount": 1}, timeout_s=0.05)))
+    asyncio.get_running_loop().call_later(0.2, OnOneThread.may_end.set)
+
+    assert b'"total":5' in (await slow).data
+    assert b'"total":1' in (await hurried).data
+
+
+async def test_sessions_of_a_thread_that_a_step_blocks_end_at_once_and_close_when_it_returns(on_one_thread):
+    first, second = await _two_sessions(on_one_thread, start=3)
+    with pytest.raises(TimeLimitExceeded):
+        await first.respond(SessionRequest("step", {"amount": 5}))
+    async with asyncio.timeout(5):  # a reset, whose limit is 30 s, would wait for the thread
+        await on_one_thread.end(second)
+    third = await on_one_thread.open()
+    await third.respond(SessionRequest("reset", {"start": 4}))
+
+    assert OnOneThread.closed == []
+    OnOneThread.may_end.set()
+    await asyncio.to_thread(wait_until, lambda: OnOneThread.closed == [3])
+    await first.respond(SessionRequest("reset", {}))
+    await asyncio.to_thread(wait_until, lambda: sorted(OnOneThread.closed) == [3, 8])
+
+
+async def test_a_failed_save_is_counted_and_leaves_its_label_on_no_later_line():
+    class CannotSave(SavingEnvironment):
+        labels: ClassVar[list[str]] = []
+
+        def save_state(self) -> bytes:
+            self.labels.append(current_episode.get())
+            raise ValueError("the disk is full")
+
+    manager = create_app(CannotSave).state.sessions
+    session = await manager.open()
+    await session.respond(SessionRequest("reset", {"episode_id": "mine"}))
+    with pytest.raises(EnvironmentFault, match="the disk is full"):
+        await manager.save(session)
+
+    assert CannotSave.labels == [EpisodeContext(session.id, "mine")]
+    assert current_episode.get() is None
+    assert b'openenv_errors_total{code="EXECUTION_ERROR"} 1.0' in manager.metrics.text()
+    await manager.end_all()

@@ -6,6 +6,7 @@ Both are daemons: environment code that never returns does not keep the server f
 import asyncio
 import contextvars
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from queue import SimpleQueue
@@ -13,49 +14,44 @@ from typing import Any, TypeVar
 
 ResultT = TypeVar("ResultT")
 
+_Call = tuple[Future[Any], contextvars.Context, Callable[[], Any]]
+
 _BLOCKED_AFTER_S = 0.25
 
 
 class EnvThread:
-    """Runs calls one after another."""
+    """Runs calls one after another. The thread ends when nothing refers to this object any more."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
-        self._num_unfinished = 0
-        self._lock = threading.Lock()
-        threading.Thread(target=self._run, name=f"environment-{id(self):x}", daemon=True).start()
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._unfinished: set[Future[Any]] = set()
+        weakref.finalize(self, self._calls.put, None)
+        name = f"environment-{id(self):x}"
+        threading.Thread(target=_run_calls, args=(self._calls,), name=name, daemon=True).start()
 
     @property
     def is_busy(self) -> bool:
         """Whether a call runs or is queued."""
-        return self._num_unfinished > 0
+        return bool(self._unfinished)
 
     def submit(self, call: Callable[[], ResultT]) -> "Future[ResultT]":
         """Run `call` after the calls submitted before it, in the caller's context."""
         future: Future[ResultT] = Future()
-        context = contextvars.copy_context()
-        self._count(1)
-        self._calls.put((future, lambda: context.run(call)))
+        self._unfinished.add(future)
+        future.add_done_callback(self._unfinished.discard)
+        self._calls.put((future, contextvars.copy_context(), call))
         return future
 
-    def stop(self) -> None:
-        """End the thread after the calls submitted before."""
-        self._calls.put(None)
 
-    def _count(self, change: int) -> None:
-        with self._lock:
-            self._num_unfinished += change
-
-    def _run(self) -> None:
-        while (work := self._calls.get()) is not None:
-            future, call = work
-            try:
-                if future.set_running_or_notify_cancel():
-                    future.set_result(call())
-            except BaseException as error:  # noqa: BLE001  border: the future carries whatever environment code raised
-                future.set_exception(error)
-            finally:
-                self._count(-1)
+def _run_calls(calls: "SimpleQueue[_Call | None]") -> None:
+    while (work := calls.get()) is not None:
+        future, context, call = work
+        try:
+            if future.set_running_or_notify_cancel():
+                future.set_result(context.run(call))
+        except BaseException as error:  # noqa: BLE001  border: the future carries whatever environment code raised
+            future.set_exception(error)
+        del work, future, context, call
 
 
 class SharedEnvThread:
@@ -65,12 +61,13 @@ class SharedEnvThread:
         """is_replaceable: whether new environments may get another thread when a call blocks this one for good. The
         environments of a server that serves one ready instance may not."""
         self.current = EnvThread()
-        self.is_replaceable = is_replaceable
+        self.turn = asyncio.Lock()
+        """Held during a call, so that its limit counts no seconds of another session's call."""
+        self._is_replaceable = is_replaceable
 
     def replace(self, thread: EnvThread) -> None:
         """Give environments made from now on another thread, because a call in this one outlived its limit."""
-        if self.is_replaceable and thread is self.current:
-            thread.stop()
+        if self._is_replaceable and thread is self.current:
             self.current = EnvThread()
 
 

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import contextlib
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
@@ -32,13 +33,12 @@ class EnvExecutor(ABC):
     A verb that outlives its limit raises TimeLimitExceeded and leaves the executor broken: `restart()` before the next.
     """
 
+    runner: EnvRunner | None = None
+    """The runner of the open environment, if that is in this process."""
+
     @abstractmethod
     async def open(self, timeout_s: float) -> None:
         """Make the environment; its limit is also that of every later one. Raises FactoryFault."""
-
-    def inline_runner(self, verb: str, data: dict[str, Any]) -> EnvRunner | None:
-        """The runner whose `call` runs this verb in the event loop, without a wait; None: `call` of this executor."""
-        return None
 
     @abstractmethod
     async def call(
@@ -79,8 +79,8 @@ class InProcessExecutor(EnvExecutor):
         self._execution_override = execution
         self._loop = loop
         self._shared_thread = shared_thread
-        self._runner: EnvRunner | None = None
         self._thread: EnvThread | None = None
+        self._turn = contextlib.nullcontext() if shared_thread is None else shared_thread.turn
         self._open_timeout_s = 0.0
         self._is_blocked = False
         """Whether a call that outlived its limit still runs in the thread."""
@@ -93,10 +93,10 @@ class InProcessExecutor(EnvExecutor):
             raise EnvironmentFactoryError(name, f"the server's one {name} still runs a step that outlived its limit")
         try:
             if (self._execution_override or self._spec.environment_cls.execution) == "inline":
-                self._runner = call_with_timeout("the environment's constructor", timeout_s, self._make_runner)
+                self.runner = call_with_timeout("the environment's constructor", timeout_s, self._make_runner)
                 self._is_made_inline = True
             else:
-                self._runner = await self._make_runner_in_thread(timeout_s)
+                self.runner = await self._make_runner_in_thread(timeout_s)
         except (TimeLimitExceeded, TimeoutError):
             raise EnvironmentFactoryError(name, f"{name} could not be made in {timeout_s:g} s") from None
 
@@ -104,49 +104,35 @@ class InProcessExecutor(EnvExecutor):
         return make_runner(self._spec, self._arguments, self._loop.submit, self._options, self._execution_override)
 
     async def _make_runner_in_thread(self, timeout_s: float) -> EnvRunner:
-        thread = self._env_thread()
-        made = thread.submit(self._make_runner)
+        made: Future[EnvRunner] | None = None
         try:
-            async with asyncio.timeout(timeout_s):
-                return await asyncio.wrap_future(made)
+            async with self._turn:
+                made = self._env_thread().submit(self._make_runner)
+                async with asyncio.timeout(timeout_s):
+                    return await asyncio.wrap_future(made)
         except BaseException as error:
-            if isinstance(error, TimeoutError | asyncio.CancelledError):
+            if made is not None and isinstance(error, TimeoutError | asyncio.CancelledError):
                 made.add_done_callback(_close_when_made)
             if isinstance(error, TimeoutError):
-                self._abandon(thread)
+                self._abandon(self._env_thread())
             await self.close()
             raise
-
-    def inline_runner(self, verb: str, data: dict[str, Any]) -> EnvRunner | None:
-        runner = self._runner
-        if runner is None or verb in runner.async_verbs:
-            return None
-        if verb in runner.choosing_verbs:
-            where = self._choose(runner, verb, data)
-        else:
-            where = runner.execution_override or runner.env.execution
-        return runner if where == "inline" else None
 
     async def call(
         self, verb: str, data: dict[str, Any], keywords: Mapping[str, Any], timeout_s: float
     ) -> EncodedResponse:
-        runner = self._runner
+        runner = self.runner
         assert runner is not None, "open() comes first"
-        is_async = verb in runner.async_verbs
+        execution = runner.execution
         if verb in runner.choosing_verbs:
-            where = self._choose(runner, verb, data)
-        else:
-            where = runner.execution_override or runner.env.execution
-        if where != "inline":
+            execution = call_with_timeout("execution_for", EXECUTION_FOR_TIMEOUT_S, runner.execution_for, verb, data)
+        is_async = verb in runner.async_verbs
+        if execution != "inline":
             return await self._call_off_loop(runner, verb, data, keywords, timeout_s, is_async=is_async)
         if is_async:
             coroutine = runner.call_async(verb, data, keywords)
             return await _await_with_timeout(verb, TimedCoroutine(verb, timeout_s, coroutine), timeout_s)
         return call_with_timeout(verb, timeout_s, runner.call, verb, data, keywords)
-
-    def _choose(self, runner: EnvRunner, verb: str, data: dict[str, Any]) -> Execution:
-        """Where the environment wants one call to run."""
-        return call_with_timeout("execution_for", EXECUTION_FOR_TIMEOUT_S, runner.execution_for, verb, data)
 
     async def _call_off_loop(
         self,
@@ -159,23 +145,25 @@ class InProcessExecutor(EnvExecutor):
         is_async: bool,
     ) -> EncodedResponse:
         """Run a verb in the thread, or in the background loop."""
-        thread = self._env_thread()
-        if self._shared_thread is not None and thread is not self._shared_thread.current:
-            raise TimeLimitExceeded(
-                "the shared environment thread is blocked by another session's step: reset to get a new one"
-            )
         if is_async:
-            running = self._loop.submit(runner.call_async(verb, data, keywords))
-        else:
-            running = thread.submit(lambda: runner.call(verb, data, keywords))
-        try:
-            return await _await_with_timeout(verb, asyncio.wrap_future(running), timeout_s)
-        except TimeLimitExceeded:
-            if is_async:
+            running = asyncio.wrap_future(self._loop.submit(runner.call_async(verb, data, keywords)))
+            try:
+                return await _await_with_timeout(verb, running, timeout_s)
+            except TimeLimitExceeded:
                 await self._loop.abandon_if_blocked()
-            else:
+                raise
+        async with self._turn:
+            thread = self._env_thread()
+            if self._is_replaced(thread):
+                raise TimeLimitExceeded(
+                    "the shared environment thread is blocked by another session's step: reset to get a new one"
+                )
+            running = asyncio.wrap_future(thread.submit(lambda: runner.call(verb, data, keywords)))
+            try:
+                return await _await_with_timeout(verb, running, timeout_s)
+            except TimeLimitExceeded:
                 self._abandon(thread)
-            raise
+                raise
 
     async def restart(self) -> None:
         if self._spec.is_one_instance:
@@ -186,18 +174,17 @@ class InProcessExecutor(EnvExecutor):
         await self.open(self._open_timeout_s)
 
     async def close(self) -> None:
-        runner, self._runner = self._runner, None
+        runner, self.runner = self.runner, None
         thread, self._thread = self._thread, None
         if runner is not None:
             if thread is None or (self._is_made_inline and not self._is_blocked):
                 self._close_inline(runner)
             else:
-                closed = asyncio.wrap_future(thread.submit(runner.close))  # after a call that still runs
-                if not (self._is_blocked or self._spec.is_one_instance):
-                    await asyncio.wait({closed}, timeout=self._open_timeout_s)
+                async with self._turn:
+                    closed = asyncio.wrap_future(thread.submit(runner.close))  # after a call that still runs
+                    if not (self._is_blocked or self._spec.is_one_instance or self._is_replaced(thread)):
+                        await asyncio.wait({closed}, timeout=self._open_timeout_s)
         self._is_blocked = False
-        if thread is not None and self._shared_thread is None:
-            thread.stop()
 
     def _close_inline(self, runner: EnvRunner) -> None:
         try:
@@ -210,6 +197,10 @@ class InProcessExecutor(EnvExecutor):
         self._is_blocked = True
         if self._shared_thread is not None:
             self._shared_thread.replace(thread)
+
+    def _is_replaced(self, thread: EnvThread) -> bool:
+        """Whether a call of another session blocks the shared thread of this one."""
+        return self._shared_thread is not None and thread is not self._shared_thread.current
 
     def _env_thread(self) -> EnvThread:
         if self._thread is None:

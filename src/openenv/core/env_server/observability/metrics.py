@@ -76,10 +76,6 @@ class ServerMetrics:
             for histogram, times_s in zip(self._phases.values(), phases, strict=True):
                 histogram.add(times_s)
 
-    def count(self, verb: str) -> None:
-        """Count a response without its times."""
-        self._verbs[verb] += 1
-
     def count_error(self, code: str) -> None:
         """Count an error by its code."""
         self._errors[code] += 1

@@ -28,6 +28,7 @@ from openenv.core.env_server.runner.observation_json import observation_data, pa
 from openenv.core.env_server.runner.tools import result_json, tools_of
 from openenv.core.env_server.types import Observation
 from openenv.core.errors import EnvironmentFault, NotSupported, UnknownTask
+from openenv.core.wire.constants import EPISODE_VERBS
 from openenv.core.wire.server_codec import NO_KEYWORDS, state_data
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,6 @@ SubmitCoroutine = Callable[[Coroutine[Any, Any, Any]], "Future[Any]"]
 
 _OPEN: "dict[int, weakref.ref[Environment]]" = {}
 """The open environments of this process, by identity."""
-_EPISODE_VERBS = frozenset({"reset", "step"})
 _CHOOSING_VERBS = frozenset({"reset", "load"})
 """Verbs for each call of which `Environment.execution_for` chooses where it runs."""
 
@@ -80,8 +80,7 @@ class EnvRunner:
         """Verbs that `call_async` runs."""
         self.choosing_verbs: frozenset[str] = frozenset()
         """Verbs for each call of which `execution_for` chooses where it runs."""
-        self.execution_override = execution_override
-        """Where all verbs run; None: where the environment declares."""
+        self._execution_override = execution_override
         self._packs_arrays = packs_arrays
         self._spec = spec
         self._arguments = arguments
@@ -108,13 +107,26 @@ class EnvRunner:
             )
         _OPEN[id(self.env)] = weakref.ref(self.env)
 
+    @property
+    def execution(self) -> Execution:
+        """Where all verbs but `choosing_verbs` run: as the server is configured, else as the environment declares."""
+        return self._execution_override or self.env.execution
+
+    def runs_inline(self, verb: str) -> bool:
+        """Whether `call` may run this verb in the event loop, without another question."""
+        return (
+            verb not in self.async_verbs
+            and verb not in self.choosing_verbs
+            and (self._execution_override or self.env.execution) == "inline"
+        )
+
     def execution_for(self, verb: str, data: dict[str, Any]) -> Execution:
         """Where the environment wants one call to run. Only for `choosing_verbs`."""
         return call_environment("execution_for", self.env.execution_for, verb, data if verb == "reset" else {})
 
     def call(self, verb: str, data: dict[str, Any], keywords: Mapping[str, Any] = NO_KEYWORDS) -> EncodedResponse:
         """Run a plain verb. data: of the request. keywords: further keywords of a step."""
-        if verb in _EPISODE_VERBS:
+        if verb in EPISODE_VERBS:
             began = time.perf_counter()
             args, kwargs = self._arguments.of(verb, data, keywords)
             method = self.env.step if verb == "step" else self.env.reset

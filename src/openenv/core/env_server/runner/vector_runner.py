@@ -24,11 +24,11 @@ from openenv.core.errors import (
     RequestRefused,
     TimeLimitExceeded,
 )
+from openenv.core.wire.constants import EPISODE_VERBS
 from openenv.core.wire.server_codec import NO_KEYWORDS, error_data, error_json
 
 log = logging.getLogger(__name__)
 
-_EPISODE_VERBS = frozenset({"reset", "step"})
 _PLAIN_VERBS = frozenset({"reset", "step", "state", "save", "load"})
 _ASYNC_VERBS = frozenset({"mcp", "describe"})
 _EPISODE_OVER = "The episode is over: reset before the next step"
@@ -80,9 +80,9 @@ class VectorRunner(EnvRunner):
         except BaseException:
             self.close()
             raise
-        waits = not (self._is_library_vector or arguments.async_verbs.isdisjoint(_EPISODE_VERBS))
+        waits = not (self._is_library_vector or arguments.async_verbs.isdisjoint(EPISODE_VERBS))
         if waits:  # a thread waits for the coroutines of several environments
-            self.execution_override = "thread"
+            self._execution_override = "thread"
         self.choosing_verbs = _PLAIN_VERBS if self._chooses_per_call and not waits else frozenset()
 
     def execution_for(self, verb: str, data: dict[str, Any]) -> Execution:
@@ -111,7 +111,7 @@ class VectorRunner(EnvRunner):
     def call(self, verb: str, data: dict[str, Any], keywords: Mapping[str, Any] = NO_KEYWORDS) -> EncodedResponse:
         if verb == "state":
             return EncodedResponse(b'{"states":[' + b",".join(self._states()) + b"]}")
-        if verb not in _EPISODE_VERBS:
+        if verb not in EPISODE_VERBS:
             raise _not_supported(verb)
         env_ids = read_env_ids(data, self._num_envs)
         try:

@@ -68,7 +68,8 @@ class GracefulServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app, log_level=log_level, loop="uvloop", ws=WebSocketConnection, http=HttpConnection,
-                ws_max_size=max_frame_bytes, ws_per_message_deflate=False, timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S, **address,
+                ws_max_size=max_frame_bytes, ws_per_message_deflate=False,
+                timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S, **address,
             )
         )  # fmt: skip
 

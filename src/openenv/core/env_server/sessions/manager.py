@@ -225,8 +225,6 @@ class SessionManager:
         await asyncio.gather(*(self.end(session) for session in list(self._sessions.values())))
         if self._fork_server is not None:
             await self._fork_server.stop()
-        if self._shared_thread is not None:
-            self._shared_thread.current.stop()
         self._loop.stop()
 
     async def reap_idle(self) -> None:

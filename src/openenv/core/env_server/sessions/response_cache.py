@@ -5,9 +5,8 @@ from collections.abc import Awaitable
 
 from openenv.core.env_server.runner.env_runner import EncodedResponse
 from openenv.core.errors import RequestRefused
+from openenv.core.wire.constants import MAX_IN_FLIGHT
 
-MAX_IN_FLIGHT = 16
-"""Requests that a client has in flight at most, and so the responses that a session keeps at least."""
 _MAX_BYTES = 1 << 20
 """Twice as many responses are kept while the newest are no larger than this together."""
 

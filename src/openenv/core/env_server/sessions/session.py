@@ -23,7 +23,8 @@ from openenv.core.errors import (
     TimeLimitExceeded,
     WorkerCrashed,
 )
-from openenv.core.wire.server_codec import NO_KEYWORDS, SessionRequest
+from openenv.core.wire.constants import EPISODE_VERBS
+from openenv.core.wire.server_codec import SessionRequest
 
 if TYPE_CHECKING:
     from openenv.core.env_server.observability.spans import VerbSpans
@@ -32,7 +33,6 @@ log = logging.getLogger(__name__)
 
 _NO_SPAN = contextlib.nullcontext()
 _NO_WAIT: contextlib.nullcontext[None] = contextlib.nullcontext()
-_EPISODE_VERBS = frozenset({"reset", "step"})
 _RECOVERING_VERBS = frozenset({"reset", "load"})
 _RECORDED_VERBS = frozenset({"reset", "step", "mcp"})
 
@@ -98,10 +98,9 @@ class Session:
 
         A request whose id this session has seen gets the response of the first one, and nothing runs twice.
         """
-        verb, data, request_id, *_ = request
-        is_free = not self._turn.locked() and self._fault is None
-        runner = self._executor.inline_runner(verb, data) if is_free else None
-        if runner is None:
+        verb, request_id = request.verb, request.id
+        runner = self._executor.runner
+        if runner is None or self._fault is not None or self._turn.locked() or not runner.runs_inline(verb):
             return self.run_once(verb, request_id, lambda: self._run(request, self._turn))
         self.last_activity = time.monotonic()
         key = f"{verb} {request_id}"
@@ -187,10 +186,10 @@ class Session:
         requested = time.monotonic()
         async with turn:
             began = time.monotonic()
-            if verb == "reset":
-                data = self._begin_episode(data)
-            current_episode.set(self._episode)
             try:
+                if verb == "reset":
+                    data = self._begin_episode(data)
+                current_episode.set(self._episode)
                 with self._spans.span(verb, self._episode, traceparent) if self._spans else _NO_SPAN:
                     if self._fault is not None or self.has_ended:
                         await self._recover(verb)
@@ -204,22 +203,23 @@ class Session:
                         response = call_with_timeout(verb, limit_s, inline_runner.call, verb, data, keywords)
                     else:
                         response = await self._executor.call(verb, data, keywords, limit_s)
+                if verb in EPISODE_VERBS:
+                    self._episode_is_over = response.done
+                    if verb == "step":
+                        self.num_steps += response.num_steps
+                    if response.done:
+                        log.info("episode is over: %s", "truncated" if response.truncated else "terminated")
+                self._metrics.observe(verb, began - requested, response.environment_s, response.encode_s)
+                if self._recorder is not None and verb in _RECORDED_VERBS:
+                    self._recorder.record_response(verb, data, response, time.monotonic() - began)
+                return response
             except RequestRefused as error:
                 self._on_error(verb, data, error, time.monotonic() - began)
                 raise
             finally:
                 if verb != "describe":
                     self.last_activity = time.monotonic()
-            if verb in _EPISODE_VERBS:
-                self._episode_is_over = response.done
-                if verb == "step":
-                    self.num_steps += response.num_steps
-                if response.done:
-                    log.info("episode is over: %s", "truncated" if response.truncated else "terminated")
-            self._metrics.observe(verb, began - requested, response.environment_s, response.encode_s)
-            if self._recorder is not None and verb in _RECORDED_VERBS:
-                self._recorder.record_response(verb, data, response, time.monotonic() - began)
-            return response
+                current_episode.set(None)
 
     def _begin_episode(self, data: dict[str, Any]) -> dict[str, Any]:
         """Count a reset. Returns its data; of a recorded session they have a seed."""
@@ -253,29 +253,16 @@ class Session:
 
     async def save(self) -> bytes:
         """The environment's snapshot, and whether its episode is over. Raises NotSupported."""
-        async with self._turn:
-            await self._recover("save")
-            snapshot = await self._call_executor("save", {})
-            return bytes([self._episode_is_over]) + snapshot.data
+        snapshot = await self._run(SessionRequest("save", {}), self._turn)
+        return bytes([self._episode_is_over]) + snapshot.data
 
     async def load(self, snapshot: bytes) -> None:
         """Continue from what `save` of a session of this server returned."""
-        async with self._turn:
-            await self._recover("load")
-            await self._call_executor("load", {"snapshot": snapshot[1:]})
-            self._episode_is_over = bool(snapshot[0])
-
-    async def _call_executor(self, verb: str, data: dict[str, Any]) -> EncodedResponse:
-        """A call that outlives its limit may still change the episode, which is therefore over."""
-        try:
-            return await self._executor.call(verb, data, NO_KEYWORDS, self._limits.step_timeout_s)
-        except (TimeLimitExceeded, WorkerCrashed) as error:
-            self._fault = error
-            raise
+        await self._run(SessionRequest("load", {"snapshot": snapshot[1:]}), self._turn)
+        self._episode_is_over = bool(snapshot[0])
 
     def record_event(self, verb: str, data: dict[str, Any]) -> None:
-        """Count and record that the session was saved, restored, or forked."""
-        self._metrics.count(verb)
+        """Record that the session was saved, restored, or forked."""
         if self._recorder is not None:
             self._recorder.record_event(verb, data)
 

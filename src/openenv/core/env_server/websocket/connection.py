@@ -33,7 +33,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             return
         super().handle_connect(event)
         if not self.handshake_complete:
-            self.scope["extensions"][EXTENSION] = self
+            self.scope["extensions"][EXTENSION] = self  # type: ignore[assignment]  # ASGI allows any value
 
     def _refuse_version(self) -> None:
         response = self.conn.reject(HTTPStatus.UPGRADE_REQUIRED, f"This server supports version {_VERSION}")
