@@ -6,7 +6,7 @@ GAME ?= blackjack
 # pip's folder of extra wheels, if one is set, is uv's too.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
-.PHONY: demo test test-fast test-slow fuzz lint interop bench clean
+.PHONY: demo test test-fast test-slow findings fuzz lint interop bench clean
 
 demo: $(VENV)/.installed  ## A language model learns GAME (blackjack, catch, tic_tac_toe) and shows it
 	$(BIN)/openenv train examples/grpo_blackjack/blackjack.yaml --game $(GAME)
@@ -19,6 +19,9 @@ test-fast: $(VENV)/.installed  ## After each edit: under a minute, some tests of
 
 test-slow: $(VENV)/.installed  ## The tests that take longer
 	$(BIN)/pytest -m slow
+
+findings: $(VENV)/.installed  ## What broke when strangers used it: a table of what holds
+	$(BIN)/python -m pytest -n 2 -p tests.findings -m "not interop"
 
 fuzz: $(VENV)/.installed  ## A minute of odd frames and a minute of odd HTTP requests, with the seeds and counts
 	$(BIN)/pytest -m slow tests/fuzz
