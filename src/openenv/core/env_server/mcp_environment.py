@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError as ToolFailed
 
-from openenv.core.env_server.execution.env_thread import BackgroundLoop
+from openenv.core.env_server.execution.background_loop import BackgroundLoop
 from openenv.core.env_server.interfaces import Environment, Transform
 from openenv.core.env_server.mcp_types import (
     RESERVED_TOOL_NAMES,

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from openenv.core.env_server.execution.env_thread import BackgroundLoop
+from openenv.core.env_server.execution.background_loop import BackgroundLoop
 from openenv.core.env_server.observability.log_context import EpisodeContext, current_episode
 from openenv.core.env_server.runner.env_runner import EncodedResponse, EnvRunner
 from openenv.core.env_server.runner.env_spec import EnvSpec

@@ -4,15 +4,17 @@
 """
 
 import asyncio
-import contextlib
 import logging
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping
-from concurrent.futures import Future
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 from openenv.core.env_server.exceptions import EnvironmentFactoryError
-from openenv.core.env_server.execution.env_thread import BackgroundLoop, EnvThread, SharedEnvThread
+from openenv.core.env_server.execution.background_loop import BackgroundLoop
+from openenv.core.env_server.execution.env_thread import EnvThread, blocked_by_another
+from openenv.core.env_server.execution.env_threads import EnvThreads
 from openenv.core.env_server.execution.inline_timeout import TimedCoroutine, call_with_timeout
 from openenv.core.env_server.interfaces import Execution
 from openenv.core.env_server.runner.env_runner import EncodedResponse, EnvRunner
@@ -23,8 +25,12 @@ from openenv.core.errors import TimeLimitExceeded
 
 log = logging.getLogger(__name__)
 
+ResultT = TypeVar("ResultT")
+
 EXECUTION_FOR_TIMEOUT_S = 1.0
 """The most that an environment may take to choose where a call runs."""
+CLOSE_TIMEOUT_S = 5.0
+"""The most that an environment may take to close."""
 
 
 class EnvExecutor(ABC):
@@ -67,20 +73,18 @@ class InProcessExecutor(EnvExecutor):
         spec: EnvSpec,
         arguments: MethodArguments,
         loop: BackgroundLoop,
+        threads: EnvThreads,
         execution: Execution | None = None,
-        shared_thread: SharedEnvThread | None = None,
         options: SessionOptions = DEFAULT_OPTIONS,
     ) -> None:
-        """execution: `inline` or `thread`, which overrides the environment's. shared_thread: one thread for all
-        environments of the server."""
+        """loop, threads: of the server. execution: `inline` or `thread`, which overrides the environment's."""
         self._options = options
         self._spec = spec
         self._arguments = arguments
         self._execution_override = execution
         self._loop = loop
-        self._shared_thread = shared_thread
+        self._threads = threads
         self._thread: EnvThread | None = None
-        self._turn = contextlib.nullcontext() if shared_thread is None else shared_thread.turn
         self._open_timeout_s = 0.0
         self._is_blocked = False
         """Whether a call that outlived its limit still runs in the thread."""
@@ -97,26 +101,41 @@ class InProcessExecutor(EnvExecutor):
                 self._is_made_inline = True
             else:
                 self.runner = await self._make_runner_in_thread(timeout_s)
-        except (TimeLimitExceeded, TimeoutError):
+        except TimeLimitExceeded:
             raise EnvironmentFactoryError(name, f"{name} could not be made in {timeout_s:g} s") from None
 
     def _make_runner(self) -> EnvRunner:
         return make_runner(self._spec, self._arguments, self._loop.submit, self._options, self._execution_override)
 
     async def _make_runner_in_thread(self, timeout_s: float) -> EnvRunner:
-        made: Future[EnvRunner] | None = None
+        made: list[EnvRunner] = []
+
+        def close_made() -> None:
+            for runner in made:
+                runner.close()
+
         try:
-            async with self._turn:
-                made = self._env_thread().submit(self._make_runner)
-                async with asyncio.timeout(timeout_s):
-                    return await asyncio.wrap_future(made)
-        except BaseException as error:
-            if made is not None and isinstance(error, TimeoutError | asyncio.CancelledError):
-                made.add_done_callback(_close_when_made)
-            if isinstance(error, TimeoutError):
-                self._abandon(self._env_thread())
+            await self._call_in_thread("the constructor", timeout_s, lambda: made.append(self._make_runner()))
+        except BaseException:  # also a cancellation: the session does not wait for what is being made
+            self._env_thread().submit("close", math.inf, close_made)
             await self.close()
             raise
+        return made[0]
+
+    async def _call_in_thread(self, name: str, timeout_s: float, run: Callable[[], ResultT]) -> ResultT:
+        thread = self._env_thread()
+        if thread.is_abandoned:
+            raise blocked_by_another()
+        try:
+            return await thread.submit(name, timeout_s, run, self._keep_thread)
+        except TimeLimitExceeded:
+            self._is_blocked = True
+            self._thread = self._threads.abandon(self._env_thread())
+            raise
+
+    def _keep_thread(self, thread: EnvThread) -> None:
+        """A call of this environment blocks a thread, and the others have left it."""
+        self._thread = thread
 
     async def call(
         self, verb: str, data: dict[str, Any], keywords: Mapping[str, Any], timeout_s: float
@@ -152,18 +171,7 @@ class InProcessExecutor(EnvExecutor):
             except TimeLimitExceeded:
                 await self._loop.abandon_if_blocked()
                 raise
-        async with self._turn:
-            thread = self._env_thread()
-            if self._is_replaced(thread):
-                raise TimeLimitExceeded(
-                    "the shared environment thread is blocked by another session's step: reset to get a new one"
-                )
-            running = asyncio.wrap_future(thread.submit(lambda: runner.call(verb, data, keywords)))
-            try:
-                return await _await_with_timeout(verb, running, timeout_s)
-            except TimeLimitExceeded:
-                self._abandon(thread)
-                raise
+        return await self._call_in_thread(verb, timeout_s, partial(runner.call, verb, data, keywords))
 
     async def restart(self) -> None:
         if self._spec.is_one_instance:
@@ -179,39 +187,29 @@ class InProcessExecutor(EnvExecutor):
         if runner is not None:
             if thread is None or (self._is_made_inline and not self._is_blocked):
                 self._close_inline(runner)
+            elif self._is_blocked or self._spec.is_one_instance or thread.is_abandoned:
+                thread.submit("close", math.inf, runner.close)  # after a call that still runs
             else:
-                async with self._turn:
-                    closed = asyncio.wrap_future(thread.submit(runner.close))  # after a call that still runs
-                    if not (self._is_blocked or self._spec.is_one_instance or self._is_replaced(thread)):
-                        await asyncio.wait({closed}, timeout=self._open_timeout_s)
+                await self._close_in_thread(thread, runner)
         self._is_blocked = False
+
+    async def _close_in_thread(self, thread: EnvThread, runner: EnvRunner) -> None:
+        try:
+            await thread.submit("close", CLOSE_TIMEOUT_S, runner.close)
+        except TimeLimitExceeded as error:
+            log.warning("%s: %s", self._spec.name, error)
+            self._threads.abandon(thread)
 
     def _close_inline(self, runner: EnvRunner) -> None:
         try:
-            call_with_timeout("close", self._open_timeout_s, runner.close)
-        except TimeLimitExceeded:
-            log.warning("close() of %s took longer than %g s", self._spec.name, self._open_timeout_s)
-
-    def _abandon(self, thread: EnvThread) -> None:
-        """Leave a thread to the call that blocks it. New environments of a shared thread get another."""
-        self._is_blocked = True
-        if self._shared_thread is not None:
-            self._shared_thread.replace(thread)
-
-    def _is_replaced(self, thread: EnvThread) -> bool:
-        """Whether a call of another session blocks the shared thread of this one."""
-        return self._shared_thread is not None and thread is not self._shared_thread.current
+            call_with_timeout("close", CLOSE_TIMEOUT_S, runner.close)
+        except TimeLimitExceeded as error:
+            log.warning("%s: %s", self._spec.name, error)
 
     def _env_thread(self) -> EnvThread:
         if self._thread is None:
-            self._thread = EnvThread() if self._shared_thread is None else self._shared_thread.current
+            self._thread = self._threads.assign()
         return self._thread
-
-
-def _close_when_made(made: "Future[EnvRunner]") -> None:
-    """Close an environment whose session did not wait for it; called in the thread that made it."""
-    if not made.cancelled() and made.exception() is None:
-        made.result().close()
 
 
 async def _await_with_timeout(verb: str, awaitable: Awaitable[EncodedResponse], timeout_s: float) -> EncodedResponse:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.exceptions import SessionNotFoundError
-from openenv.core.env_server.execution.env_thread import BackgroundLoop, SharedEnvThread
+from openenv.core.env_server.execution.background_loop import BackgroundLoop
+from openenv.core.env_server.execution.env_threads import EnvThreads
 from openenv.core.env_server.execution.executors import EnvExecutor, InProcessExecutor
 from openenv.core.env_server.execution.fork_server import ForkServer
 from openenv.core.env_server.execution.process_executor import ProcessExecutor
@@ -48,7 +49,7 @@ class SessionManager:
         self.take_share(WorkerShare.whole(self.max_sessions, config), lambda: None)
         self._spans = _verb_spans(spec.name) if config.trace else None
         self._loop = BackgroundLoop()
-        self._shared_thread = _shared_thread(spec)
+        self._threads = EnvThreads(spec)
 
     def take_share(self, share: WorkerShare, on_load: Callable[[], None]) -> None:
         """Hold a share of the server's sessions; to be called before the first one opens.
@@ -141,8 +142,7 @@ class SessionManager:
     def _new_executor(self, options: SessionOptions) -> EnvExecutor:
         if self._fork_server is not None:
             return ProcessExecutor(self._fork_server, options)
-        execution, thread = self.config.execution, self._shared_thread
-        return InProcessExecutor(self._spec, self._arguments, self._loop, execution, thread, options)
+        return InProcessExecutor(self._spec, self._arguments, self._loop, self._threads, self.config.execution, options)
 
     def get(self, session_id: str) -> Session | None:
         """The session of that id, or None."""
@@ -277,13 +277,6 @@ class SessionManager:
         session.record_event("fork", {"session_ids": [branch.id for branch in branches]})
         session.branches += branches
         return branches
-
-
-def _shared_thread(spec: EnvSpec) -> SharedEnvThread | None:
-    """The thread that all environments share: for a library that allows one thread, or one ready instance."""
-    if spec.is_one_instance:
-        return SharedEnvThread(is_replaceable=False)
-    return SharedEnvThread(is_replaceable=True) if spec.environment_cls.REQUIRES_SINGLE_THREAD_EXECUTOR else None
 
 
 def _verb_spans(environment: str) -> "VerbSpans":

@@ -1,7 +1,6 @@
 """Responses of a session by request id, for a client that repeats a request: idempotency of verbs."""
 
 import asyncio
-from collections.abc import Awaitable
 
 from openenv.core.env_server.runner.env_runner import EncodedResponse
 from openenv.core.errors import RequestRefused
@@ -10,28 +9,25 @@ from openenv.core.wire.constants import MAX_IN_FLIGHT
 _MAX_BYTES = 1 << 20
 """Twice as many responses are kept while the newest are no larger than this together."""
 
-Result = EncodedResponse | RequestRefused | asyncio.Future[EncodedResponse]
-"""A response, an error, or the future of a request that is in progress."""
+Result = EncodedResponse | RequestRefused
+"""What a request ended with: its response, or an error without a traceback."""
+Pending = asyncio.Future[Result]
+"""A request in progress, or one that was. Its future raises nothing: errors are results."""
 
 
 class ResponseCache:
     """The newest results. Requests in progress are never evicted."""
 
     def __init__(self) -> None:
-        self._results: dict[str, Result] = {}
+        self._results: dict[str, Result | Pending] = {}
         self._max_results = 2 * MAX_IN_FLIGHT
         self.get = self._results.get
         """The result of a request, or None."""
 
-    def put(self, key: str, result: Result) -> None:
-        """Keep a result. The oldest are evicted in batches, or one by one if results are large.
-
-        An error is kept without its traceback, which would keep the frames of the environment's code alive.
-        """
+    def put(self, key: str, result: Result | Pending) -> None:
+        """Keep a result. The oldest are evicted in batches, or one by one if results are large."""
         results = self._results
         results[key] = result
-        if isinstance(result, RequestRefused):
-            result.__traceback__ = result.__cause__ = result.__context__ = None
         if len(results) > self._max_results:
             self._evict()
 
@@ -44,21 +40,12 @@ class ResponseCache:
         self._max_results = MAX_IN_FLIGHT if is_large else 2 * MAX_IN_FLIGHT
 
 
-def is_pending(result: Result) -> bool:
+def is_pending(result: Result | Pending) -> bool:
     """Whether the request is still in progress."""
     return isinstance(result, asyncio.Future) and not result.done()
 
 
-def result_of(result: Result) -> EncodedResponse | Awaitable[EncodedResponse]:
-    """The response, or an awaitable of it while the request is in progress. Raises the error that it ended with."""
-    if isinstance(result, RequestRefused):
-        raise result
+def _size_bytes(result: Result | Pending) -> int:
     if isinstance(result, asyncio.Future):
-        return result.result() if result.done() else asyncio.shield(result)
-    return result
-
-
-def _size_bytes(result: Result) -> int:
-    if isinstance(result, asyncio.Future) and result.done() and not (result.cancelled() or result.exception()):
-        result = result.result()
+        return 0 if is_pending(result) or result.cancelled() else _size_bytes(result.result())
     return len(result.data) + sum(map(len, result.arrays)) if isinstance(result, EncodedResponse) else 0

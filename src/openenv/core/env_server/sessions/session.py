@@ -14,7 +14,7 @@ from openenv.core.env_server.observability.log_context import EpisodeContext, cu
 from openenv.core.env_server.observability.metrics import ServerMetrics
 from openenv.core.env_server.runner.env_runner import EncodedResponse, EnvRunner
 from openenv.core.env_server.sessions.recording import SessionRecorder
-from openenv.core.env_server.sessions.response_cache import ResponseCache, result_of
+from openenv.core.env_server.sessions.response_cache import Pending, ResponseCache, Result
 from openenv.core.errors import (
     EnvironmentFault,
     EpisodeOver,
@@ -85,7 +85,7 @@ class Session:
         """The time limit or crash that the episode ended with. A reset makes another environment."""
         self._turn = asyncio.Lock()
         self._responses = ResponseCache()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[Pending] = set()
         self._recorder = recorder
         self._spans = spans
 
@@ -93,10 +93,10 @@ class Session:
         """Make the environment. Raises FactoryFault when that fails."""
         await self._executor.open(self._limits.reset_timeout_s)
 
-    def request(self, request: SessionRequest) -> EncodedResponse | Awaitable[EncodedResponse]:
-        """Run a verb. Returns its response if the verb waits for nothing, else an awaitable. Raises RequestRefused.
+    def request(self, request: SessionRequest) -> Result | Pending:
+        """Run a verb. Returns its response or error, or a future of that if the verb waits for something.
 
-        A request whose id this session has seen gets the response of the first one, and nothing runs twice.
+        A request whose id this session has seen gets the result of the first one, and nothing runs twice.
         """
         verb, request_id = request.verb, request.id
         runner = self._executor.runner
@@ -106,70 +106,64 @@ class Session:
         key = f"{verb} {request_id}"
         known = None if request_id is None else self._responses.get(key)
         if known is not None:
-            return result_of(known)
-        result: EncodedResponse | RequestRefused
+            return known
+        result: Result
         try:
             self._run(request, _NO_WAIT, runner).send(None)
             raise AssertionError("an inline verb waited")
         except StopIteration as end:
             result = end.value
-        except RequestRefused as error:
-            result = error
         except Exception as error:  # noqa: BLE001  border: the verb may have run, so a repeated request gets this error
-            result = _internal_error(self.id, error)
+            result = self._refused(error)
         if request_id is not None:
             self._responses.put(key, result)
+        return result
+
+    async def respond(self, request: SessionRequest) -> EncodedResponse:
+        """The response to a request. Raises RequestRefused."""
+        result = self.request(request)
+        if isinstance(result, asyncio.Future):
+            result = await asyncio.shield(result)
         if isinstance(result, RequestRefused):
             raise result
         return result
 
-    async def respond(self, request: SessionRequest) -> EncodedResponse:
-        """`request`, awaited."""
-        response = self.request(request)
-        return response if isinstance(response, EncodedResponse) else await response
-
     def run_once(
         self, verb: str, request_id: str | None, run: Callable[[], Coroutine[Any, Any, EncodedResponse]]
-    ) -> EncodedResponse | Awaitable[EncodedResponse]:
+    ) -> Result | Pending:
         """`request` for a coroutine of the caller's.
 
-        With an id it runs in a task of its own: a client that disconnects can repeat the request for its response.
+        It runs in a task of its own: a client that disconnects can repeat the request for its response.
         """
         if verb != "describe":  # any caller's question, no activity of the session's client
             self.last_activity = time.monotonic()
-        if request_id is None:
-            return self._run_unrecorded(run())
         key = f"{verb} {request_id}"
-        known = self._responses.get(key)
+        known = None if request_id is None else self._responses.get(key)
         if known is not None:
-            return result_of(known)
-        loop = asyncio.get_running_loop()
-        result: asyncio.Future[EncodedResponse] = loop.create_future()
-        self._responses.put(key, result)
-        task = loop.create_task(self._settle(result, run()))
+            return known
+        task = asyncio.get_running_loop().create_task(self._result_of(run()))
+        if request_id is not None:
+            self._responses.put(key, task)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return asyncio.shield(result)
+        return task
 
-    async def _run_unrecorded(self, run: Awaitable[EncodedResponse]) -> EncodedResponse:
+    async def _result_of(self, run: Awaitable[EncodedResponse]) -> Result:
         try:
             return await run
-        except RequestRefused:
-            raise
-        except Exception as error:  # border: the caller gets a response whatever fails
-            raise _internal_error(self.id, error) from error
-
-    async def _settle(self, result: "asyncio.Future[EncodedResponse]", run: Awaitable[EncodedResponse]) -> None:
-        try:
-            result.set_result(await run)
         except asyncio.CancelledError:  # the event loop ends
-            result.cancel()
             raise
         except BaseException as error:  # noqa: BLE001  border: every caller with this id gets the error, of any kind
-            refused = error if isinstance(error, RequestRefused) else _internal_error(self.id, error)
-            refused.__traceback__ = refused.__cause__ = refused.__context__ = None  # see ResponseCache.put
-            result.set_exception(refused)
-            result.exception()  # marks it as retrieved: the client may never repeat the request
+            return self._refused(error)
+
+    def _refused(self, error: BaseException) -> RequestRefused:
+        """The error to answer with. It is kept, so its traceback must not keep frames of environment code alive."""
+        if not isinstance(error, RequestRefused):
+            log.error("session %s: a request failed unexpectedly", self.id, exc_info=error)
+            name = type(error).__name__
+            error = EnvironmentFault(f"the request failed in the server ({name}): see its log")
+        error.__traceback__ = error.__cause__ = error.__context__ = None
+        return error
 
     async def _run(
         self,
@@ -286,8 +280,3 @@ class Session:
         self.has_ended = True
         async with self._turn:
             await self._executor.close()
-
-
-def _internal_error(session_id: str, error: BaseException) -> EnvironmentFault:
-    log.error("session %s: a request failed unexpectedly", session_id, exc_info=error)
-    return EnvironmentFault(f"the request failed in the server ({type(error).__name__}): see its log")

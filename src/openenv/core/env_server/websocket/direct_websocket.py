@@ -6,9 +6,11 @@ detaches the connection from ASGI, whose overhead for each frame is larger than 
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
+from openenv.core.env_server.sessions.response_cache import Pending
+from openenv.core.env_server.websocket.message_handler import PendingReply
 from openenv.core.net.busy_poll import LoopSpinner
 from openenv.core.net.frames import (
     BINARY,
@@ -28,8 +30,8 @@ from openenv.core.net.frames import (
 )
 from openenv.core.wire.arrays import BinaryFrame
 
-Respond = Callable[[Any], "bytes | Coroutine[Any, Any, bytes] | None"]
-"""Takes a frame (text, bytes of a text, or a BinaryFrame); returns its reply, a coroutine of it, or None to close."""
+Respond = Callable[[Any], bytes | PendingReply | None]
+"""Takes a frame (text, bytes of a text, or a BinaryFrame); returns its reply, or None to close."""
 _CLOSE_TIMEOUT_S = 5.0
 MAX_QUEUED_FRAMES = 16
 """Frames that wait behind one whose reply takes time; then the socket is no longer read."""
@@ -52,8 +54,8 @@ class DirectWebSocket(asyncio.Protocol):
         self._loop = loop
         self._respond: Respond | None = None
         self._queue: deque[bytes] = deque()
-        self._replying: asyncio.Task[None] | None = None
-        """The task of a reply that takes time."""
+        self._pending: PendingReply | None = None
+        """The reply that takes time."""
         self._spinner = LoopSpinner.of(loop)
         self._ended: asyncio.Future[bool] = loop.create_future()
         self._lost: asyncio.Future[None] = loop.create_future()
@@ -96,14 +98,14 @@ class DirectWebSocket(asyncio.Protocol):
 
     def _on_frame(self, frame: bytes) -> None:
         respond = self._respond
-        if respond is not None and self._replying is None and not self._queue and not self._is_paused:
+        if respond is not None and self._pending is None and not self._queue and not self._is_paused:
             self._reply(respond(frame))
         elif not self._ended.done():  # frames after the client's close frame are ignored
             self._queue.append(frame)
             if len(self._queue) >= MAX_QUEUED_FRAMES:
                 self._transport.pause_reading()
 
-    def _reply(self, reply: bytes | Coroutine[Any, Any, bytes] | None) -> None:
+    def _reply(self, reply: bytes | PendingReply | None) -> None:
         if isinstance(reply, bytes):
             if not self._transport.is_closing():
                 self._transport.write(server_frame(TEXT if type(reply) is bytes else BINARY, reply))
@@ -111,18 +113,18 @@ class DirectWebSocket(asyncio.Protocol):
         elif reply is None:
             self._end(closed_by_client=True)
         else:
-            self._replying = self._loop.create_task(self._reply_later(reply))
+            self._pending = reply
+            reply.result.add_done_callback(self._on_result)
 
-    async def _reply_later(self, reply: Coroutine[Any, Any, bytes]) -> None:
-        try:
-            self._reply(await reply)
-        finally:
-            self._replying = None
+    def _on_result(self, result: Pending) -> None:
+        reply, self._pending = self._pending, None
+        if reply is not None and not result.cancelled():
+            self._reply(reply.encode(result.result()))
         self._reply_to_queued()
 
     def _reply_to_queued(self) -> None:
         respond = self._respond
-        while self._queue and self._replying is None and not (respond is None or self._is_paused or self._ended.done()):
+        while self._queue and self._pending is None and not (respond is None or self._is_paused or self._ended.done()):
             self._reply(respond(self._queue.popleft()))
         if len(self._queue) < MAX_QUEUED_FRAMES and not self._is_paused and not self._transport.is_closing():
             self._transport.resume_reading()

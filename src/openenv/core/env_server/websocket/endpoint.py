@@ -143,7 +143,7 @@ class AsgiWebSocket:
             reply = respond(BinaryFrame(message["bytes"]) if text is None else text)
             if reply is None:
                 return True
-            frame = reply if isinstance(reply, bytes) else await reply
+            frame = reply if isinstance(reply, bytes) else reply.encode(await asyncio.shield(reply.result))
             try:
                 is_binary = isinstance(frame, BinaryFrame)
                 await self._send(

@@ -1,13 +1,16 @@
 """Handles the messages of one connection to `/ws`: a frame in, the frame of its response out, in either dialect."""
 
-from collections.abc import Awaitable, Coroutine
-from typing import Any
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import orjson
 
 from openenv.core.env_server.runner.env_runner import EncodedResponse
 from openenv.core.env_server.sessions.json_rpc import JsonRpc
 from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.sessions.response_cache import Pending, Result
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.types import ForkRequest, ResetRequest, RestoreRequest
 from openenv.core.errors import InvalidJSON, RequestRefused
@@ -24,8 +27,13 @@ from openenv.core.wire.server_codec import (
     response_frame,
 )
 
-Reply = bytes | Coroutine[Any, Any, bytes]
-"""A frame, or a coroutine of it."""
+
+class PendingReply(NamedTuple):
+    """The reply to a request that is in progress. The next frame is to be handled after it."""
+
+    result: Pending
+    encode: Callable[[Result], bytes]
+    """The frame of that result."""
 
 
 class MessageHandler:
@@ -43,11 +51,8 @@ class MessageHandler:
         self._max_bytes = sessions.config.max_message_bytes
         self._response_frame = extended_response_frame if extended else response_frame
 
-    def handle(self, frame: bytes | str) -> Reply | None:
-        """The frame of the response, a coroutine of it, or None when the client asks to close.
-
-        The coroutine is to be awaited before the next frame is handled.
-        """
+    def handle(self, frame: bytes | str) -> bytes | PendingReply | None:
+        """The frame of the response, or None when the client asks to close."""
         request: SessionRequest | None = None
         try:
             if 4 * len(frame) > self._max_bytes:  # no character takes more bytes than that
@@ -59,32 +64,30 @@ class MessageHandler:
             if verb in RESPONSE_TYPE:
                 if verb == "reset" and self._extended and request.data:
                     checked(ResetRequest, request.data)  # the published dialect leaves a negative seed to environments
-                response = self._session.request(request)
+                result = self._session.request(request)
             elif verb == "close":
                 return None
             elif verb == "mcp":
-                response = self._session.run_once(verb, request.id, lambda: self._call_tools(request))
+                result = self._session.run_once(verb, request.id, partial(self._call_tools, request))
             else:
-                response = self._session.run_once(verb, request.id, lambda: self._run_snapshot_verb(request))
+                result = self._session.run_once(verb, request.id, partial(self._run_snapshot_verb, request))
         except RequestRefused as error:
             return self._error_frame(error, request)
-        if not isinstance(response, EncodedResponse):
-            return self._reply_later(request, response)
-        if response.arrays:
-            return self._frame_with_arrays(request, response)
-        return self._response_frame(
-            RESPONSE_TYPE.get(verb, verb), response.data, request.id, truncated=response.truncated
-        )
+        if isinstance(result, EncodedResponse) and not result.arrays:
+            return self._response_frame(
+                RESPONSE_TYPE.get(verb, verb), result.data, request.id, truncated=result.truncated
+            )
+        if isinstance(result, asyncio.Future):
+            return PendingReply(result, partial(self._frame_of, request))
+        return self._frame_of(request, result)
 
-    async def _reply_later(self, request: SessionRequest, response: Awaitable[EncodedResponse]) -> bytes:
-        try:
-            done = await response
-        except RequestRefused as error:
-            return self._error_frame(error, request)
-        if done.arrays:
-            return self._frame_with_arrays(request, done)
+    def _frame_of(self, request: SessionRequest, result: Result) -> bytes:
+        if isinstance(result, RequestRefused):
+            return self._error_frame(result, request)
+        if result.arrays:
+            return self._frame_with_arrays(request, result)
         kind = RESPONSE_TYPE.get(request.verb, request.verb)
-        return self._response_frame(kind, done.data, request.id, truncated=done.truncated)
+        return self._response_frame(kind, result.data, request.id, truncated=result.truncated)
 
     def _frame_with_arrays(self, request: SessionRequest, response: EncodedResponse) -> bytes:
         kind, arrays = RESPONSE_TYPE.get(request.verb, request.verb), response.arrays
@@ -94,7 +97,6 @@ class MessageHandler:
         return pack(frame, arrays) if self._arrays else frame
 
     def _error_frame(self, error: RequestRefused, request: SessionRequest | None) -> bytes:
-        error.__traceback__ = None  # the error may be kept for a repeated request
         if not self._extended:
             return error_frame(error)
         return extended_error_frame(error, None if request is None else request.id)

@@ -1,0 +1,69 @@
+"""Which thread each new environment of a server gets."""
+
+import logging
+
+from openenv.core.env_server.execution.env_thread import EnvThread
+from openenv.core.env_server.runner.env_spec import EnvSpec
+
+log = logging.getLogger(__name__)
+
+SHORT_CALL_S = 0.01
+"""An environment whose calls take longer may block."""
+SHORT_MEAN_S = 0.0005
+NUM_SHORT_CALLS = 200
+"""So many short calls in a row show that the calls of a class are short; twice as many after each long one."""
+
+
+class EnvThreads:
+    """Assigns threads to the environments of one server.
+
+    An environment has a thread of its own, until the calls of its class have shown to be short. From then on new
+    environments share a thread, because 32 threads that wait for one another cost more than most steps. An environment
+    always stays in the thread that made it, unless a call of another one blocks that. A library that allows one
+    thread, and one ready instance, always have the same.
+    """
+
+    def __init__(self, spec: EnvSpec) -> None:
+        self._name = spec.name
+        self._is_one_instance = spec.is_one_instance
+        has_one_thread = spec.is_one_instance or spec.environment_cls.REQUIRES_SINGLE_THREAD_EXECUTOR
+        self._only = EnvThread() if has_one_thread else None
+        self._shared = EnvThread(self._note, is_shared=True)
+        self._num_short = 0
+        self._total_s = 0.0
+        self._num_required = NUM_SHORT_CALLS
+
+    def assign(self) -> EnvThread:
+        """The thread of a new environment."""
+        if self._only is not None:
+            return self._only
+        return self._shared if self._num_short >= self._num_required else EnvThread(self._note)
+
+    def abandon(self, thread: EnvThread) -> EnvThread:
+        """Leave a thread to the call that has outlived its limit; returns the object that stands for it.
+
+        New environments get another thread, but for the server's one ready instance.
+        """
+        if thread.is_shared:
+            return thread.split_off()
+        if not self._is_one_instance:
+            thread.abandon()
+            if thread is self._only:
+                self._only = EnvThread()
+        return thread
+
+    def _note(self, took_s: float) -> None:
+        """Learn from the seconds of a call."""
+        if took_s >= SHORT_CALL_S:
+            if self._num_short >= self._num_required:
+                log.info("a call of %s took %.3f s: its next sessions have threads of their own", self._name, took_s)
+            self._num_required *= 2
+            self._num_short, self._total_s = 0, 0.0
+        elif self._num_short < self._num_required:
+            self._num_short += 1
+            self._total_s += took_s
+            if self._num_short == self._num_required:
+                if self._total_s > self._num_short * SHORT_MEAN_S:
+                    self._num_short, self._total_s = 0, 0.0
+                else:
+                    log.info("the calls of %s are short: its next sessions share a thread", self._name)
