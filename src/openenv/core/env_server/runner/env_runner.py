@@ -112,13 +112,11 @@ class EnvRunner:
         """Where all verbs but `choosing_verbs` run: as the server is configured, else as the environment declares."""
         return self._execution_override or self.env.execution
 
-    def runs_inline(self, verb: str) -> bool:
-        """Whether `call` may run this verb in the event loop, without another question."""
-        return (
-            verb not in self.async_verbs
-            and verb not in self.choosing_verbs
-            and (self._execution_override or self.env.execution) == "inline"
-        )
+    def known_execution(self, verb: str) -> Execution | None:
+        """Where `call` runs this verb; None: `execution_for` chooses, or `call_async` runs it."""
+        if verb in self.async_verbs or verb in self.choosing_verbs:
+            return None
+        return self._execution_override or self.env.execution
 
     def execution_for(self, verb: str, data: dict[str, Any]) -> Execution:
         """Where the environment wants one call to run. Only for `choosing_verbs`."""

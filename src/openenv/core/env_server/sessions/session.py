@@ -100,23 +100,38 @@ class Session:
         """
         verb, request_id = request.verb, request.id
         runner = self._executor.runner
-        if runner is None or self._fault is not None or self._turn.locked() or not runner.runs_inline(verb):
+        execution = None if runner is None else runner.known_execution(verb)
+        if execution is None or self._fault is not None or self._turn.locked():
             return self.run_once(verb, request_id, lambda: self._run(request, self._turn))
         self.last_activity = time.monotonic()
         key = f"{verb} {request_id}"
         known = None if request_id is None else self._responses.get(key)
         if known is not None:
             return known
+        run = self._run(request, _NO_WAIT, runner) if execution == "inline" else self._run(request, self._turn)
+        result = self._advance(run)
+        if request_id is not None:
+            self._responses.put(key, result)
+        return result
+
+    def _advance(self, run: Coroutine[Any, Any, EncodedResponse], pending: Pending | None = None) -> Result | Pending:
+        """Run a coroutine that waits for nothing, or for its thread: without a task, which costs more than most steps.
+
+        Returns what it ends with, or a future of that. pending: that future, after the first time.
+        """
         result: Result
         try:
-            self._run(request, _NO_WAIT, runner).send(None)
-            raise AssertionError("an inline verb waited")
+            waits_for: asyncio.Future[Any] = run.send(None)
         except StopIteration as end:
             result = end.value
         except Exception as error:  # noqa: BLE001  border: the verb may have run, so a repeated request gets this error
             result = self._refused(error)
-        if request_id is not None:
-            self._responses.put(key, result)
+        else:
+            pending = pending or asyncio.get_running_loop().create_future()
+            waits_for.add_done_callback(lambda _: self._advance(run, pending))
+            return pending
+        if pending is not None and not pending.done():
+            pending.set_result(result)
         return result
 
     async def respond(self, request: SessionRequest) -> EncodedResponse:
@@ -173,8 +188,8 @@ class Session:
     ) -> EncodedResponse:
         """Run a verb in its turn, with all bookkeeping: episode, metrics, span, record, log context.
 
-        turn: the session's lock. An inline verb needs none, since it ends before any other can start: it runs in
-        `inline_runner`, and this coroutine then awaits nothing.
+        turn: the session's lock. An inline verb needs none, since it ends before any other can start. It runs in
+        `inline_runner`, and this coroutine awaits nothing.
         """
         verb, data, _, timeout_s, traceparent, keywords = request
         requested = time.monotonic()
