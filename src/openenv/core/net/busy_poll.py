@@ -7,6 +7,10 @@ A spin that receives nothing wastes processor time, so the next ones are skipped
 them. A message that arrives later than 200 us came from an end that slept, or that is slow. Late messages do not pay
 either, but the other end may be about to spin too. So 16 more late ones than prompt ones are allowed before skipping.
 
+A spin that lasts much longer than it may was interrupted: other processes want the processors. A process that spins is
+then made to wait for milliseconds, one that sleeps is not. So the next 255 spins are skipped, and up to 16,383 while
+that goes on.
+
 `OPENENV_BUSY_POLL=0` turns busy polling off for a process, `LoopSpinner.disable` for an event loop.
 """
 
@@ -26,6 +30,11 @@ PROMPT_S = 2e-4
 MAX_LATE = 16
 """Late messages, less prompt ones, before the next late one counts as a miss."""
 MAX_SKIPPED = 255
+INTERRUPTED_S = 2e-3
+"""A spin that lasts as long was interrupted by another process."""
+MAX_SKIPPED_INTERRUPTED = (1 << 14) - 1
+NUM_UNINTERRUPTED = 1 << 12
+"""So many prompt messages in a row show that the processors are free again."""
 _RANDOM = random.Random()
 
 
@@ -37,30 +46,51 @@ def is_enabled() -> bool:
 class SpinBackoff:
     """Decides which spins are worth their processor time."""
 
-    __slots__ = ("_num_late", "_skipped_last", "num_to_skip")
+    __slots__ = ("_interrupted_last", "_num_late", "_num_prompt", "_skipped_last", "num_to_skip")
 
     def __init__(self, *, is_enabled: bool) -> None:
         self.num_to_skip: float = 0 if is_enabled else math.inf
         """Count a spin that is skipped by subtracting 1."""
         self._skipped_last = 0
         """The most spins that were skipped after the last miss."""
+        self._interrupted_last = 0
+        """The most spins that were skipped after the last interruption."""
         self._num_late = 0
+        self._num_prompt = 0
+        """Prompt messages since the last interruption."""
 
     def hit(self, after_s: float) -> None:
         """A spin has received something after that long."""
         if after_s > PROMPT_S:
             self._num_late += 1
-            if self._num_late > MAX_LATE:
+            if after_s > INTERRUPTED_S:
+                self._interrupted()
+            elif self._num_late > MAX_LATE:
                 self._num_late = 0
-                self.miss()
-        elif self._num_late:
+                self.miss(after_s)
+            return
+        self._num_prompt += 1
+        if self._num_late:
             self._num_late -= 1
         else:
             self._skipped_last = 0
 
-    def miss(self) -> None:
-        """A spin has received nothing."""
-        self._skipped_last = most = min(2 * self._skipped_last + 1, MAX_SKIPPED)
+    def miss(self, after_s: float) -> None:
+        """A spin has received nothing, after that long."""
+        if after_s > INTERRUPTED_S:
+            self._interrupted()
+        else:
+            self._skipped_last = min(2 * self._skipped_last + 1, MAX_SKIPPED)
+            self._skip(self._skipped_last)
+
+    def _interrupted(self) -> None:
+        if self._num_prompt > NUM_UNINTERRUPTED:
+            self._interrupted_last = 0
+        self._num_prompt = 0
+        self._interrupted_last = min(max(2 * self._interrupted_last + 1, MAX_SKIPPED), MAX_SKIPPED_INTERRUPTED)
+        self._skip(self._interrupted_last)
+
+    def _skip(self, most: int) -> None:
         # A random number: two ends that skip in lockstep would never spin at the same time.
         self.num_to_skip = _RANDOM.randint((most + 1) // 2, most)
 
@@ -85,9 +115,9 @@ class SocketSpinner:
             except BlockingIOError:
                 now = time.perf_counter()
                 continue
-            self._backoff.hit(now - started)
+            self._backoff.hit(time.perf_counter() - started)
             return data
-        self._backoff.miss()
+        self._backoff.miss(now - started)
         return b""
 
 
@@ -135,12 +165,13 @@ class LoopSpinner:
         self._is_scheduled = False
         if not self._deadline:
             return
-        if time.perf_counter() < self._deadline:
+        now = time.perf_counter()
+        if now < self._deadline:
             self._is_scheduled = True
             loop.call_soon(self._spin, loop)
         else:
-            self._deadline = 0.0
-            self._backoff.miss()
+            started, self._deadline = self._deadline - SPIN_S, 0.0
+            self._backoff.miss(now - started)
 
 
 _SPINNERS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopSpinner] = weakref.WeakKeyDictionary()

@@ -100,7 +100,7 @@ class EnvThread:
         if not self._unfinished:
             return
         call = self._unfinished[0]
-        ran_s = time.monotonic() - call.started if call.started else 0.0
+        ran_s = time.monotonic() - call.started if call.started and not call.took_s else 0.0
         if ran_s >= call.timeout_s and not call.future.done():
             call.fail_by_limit()
         elif ran_s >= BLOCKED_AFTER_S and self.is_shared and len(self._unfinished) > 1:
@@ -145,6 +145,7 @@ class _Call:
         self.started = 0.0
         """Monotonic seconds; 0: it is queued."""
         self.took_s = 0.0
+        """0: it has not ended."""
 
     def fail_by_limit(self) -> None:
         limit = f"{self.name} took longer than its limit of {self.timeout_s:g} s: reset the session"
