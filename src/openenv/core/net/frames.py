@@ -223,7 +223,10 @@ def close_payload(code: int, reason: str = "") -> bytes:
 
 
 def close_code(payload: bytes) -> int:
-    """The code in a close frame; NO_STATUS when there is none. Raises FrameError for a payload that breaks section 7.4."""
+    """The code in a close frame; NO_STATUS when there is none.
+
+    Raises FrameError for a code or a reason that section 7.4 does not allow.
+    """
     if not payload:
         return NO_STATUS
     code = int.from_bytes(payload[:2], "big")
