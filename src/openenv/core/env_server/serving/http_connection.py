@@ -18,8 +18,8 @@ MAX_HEAD_BYTES = 1 << 16
 """Of a request's target and headers together."""
 MAX_HEADERS = 128
 """As the WebSocket library has it."""
-_MAX_HANDSHAKE_LINE_BYTES = 8192
-"""Of the WebSocket library, for each line of a handshake."""
+_MAX_HANDSHAKE_LINE_BYTES = 8000
+"""A target, or a header's name and value. The WebSocket library has 8,192 for the whole line."""
 _LINGER_S = 1.0
 """After a refusal the socket is read this long: closed with unread bytes, it would drop the response."""
 
@@ -63,7 +63,7 @@ class HttpConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
         self._is_done = True
-        self._limit_wait()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -74,9 +74,12 @@ class HttpConnection(HttpToolsProtocol):
         self._num_pending += len(data)
         super().data_received(data)
         self._received = b""
+        if self._is_done:
+            return
         if self._num_pending > MAX_HEAD_BYTES:
             self._refuse_head()
-        elif not self._part and self._is_idle():
+            return
+        if not self._part and self._is_idle():
             self._part = "head"  # empty lines before a request
         self._limit_wait()
 
@@ -88,16 +91,19 @@ class HttpConnection(HttpToolsProtocol):
 
     def _limit_wait(self) -> None:
         """Start the timer of the part that is missing; bytes of a body start it again, those of a head do not."""
-        is_over = self._is_done or not self._part or self.transport.is_closing()
-        if self._timer is not None and (is_over or self._part == "body"):
+        if not self._part or self._part == "body":
+            self._stop_timer()
+        if self._timer is None and self._part and not self.transport.is_closing():
+            self._timer = self.loop.call_later(self._timeouts_s[self._part], self._on_timeout)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._timer is None and not is_over:
-            self._timer = self.loop.call_later(self._timeouts_s[self._part], self._on_timeout)
 
     def _on_timeout(self) -> None:
         self._timer = None
-        if self._part == "body" and self.flow.read_paused:
+        if self.flow.read_paused:
             self._limit_wait()  # the application has not taken what has arrived
         elif self._num_pending or self._part == "body":
             what = f"the {self._part} of the request is not complete after {self._timeouts_s[self._part]:g} s"
@@ -111,9 +117,7 @@ class HttpConnection(HttpToolsProtocol):
         """Called at the first byte of a request."""
         super().on_message_begin()
         self._part, self._head_bytes = "head", 0
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._stop_timer()
 
     def on_url(self, url: bytes) -> None:
         """Called with a piece of the target."""
@@ -160,7 +164,7 @@ class HttpConnection(HttpToolsProtocol):
         if self._is_done:
             return
         self._is_done = True
-        self._limit_wait()
+        self._stop_timer()
         is_own = self._part == "body" and not self.cycle.response_started and not self.pipeline
         if not self._is_idle() and not is_own:
             self.transport.abort()
@@ -171,6 +175,7 @@ class HttpConnection(HttpToolsProtocol):
         text = message.encode()
         head = f"content-type: text/plain; charset=utf-8\r\ncontent-length: {len(text)}\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[status] + head.encode() + text)
+        self.transport.write_eof()
         self._timer = self.loop.call_later(_LINGER_S, self.transport.close)
 
     # The handshake of a WebSocket.
@@ -182,8 +187,10 @@ class HttpConnection(HttpToolsProtocol):
         if is_early or not self._is_idle():
             self.transport.abort()  # a client sends nothing before its handshake is answered, and that after the rest
             return
-        if any(len(name) + len(value) + 4 > _MAX_HANDSHAKE_LINE_BYTES for name, value in self.headers):
-            self._refuse_head()
+        longest = max(len(self.url), *(len(name) + len(value) for name, value in self.headers))
+        if longest > _MAX_HANDSHAKE_LINE_BYTES:
+            what = f"a line of a WebSocket handshake has at most {_MAX_HANDSHAKE_LINE_BYTES} bytes"
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, what)
             return
         try:
             self.url = self._checked_target()
@@ -191,6 +198,7 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(HTTPStatus.BAD_REQUEST, str(error))
             return
         self._is_done = True
+        self._stop_timer()
         super().handle_websocket_upgrade()
 
     def _checked_target(self) -> bytes:
