@@ -39,6 +39,8 @@ bench: $(VENV)/.installed .venv-published/.installed  ## Ours beside the publish
 	$(BIN)/python -m benchmarks
 	$(BIN)/python -m benchmarks.capacity
 	$(BIN)/python -m benchmarks.workers
+	$(BIN)/python -m benchmarks.fairness
+	$(BIN)/python -m benchmarks.abuse
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "openenv needs Python 3.11 or newer: make PYTHON=python3.11")'

@@ -134,7 +134,7 @@ def play(sides: Sides, server: Served, mode: str, sessions: int = 1, client: str
     """Return one turn's figures: of a client in a process of its own, and the server's processor time a step."""
     arguments = [server.side, server.url, server.name, client, mode, str(sessions), str(sides.seconds)]
     before = cpu_s(server.pid)
-    command = [sides.python(server.side), str(ROOT / "benchmarks/peer_client.py"), *arguments]
+    command = [sides.python(server.side), str(ROOT / "benchmarks/players/peer_client.py"), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
     if done.returncode:

@@ -109,7 +109,7 @@ def screen_rows(sides: Sides) -> list[Row]:
 
 def bare(sides: Sides, what: int | str) -> Figures:
     """Return one turn of a bare client and a bare server. what: the number of sessions, or `open`."""
-    command = [sys.executable, "-m", "benchmarks.floor", str(min(sides.seconds, 1.0)), str(what)]
+    command = [sys.executable, "-m", "benchmarks.players.floor", str(min(sides.seconds, 1.0)), str(what)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     figures: Figures = json.loads(done.stdout)
     return figures

@@ -54,7 +54,7 @@ def test_a_message_in_parts_counts_as_one(size, last):
 
 def test_a_clients_message_above_the_limit_ends_its_connection():
     with pytest.raises(FrameError, match="limit of 1000 bytes") as raised:
-        FrameReader(LIMIT, from_client=True).feed(client_frame(TEXT, b"x" * 1001))
+        list(FrameReader(LIMIT, from_client=True).feed(client_frame(TEXT, b"x" * 1001)))
     assert raised.value.code == TOO_BIG
 
 
@@ -65,7 +65,7 @@ def test_a_whole_text_frame_is_read_as_feed_reads_it(size):
     for frame, from_client in ((server_frame(TEXT, payload), False), (client_frame(TEXT, payload), True)):
         text = FrameReader(1 << 20, from_client=from_client).whole_text(frame)
         assert text in (None, payload)
-        assert FrameReader(1 << 20, from_client=from_client).feed(frame) == [WebSocketMessage(TEXT, payload)]
+        assert list(FrameReader(1 << 20, from_client=from_client).feed(frame)) == [WebSocketMessage(TEXT, payload)]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_what_is_not_one_whole_text_frame_is_left_to_feed(data):
 
 def test_a_text_that_follows_half_a_frame_is_left_to_feed():
     reader = FrameReader(LIMIT, from_client=False)
-    reader.feed(bytes([0x01, 20]) + b"x" * 20)
+    assert list(reader.feed(bytes([0x01, 20]) + b"x" * 20)) == []
 
     assert reader.whole_text(bytes([0x80, 20]) + b"y" * 20) is None
     assert reader.whole_text(server_frame(TEXT, b"a whole text")) is None

@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
-from openenv.core.errors import AnswerTimeout, OpenEnvError, SessionGone, SessionLost, error_from_wire
+from openenv.core.errors import (
+    AnswerTimeout,
+    OpenEnvError,
+    ServerUnreachable,
+    SessionGone,
+    SessionLost,
+    error_from_wire,
+)
 from openenv.core.wire.arrays import read_frame
 from openenv.core.wire.client_codec import Request, response_error, unreadable
 from openenv.core.wire.constants import EXTENDED, RESPONSE_TYPE
@@ -23,6 +30,8 @@ MAX_PAUSE_S = 1.0
 """Between two attempts to attach to a session again."""
 CLOSE_TIMEOUT_S = 2.0
 """How long a client that ends its session waits until the server has closed the environment."""
+_MAX_QUEUE_S = 86_400.0
+"""The longest wait in a server's queue: a day."""
 _HELLO = "session"
 _DATA_TYPES, _ID_TYPES = frozenset({dict, NoneType}), frozenset({str, NoneType})
 TIMED_OUT = "no answer in time; the session lives and its late answer will be dropped"
@@ -142,16 +151,26 @@ class ClientSession:
         return None
 
     def _hello_in(self, message: dict[str, Any]) -> Pending | None:
+        """The hello, if the message ends it with a session or the server's error; any other fails it."""
         hello, data = self._hello, message.get("data") or {}
         assert hello is not None
-        if message.get("type") == "queued":
-            hello.deadline += data["wait_s"]
+        kind = message.get("type")
+        try:
+            if kind == "queued":
+                latest = time.monotonic() + self._hello_timeout_s + _MAX_QUEUE_S
+                hello.deadline = min(hello.deadline + _seconds(data, "wait_s", _MAX_QUEUE_S), latest)
+                return None
+            if kind == _HELLO:
+                self.session_id, self._grace_s = _session_id(data), _seconds(data, "grace_s")
+                self.hello = self.hello or data
+            elif kind != "error" or "is_unreadable" in message:
+                raise ValueError(data.get("message") or f"its type is {kind!r}")
+            self._hello = None
+            return hello
+        except ValueError as error:
+            self._hello = None
+            hello.fail(ServerUnreachable(f"the server's first message opens no session: {error}"))
             return None
-        self._hello = None
-        if message.get("type") == _HELLO:
-            self.session_id, self._grace_s = data["session_id"], data["grace_s"]
-            self.hello = self.hello or data
-        return hello
 
     def abandon(self, pending: Pending) -> None:
         """The caller no longer waits: a late response is dropped."""
@@ -202,6 +221,21 @@ class ClientSession:
         in_flight, self._in_flight = self._in_flight, {}
         for pending in in_flight.values():
             pending.fail(error)
+
+
+def _seconds(data: dict[str, Any], name: str, at_most: float = math.inf) -> float:
+    """A time in the server's first messages. Raises ValueError for anything but a number of seconds."""
+    value: Any = data.get(name)
+    if type(value) not in (int, float) or not 0 <= value <= at_most:
+        raise ValueError(f"{name}={value!r}: expected 0 to {at_most:g} seconds")
+    return float(value)
+
+
+def _session_id(data: dict[str, Any]) -> str:
+    session_id = data.get("session_id")
+    if type(session_id) is not str or not session_id:
+        raise ValueError(f"session_id={session_id!r}: expected a text")
+    return session_id
 
 
 class Reconnection:

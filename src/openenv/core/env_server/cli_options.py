@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+
+def _addresses(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
 _LIMITS: dict[str, tuple[Callable[[str], Any], str]] = {
     "max_sessions": (int, "Sessions at one time"),
     "max_queue": (int, "Callers that may wait for a session when the server is full"),
@@ -26,10 +31,13 @@ _LIMITS: dict[str, tuple[Callable[[str], Any], str]] = {
     "reconnect_grace_s": (float, "Seconds a session waits for its client to reconnect after the connection broke"),
     "step_timeout_s": (float, "Time limit of a step in seconds"),
     "reset_timeout_s": (float, "Time limit of a reset in seconds"),
+    "head_timeout_s": (float, "Seconds for the head of an HTTP request to arrive"),
+    "body_timeout_s": (float, "Seconds without a byte of an HTTP request's body"),
     "max_snapshots": (int, "Snapshots kept for restore"),
     "max_snapshot_bytes": (int, "Size of all snapshots together in bytes"),
     "max_message_bytes": (int, "Largest message accepted from a client in bytes"),
     "execution": (str, "Where environments run: inline, thread or process"),
+    "trusted_proxies": (_addresses, "Addresses, with commas, of proxies whose X-Forwarded headers are believed"),
     "record_dir": (Path, "Folder to which every session is recorded"),
 }
 
@@ -50,7 +58,7 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
     limits = parser.add_argument_group("limits", "The token that clients must send, if any, comes from OPENENV_TOKEN.")
     for name, (kind, sentence) in _LIMITS.items():
         default = getattr(ServerConfig, name)
-        shown = "the environment's choice" if name == "execution" else "off" if default is None else default
+        shown = "the environment's choice" if name == "execution" else "off" if default in (None, ()) else default
         limits.add_argument(_option(name), type=kind, default=default, help=f"{sentence} (default {shown}).")
     for former, name in RENAMED_FIELDS.items():
         limits.add_argument(

@@ -53,6 +53,10 @@ class ServerConfig:
     """Time limit of a step; a request may set a lower one."""
     reset_timeout_s: float = 120.0
     """Time limit of a reset; a request may set a lower one."""
+    head_timeout_s: float = 10.0
+    """From the first byte of an HTTP request, or from the connection, to the end of the request's head."""
+    body_timeout_s: float = 30.0
+    """The longest wait for further bytes of a request's body."""
     max_snapshots: int = 1024
     """Snapshots kept for `restore`; beyond that the oldest are evicted."""
     max_snapshot_bytes: int = 256 << 20
@@ -65,6 +69,8 @@ class ServerConfig:
     """Bearer token that every request must carry; None: no authentication."""
     allowed_origins: tuple[str, ...] = ()
     """Origins of web pages that may use the server, besides its own; `*` for all."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto headers are believed; `*` for all."""
     record_dir: Path | None = None
     """Folder to which every session is recorded as JSON lines; None: nothing is recorded."""
     trace: bool = False
@@ -80,7 +86,10 @@ class ServerConfig:
                 raise ValueError(f"{name}={getattr(self, name)}: give 1 or more")
         if self.max_queue < 0:
             raise ValueError(f"max_queue={self.max_queue}: give 0 (no queue) or more")
-        for name in ("idle_timeout_s", "step_timeout_s", "reset_timeout_s", "queue_timeout_s"):
+        for name in (
+            "idle_timeout_s", "step_timeout_s", "reset_timeout_s", "queue_timeout_s", "head_timeout_s",
+            "body_timeout_s",
+        ):  # fmt: skip
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}={getattr(self, name)}: give a time above 0 seconds")
         if self.reconnect_grace_s < 0:

@@ -5,6 +5,8 @@ No extension is in use. A small message is read in about a microsecond, where a 
 
 import os
 import struct
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from websockets.frames import apply_mask  # type: ignore[attr-defined]  # the compiled one, where there is one
@@ -16,10 +18,13 @@ _MASKED = 0x80
 _WHOLE_TEXT = _FINAL | TEXT
 _LONGEST_CONTROL = 125
 _HEAD_BYTES = 256
+_MAX_FRAGMENTS = 1000
 _MEDIUM_HEAD = struct.Struct("!BBH")
 
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, NO_STATUS = 1000, 1001, 1002, 1005
-TOO_BIG, INTERNAL_ERROR, SERVICE_RESTART = 1009, 1011, 1012
+INVALID_PAYLOAD, TOO_BIG, INTERNAL_ERROR, SERVICE_RESTART = 1007, 1009, 1011, 1012
+_REGISTERED_CODES = frozenset({1000, 1001, 1002, 1003, *range(1007, 1015)})
+"""Codes below 3000 that a close frame may carry (section 7.4.1, and those that IANA has added)."""
 
 
 class FrameError(Exception):
@@ -53,12 +58,15 @@ class FrameReader:
         arrived together with the handshake."""
         self._max_size = max_size
         self._from_client = from_client
+        self.has_more = False
+        """Whether `feed` has left frames that it did not read."""
         self._buffer = bytearray(rest)
-        self._parts: list[bytes] = []
-        self._parts_size = 0
+        self._parts = bytearray()
+        self._num_parts = self._parts_size = 0
         self._opcode = CONTINUATION
+        """Of the message in `_parts`; CONTINUATION: there is none."""
         self._is_too_big = False
-        """Whether the message in `_parts` is above the limit, and only its head is kept."""
+        """Whether that message is above the limit, and only its head is kept."""
         self._to_pass = 0
         """Bytes still to come of a frame that is skipped."""
         self._passes_last = False
@@ -67,7 +75,7 @@ class FrameReader:
     def whole_text(self, data: bytes) -> bytes | None:
         """The message in data that are exactly one text frame. None: they are anything else, for `feed` to read."""
         size = len(data)
-        if size < 6 or data[0] != _WHOLE_TEXT or self._buffer or self._parts:
+        if size < 6 or data[0] != _WHOLE_TEXT or self._buffer or self._opcode:
             return None
         length, start = (data[1] - _MASKED, 6) if self._from_client else (data[1], 2)
         if length == 126:
@@ -77,25 +85,29 @@ class FrameReader:
             return None
         if size != start + length or length > self._max_size:
             return None
-        return apply_mask(data[start:], data[start - 4 : start]) if self._from_client else data[start:]
+        text = apply_mask(data[start:], data[start - 4 : start]) if self._from_client else data[start:]
+        return text if text.isascii() or _is_utf8(text) else None
 
-    def feed(self, data: bytes) -> list[WebSocketMessage]:
-        """The messages that are complete with these bytes. Raises FrameError."""
+    def feed(self, data: bytes, max_frames: int = sys.maxsize) -> Iterator[WebSocketMessage]:
+        """Yield the messages that these bytes complete, from at most `max_frames` frames. Raises FrameError.
+
+        To be called with no bytes while `has_more`, to go on with the rest.
+        """
         self._buffer += data
-        return self._buffered()
-
-    def _buffered(self) -> list[WebSocketMessage]:
-        messages: list[WebSocketMessage] = []
+        self.has_more = False
         start = 0
         try:
-            while (frame := self._frame_at(start)) is not None:
+            for _ in range(max_frames):
+                frame = self._frame_at(start)
+                if frame is None:
+                    return
                 opcode, is_final, payload, start = frame
                 message = self._message(opcode, is_final, payload)
                 if message is not None:
-                    messages.append(message)
+                    yield message
+            self.has_more = len(self._buffer) > start
         finally:
             del self._buffer[:start]
-        return messages
 
     def _frame_at(self, start: int) -> tuple[int, bool, bytes, int] | None:
         """Opcode, whether it is a message's last, payload and end of the frame at `start`; None: not all there yet."""
@@ -148,17 +160,36 @@ class FrameReader:
         if (opcode == CONTINUATION) is not bool(self._opcode):
             raise FrameError(PROTOCOL_ERROR, "a continuation of nothing, or a message inside another")
         if is_final and not self._opcode and not self._is_too_big:
-            return WebSocketMessage(opcode, payload)
+            return _checked(WebSocketMessage(opcode, payload))
         self._opcode = self._opcode or opcode
-        self._parts.append(payload)
         self._parts_size += len(payload)
+        self._num_parts += not self._is_too_big
+        if self._num_parts > _MAX_FRAGMENTS:
+            raise FrameError(TOO_BIG, f"a message in more than {_MAX_FRAGMENTS} fragments")
+        self._parts += payload
         if self._is_too_big:
-            self._parts = [b"".join(self._parts)[:_HEAD_BYTES]]
+            del self._parts[_HEAD_BYTES:]
         if not is_final:
             return None
-        message = WebSocketMessage(self._opcode, b"".join(self._parts), self._parts_size if self._is_too_big else 0)
-        self._opcode, self._parts, self._parts_size, self._is_too_big = CONTINUATION, [], 0, False
-        return message
+        message = WebSocketMessage(self._opcode, bytes(self._parts), self._parts_size if self._is_too_big else 0)
+        self._opcode, self._parts, self._is_too_big = CONTINUATION, bytearray(), False
+        self._num_parts = self._parts_size = 0
+        return _checked(message)
+
+
+def _checked(message: WebSocketMessage) -> WebSocketMessage:
+    """The message. Raises FrameError for a text that is no UTF-8; the head of a long one may end within a character."""
+    if message.opcode == TEXT and not message.size_above and not _is_utf8(message.data):
+        raise FrameError(INVALID_PAYLOAD, "a text that is no UTF-8")
+    return message
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def server_frame(opcode: int, payload: bytes) -> bytes:
@@ -192,5 +223,15 @@ def close_payload(code: int, reason: str = "") -> bytes:
 
 
 def close_code(payload: bytes) -> int:
-    """The code in a close frame; NO_STATUS when there is none."""
-    return int.from_bytes(payload[:2], "big") if len(payload) >= 2 else NO_STATUS
+    """The code in a close frame; NO_STATUS when there is none.
+
+    Raises FrameError for a code or a reason that section 7.4 does not allow.
+    """
+    if not payload:
+        return NO_STATUS
+    code = int.from_bytes(payload[:2], "big")
+    if len(payload) < 2 or not (code in _REGISTERED_CODES or 3000 <= code < 5000):
+        raise FrameError(PROTOCOL_ERROR, f"a close frame without a valid code: {payload[:2]!r}")
+    if not _is_utf8(payload[2:]):
+        raise FrameError(INVALID_PAYLOAD, "a close frame whose reason is no UTF-8")
+    return code

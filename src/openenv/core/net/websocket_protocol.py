@@ -80,6 +80,8 @@ class WebSocketProtocol:
         """Whether the handshake is under way."""
         self.is_open = False
         """Whether messages can be sent."""
+        self._input_ended = False
+        """Whether the server sent a close frame or broke the protocol: its further bytes are ignored."""
         self._why_closed = ""
 
     def connection_lost(self, why: str = "") -> None:
@@ -111,19 +113,19 @@ class WebSocketProtocol:
         """
         if self.is_connecting:
             data = self._shake_hands(data)
-        if not data:
+        if not data or self._input_ended:
             return
         try:
-            messages = self._reader.feed(data)
+            for message in self._reader.feed(data):
+                if message.opcode < CLOSE:
+                    self._on_message(self._data(message))
+                elif self._control(message):
+                    return
         except FrameError as error:
-            self._close(error.code)
+            self._input_ended = True
+            if self.is_open:
+                self._close(error.code)
             self._why_closed = f"it sent {error.reason}"
-            return
-        for message in messages:
-            if message.opcode >= CLOSE:
-                self._control(message)
-            else:
-                self._on_message(self._data(message))
 
     def _data(self, message: WebSocketMessage) -> bytes:
         if not message.size_above:
@@ -156,12 +158,18 @@ class WebSocketProtocol:
             return Unauthorized(f"{self._address} refused the WebSocket: {_message_in(body)}")
         return ServerUnreachable(f"{self._address} refused the WebSocket: {refusal} {body}".rstrip())
 
-    def _control(self, frame: WebSocketMessage) -> None:
-        if frame.opcode == PING:
+    def _control(self, frame: WebSocketMessage) -> bool:
+        """Answer a control frame. Returns whether it was a close frame. Raises FrameError for an invalid one."""
+        if frame.opcode == PING and self.is_open:
             self._outgoing.append(client_frame(PONG, frame.data))
-        elif frame.opcode == CLOSE and self.is_open:
-            self._why_closed = str(close_code(frame.data))
+        if frame.opcode != CLOSE:
+            return False
+        code = close_code(frame.data)
+        self._input_ended = True
+        if self.is_open:
+            self._why_closed = str(code)
             self._close(NORMAL)
+        return True
 
     def _close(self, code: int) -> None:
         self._outgoing.append(client_frame(CLOSE, close_payload(code)))

@@ -160,7 +160,7 @@ def read_frame(frame: str | bytes) -> Any:
         return from_json(frame)
     except ValueError:
         try:
-            return json.loads(frame)
+            return json.loads(frame if isinstance(frame, str) else frame.decode())  # of bytes it reads UTF-16, too
         except RecursionError:
             raise ValueError("nested too deeply") from None
 

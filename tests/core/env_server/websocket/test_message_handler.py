@@ -95,23 +95,11 @@ def test_a_recorder_writes_whatever_came(connected, tmp_path, value):
     assert json.loads(recording.read_text().splitlines()[1])["data"]["odd"] == json.loads(value)
 
 
-def test_text_that_is_no_utf8_is_refused_and_the_session_lives():
+@pytest.mark.finding("L9")
+@pytest.mark.parametrize("path", ["/ws", "/mcp"])
+def test_text_that_is_no_utf8_closes_the_connection_and_is_no_failure_of_the_server(path):
     with LocalServer("tests.core.counting_env") as server:
-        with connect(server.base_url.replace("http", "ws") + "/ws", compression=None) as connection:
-            for _ in range(300):
-                connection.send('{"type": "reset"}')
-            connection.send(b'{"type": "\xff"}', text=True)
-            connection.send('{"type": "state"}')
-            received = [json.loads(connection.recv(5)) for _ in range(302)]
-
-        assert {answer["type"] for answer in received[:300]} == {"observation"}
-        assert (received[300]["data"]["code"], received[301]["type"]) == ("INVALID_JSON", "state")
-        assert "Exception in ASGI" not in server.output()
-
-
-def test_text_that_is_no_utf8_closes_the_connection_to_mcp_and_is_no_failure_of_the_server():
-    with LocalServer("tests.core.counting_env") as server:
-        with connect(server.base_url.replace("http", "ws") + "/mcp", compression=None) as connection:
+        with connect(server.base_url.replace("http", "ws") + path, compression=None) as connection:
             for _ in range(300):
                 connection.send('{"type": "reset"}')
             connection.send(b'{"type": "\xff"}', text=True)

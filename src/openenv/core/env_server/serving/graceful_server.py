@@ -3,15 +3,14 @@
 import asyncio
 import importlib
 import socket
-import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import uvicorn
-from httptools import HttpParserUpgrade
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from openenv.core.env_server.config import ServerConfig
+from openenv.core.env_server.serving.http_connection import HttpConnection
 from openenv.core.env_server.websocket.connection import WebSocketConnection
 from openenv.core.net.busy_poll import LoopSpinner
 
@@ -23,35 +22,17 @@ _FRAME_MARGIN_BYTES = 1 << 20
 _SHUTDOWN_TIMEOUT_S = 3
 
 
-class HttpConnection(HttpToolsProtocol):
-    """uvicorn's HTTP connection until it upgrades to a WebSocket."""
+def enable_keepalive(listener: socket.socket) -> None:
+    """Let the kernel probe the connections that `listener` accepts, and break those whose client has vanished.
 
-    def __init__(self, **settings: Any) -> None:
-        """settings: uvicorn's."""
-        super().__init__(**settings)
-        self._received = b""
-        """The bytes that are being parsed."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Called by the event loop; the first request mostly follows at once, so the loop polls for it."""
-        super().connection_made(transport)
-        spinner = LoopSpinner.of(self.loop)
-        spinner.received()
-        spinner.arm(self.loop)
-
-    def data_received(self, data: bytes) -> None:
-        """Called by the event loop."""
-        self._received = data
-        super().data_received(data)
-        self._received = b""
-
-    def handle_websocket_upgrade(self) -> None:
-        """Called by uvicorn after it parsed the head of the request, before any response."""
-        upgrade = sys.exc_info()[1]  # uvicorn is handling it; its argument is the length of the head
-        if isinstance(upgrade, HttpParserUpgrade) and len(self._received) > upgrade.args[0]:
-            self.transport.abort()  # a client sends nothing before its handshake is answered
-        else:
-            super().handle_websocket_upgrade()
+    The first probe follows a minute of silence; four that are not answered, 15 s apart, break the connection.
+    """
+    if listener.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, option):  # Linux
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 class GracefulServer(uvicorn.Server):
@@ -65,10 +46,12 @@ class GracefulServer(uvicorn.Server):
         self._busy_poll = config.busy_poll
         # A message above the limit gets an error that names the limit; only one far above closes the connection.
         max_frame_bytes = 2 * config.max_message_bytes + _FRAME_MARGIN_BYTES
+        http = partial(HttpConnection, head_timeout_s=config.head_timeout_s, body_timeout_s=config.body_timeout_s)
         super().__init__(
             uvicorn.Config(
-                app, log_level=log_level, loop="uvloop", ws=WebSocketConnection, http=HttpConnection,
+                app, log_level=log_level, loop="uvloop", ws=WebSocketConnection, http=http,  # type: ignore[arg-type]
                 ws_max_size=max_frame_bytes, ws_per_message_deflate=False,
+                proxy_headers=bool(config.trusted_proxies), forwarded_allow_ips=list(config.trusted_proxies),
                 timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S, **address,
             )
         )  # fmt: skip
@@ -78,10 +61,14 @@ class GracefulServer(uvicorn.Server):
         if not self._busy_poll:
             LoopSpinner.of(asyncio.get_running_loop()).disable()
         await super().startup(sockets)
+        for server in self.servers:
+            for listener in server.sockets:
+                enable_keepalive(listener)
 
-    def make_connection(self) -> HttpConnection:
+    def make_connection(self) -> asyncio.Protocol:
         """The protocol of a new connection, as uvicorn makes it."""
-        return HttpConnection(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+        make: Callable[..., asyncio.Protocol] = self.config.http_protocol_class
+        return make(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Called by uvicorn when the server stops."""

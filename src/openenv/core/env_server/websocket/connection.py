@@ -4,7 +4,7 @@ Until then its messages pass through ASGI, as those of an author's own endpoints
 """
 
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.protocol import State
@@ -14,11 +14,14 @@ from openenv.core.net.busy_poll import LoopSpinner
 from openenv.core.net.frames import INTERNAL_ERROR
 
 if TYPE_CHECKING:
+    from uvicorn._types import ASGIReceiveEvent
     from websockets.http11 import Request
 
 EXTENSION = "openenv.direct"
 """Under this name an endpoint finds the connection in its scope's extensions."""
 _VERSION = "13"
+_MAX_BYTES_PER_TURN = 1 << 12
+"""What is read of one connection in one turn of the event loop; other connections have theirs before it goes on."""
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
@@ -26,9 +29,15 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
     _direct: DirectWebSocket | None = None
 
+    def __init__(self, **settings: Any) -> None:
+        """settings: uvicorn's."""
+        super().__init__(**settings)
+        self._unread = bytearray()
+        """What has arrived for later turns of the event loop. Meanwhile the socket is not read."""
+
     def handle_connect(self, event: "Request") -> None:
         """Called with the handshake's request. A right one is passed on to the application, a wrong one refused."""
-        if event.headers.get("Sec-WebSocket-Version") != _VERSION:
+        if event.headers.get_all("Sec-WebSocket-Version") != [_VERSION]:
             self._refuse_version()
             return
         super().handle_connect(event)
@@ -47,8 +56,35 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         """Called by the event loop."""
         if self.handshake_initiated and not self.handshake_complete:
             self.transport.abort()  # a client sends nothing before its handshake is answered
+        elif self._unread:
+            self._unread += data
+        elif self.handshake_initiated and len(data) > _MAX_BYTES_PER_TURN:
+            self._unread += data
+            self._take_turn()
+        else:
+            super().data_received(data)
+
+    def _take_turn(self) -> None:
+        """Read a part of what has arrived, and the rest in later turns; then the socket again."""
+        if self.transport.is_closing():
             return
-        super().data_received(data)
+        part = bytes(self._unread[:_MAX_BYTES_PER_TURN])
+        del self._unread[:_MAX_BYTES_PER_TURN]
+        super().data_received(part)
+        if self.transport.is_closing():
+            return
+        if self._unread:
+            self.transport.pause_reading()
+            self.loop.call_soon(self._take_turn)
+        elif not self.read_paused:
+            self.transport.resume_reading()
+
+    async def receive(self) -> "ASGIReceiveEvent":
+        """The next message for the application."""
+        message = await super().receive()
+        if self._unread and not self.transport.is_closing():
+            self.transport.pause_reading()  # uvicorn has resumed it
+        return message
 
     def detach(self) -> DirectWebSocket:
         """Pass all frames to a DirectWebSocket. To be called right after the accept, before a frame can have come."""

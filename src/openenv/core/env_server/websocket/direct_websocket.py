@@ -16,6 +16,7 @@ from openenv.core.net.frames import (
     BINARY,
     CLOSE,
     GOING_AWAY,
+    NO_STATUS,
     NORMAL,
     PING,
     PONG,
@@ -35,6 +36,9 @@ Respond = Callable[[Any], bytes | PendingReply | None]
 _CLOSE_TIMEOUT_S = 5.0
 MAX_QUEUED_FRAMES = 16
 """Frames that wait behind one whose reply takes time; then the socket is no longer read."""
+_MAX_FRAMES_PER_TURN = 16
+_MAX_BYTES_PER_TURN = 1 << 16
+"""What is read of one connection in one turn of the event loop; other connections have theirs before it goes on."""
 
 
 class DirectWebSocket(asyncio.Protocol):
@@ -60,10 +64,14 @@ class DirectWebSocket(asyncio.Protocol):
         self._ended: asyncio.Future[bool] = loop.create_future()
         self._lost: asyncio.Future[None] = loop.create_future()
         self._close_received = self._close_sent = False
-        self._has_failed = False
-        """Whether the client broke the protocol: its further bytes are ignored."""
+        self._close_code = NORMAL
+        """The code of our close frame."""
+        self._input_ended = False
+        """Whether the client sent a close frame or broke the protocol: its further bytes are ignored."""
         self._is_paused = False
         """Whether the client reads too slowly to be sent more."""
+        self._has_more = self._is_scheduled = False
+        """Whether frames have arrived that are not read yet, and whether a later turn will read them."""
 
     async def wait_until_closed(self) -> bool:
         """Return when the connection has ended: whether the client closed it."""
@@ -78,23 +86,55 @@ class DirectWebSocket(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Reply to the frames in `data`, or queue them."""
-        if self._has_failed:
+        if self._input_ended:
             return
         self._spinner.received()
         text = self._reader.whole_text(data)
         if text is not None:
             self._on_frame(text)
-            return
+        else:
+            self._read(data)
+
+    def _read(self, data: bytes = b"") -> None:
+        """Take the frames of one turn, from `data` and from what has arrived before."""
+        reader = self._reader
         try:
-            for message in self._reader.feed(data):
+            for message in reader.feed(data, _MAX_FRAMES_PER_TURN):
                 if message.opcode < CLOSE:
                     self._on_frame(message.data if message.opcode == TEXT else BinaryFrame(message.data))
-                else:
-                    self._on_control_frame(message)
+                elif self._on_control_frame(message):
+                    return
         except FrameError as error:
-            self._has_failed = True
+            self._input_ended = True
             self._end(closed_by_client=False)
             self._send_close(error.code, error.reason)
+            if not self._transport.is_closing():
+                self._transport.write_eof()  # the client's close frame is not waited for, as it cannot be read any more
+            return
+        if reader.has_more or len(data) > _MAX_BYTES_PER_TURN:
+            self._has_more = True
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """Read the rest in later turns, then the socket, as long as not too much waits for replies."""
+        if self._transport.is_closing():
+            return
+        too_much = self._is_paused or len(self._queue) >= MAX_QUEUED_FRAMES
+        if too_much and not self._ended.done():
+            self._transport.pause_reading()
+        elif not self._has_more or self._input_ended:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+            if not self._is_scheduled:
+                self._is_scheduled = True
+                self._loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_scheduled = self._has_more = False
+        if not self._input_ended:
+            self._read()
+        self._read_on()
 
     def _on_frame(self, frame: bytes) -> None:
         respond = self._respond
@@ -103,11 +143,11 @@ class DirectWebSocket(asyncio.Protocol):
         elif not self._ended.done():  # frames after the client's close frame are ignored
             self._queue.append(frame)
             if len(self._queue) >= MAX_QUEUED_FRAMES:
-                self._transport.pause_reading()
+                self._read_on()
 
     def _reply(self, reply: bytes | PendingReply | None) -> None:
         if isinstance(reply, bytes):
-            if not self._transport.is_closing():
+            if not (self._close_sent or self._transport.is_closing()):
                 self._transport.write(server_frame(TEXT if type(reply) is bytes else BINARY, reply))
                 self._spinner.arm(self._loop)
         elif reply is None:
@@ -126,17 +166,21 @@ class DirectWebSocket(asyncio.Protocol):
         respond = self._respond
         while self._queue and self._pending is None and not (respond is None or self._is_paused or self._ended.done()):
             self._reply(respond(self._queue.popleft()))
-        if len(self._queue) < MAX_QUEUED_FRAMES and not self._is_paused and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._read_on()
 
-    def _on_control_frame(self, message: WebSocketMessage) -> None:
-        if message.opcode == PING and not self._is_paused:
+    def _on_control_frame(self, message: WebSocketMessage) -> bool:
+        """Whether it was a close frame. Raises FrameError for an invalid one."""
+        if message.opcode == PING and not (self._close_sent or self._transport.is_closing()):
             self._transport.write(server_frame(PONG, message.data))
-        elif message.opcode == CLOSE:
-            self._close_received = True
-            self._end(closed_by_client=close_code(message.data) in (NORMAL, GOING_AWAY))
-            if self._close_sent:
-                self._transport.close()
+        if message.opcode != CLOSE:
+            return False
+        code = close_code(message.data)
+        self._close_received = self._input_ended = True
+        self._close_code = NORMAL if code == NO_STATUS else code
+        self._end(closed_by_client=code in (NORMAL, GOING_AWAY))
+        if self._close_sent:
+            self._transport.close()
+        return True
 
     def shut_down(self) -> None:
         """Close the connection because the server stops."""
@@ -150,7 +194,7 @@ class DirectWebSocket(asyncio.Protocol):
         Until then the socket is read: closed with unread bytes, it would drop the last frames sent. To a client that
         sent its close frame first, ours confirms that its session has ended.
         """
-        self._send_close(NORMAL)
+        self._send_close(self._close_code)
         timeout = self._loop.call_later(_CLOSE_TIMEOUT_S, self._transport.abort)
         try:
             await self._lost
@@ -177,15 +221,15 @@ class DirectWebSocket(asyncio.Protocol):
 
     def _end(self, *, closed_by_client: bool) -> None:
         self._respond = None
+        self._queue.clear()
         if not self._ended.done():
             self._ended.set_result(closed_by_client)
-        if not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._read_on()
 
     def pause_writing(self) -> None:
         """Called by the transport when the client reads too slowly: it gets no more replies, and is not read."""
         self._is_paused = True
-        self._transport.pause_reading()
+        self._read_on()
 
     def resume_writing(self) -> None:
         """Called by the transport when the client has caught up."""

@@ -9,13 +9,13 @@ import logging
 import socket
 from collections.abc import Sequence
 
+from openenv.core.env_server.serving.graceful_server import enable_keepalive
 from openenv.core.env_server.workers.request_head import RequestHead, peek_head
 from openenv.core.env_server.workers.worker_pool import WorkerPool
 
 log = logging.getLogger(__name__)
 
 _BACKLOG = 2048
-_HEAD_TIMEOUT_S = 10.0
 _PAUSE_S = 0.5
 """Before the next attempt to accept, when the process has no file descriptor left."""
 
@@ -23,8 +23,10 @@ _PAUSE_S = 0.5
 class ConnectionDispatcher:
     """Accepts connections while a worker is ready to take them."""
 
-    def __init__(self, pool: WorkerPool) -> None:
+    def __init__(self, pool: WorkerPool, head_timeout_s: float) -> None:
+        """head_timeout_s: from the connection to the end of its first request's head."""
         self._pool = pool
+        self._head_timeout_s = head_timeout_s
 
     async def serve(self, listeners: Sequence[socket.socket]) -> None:
         """Accept until cancelled."""
@@ -47,7 +49,7 @@ class ConnectionDispatcher:
         """Hand one connection over; a client that sends its request slowly delays no other."""
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            async with asyncio.timeout(_HEAD_TIMEOUT_S):
+            async with asyncio.timeout(self._head_timeout_s):
                 head = await peek_head(connection)
         except OSError:  # TimeoutError among them
             connection.close()
@@ -84,6 +86,7 @@ def _open_listener(family: int, address: object) -> socket.socket:
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind(address)  # type: ignore[arg-type]
+        enable_keepalive(listener)
         listener.listen(_BACKLOG)
         listener.setblocking(False)
     except OSError:

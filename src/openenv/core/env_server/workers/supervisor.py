@@ -59,9 +59,10 @@ def serve_with_workers(source: AppSource, host: str, port: int, *, workers: int,
         log.warning("workers=%d: starting %d, one for each session that the server allows at one time",
                     workers, whole.max_sessions)  # fmt: skip
         workers = whole.max_sessions
-    warn_if_exposed(host, getattr(app.state, "config", ServerConfig()))
+    config: ServerConfig = getattr(app.state, "config", ServerConfig())
+    warn_if_exposed(host, config)
     shares = [whole.of_worker(number, workers) for number in range(workers)]
-    supervisor = Supervisor(partial(load_app, source), shares, log_level)
+    supervisor = Supervisor(partial(load_app, source), shares, log_level, config.head_timeout_s)
     listeners = open_listeners(host, port)
     try:
         asyncio.run(supervisor.run(listeners))
@@ -83,12 +84,18 @@ def _check_platform(host: str, workers: int) -> None:
 class Supervisor:
     """A server of several workers."""
 
-    def __init__(self, source: "Callable[[], FastAPI]", shares: Sequence[WorkerShare], log_level: str) -> None:
-        """source: makes the application, in each worker. shares: one for each worker. log_level: uvicorn's."""
+    def __init__(
+        self, source: "Callable[[], FastAPI]", shares: Sequence[WorkerShare], log_level: str, head_timeout_s: float
+    ) -> None:
+        """source: makes the application, in each worker. shares: one for each worker. log_level: uvicorn's.
+
+        head_timeout_s: limit of the wait for a connection's first request.
+        """
         self._source = source
         self._shares = shares
         self._log_level = log_level
         self._pool = WorkerPool(len(shares))
+        self._head_timeout_s = head_timeout_s
         self._is_stopping = asyncio.Event()
         self._failure: str | None = None
 
@@ -111,7 +118,7 @@ class Supervisor:
 
     async def _serve(self, listeners: Sequence[socket.socket], folder: Path) -> None:
         async with asyncio.TaskGroup() as group:
-            dispatching = group.create_task(ConnectionDispatcher(self._pool).serve(listeners))
+            dispatching = group.create_task(ConnectionDispatcher(self._pool, self._head_timeout_s).serve(listeners))
             running = [group.create_task(self._keep_running(worker, folder)) for worker in list(self._pool)]
             await asyncio.wait(running)
             dispatching.cancel()

@@ -3,7 +3,7 @@
 There is no handshake, no environment and no validation. One JSON text of a step's size travels each way; both ends
 parse and write it. One session is a blocking socket; several are connections of one event loop. `open` connects, makes
 three exchanges (in place of handshake, reset and close), and disconnects.
-`python -m benchmarks.floor SECONDS [SESSIONS | open]` prints one JSON line.
+`python -m benchmarks.players.floor SECONDS [SESSIONS | open]` prints one JSON line.
 """
 
 import asyncio
