@@ -1,16 +1,18 @@
 """Servers of the benchmarks, under our package: `python -m benchmarks.environments pixels|echo|catch --port 8000`.
 
 `echo` and `catch` are the environments of `tests/interop/published_peer.py`, as their author wrote them for the
-published package: they declare no execution, so they run in a thread. `pixels` returns screens, and runs inline.
+published package: they declare no execution, so they run in a thread, and `uvicorn.run(app)` serves them. `pixels`
+returns screens, and runs inline.
 """
 
 import argparse
 
 import numpy as np
+import uvicorn
 from tests.interop.published_peer import SERVED
 
 from openenv.core import Action, EnvClient, Environment, Observation, State
-from openenv.core.env_server import ServerConfig, create_app, serve
+from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.wire.arrays import Array
 
 SHAPE = (210, 160, 3)
@@ -70,7 +72,7 @@ def main() -> None:
     args = parser.parse_args()
     environment, action, observation, state = ENVIRONMENTS[args.name]
     app = create_app(environment, action, observation, state_cls=state, config=ServerConfig(max_sessions=256))
-    serve(app, args.host, args.port)
+    uvicorn.run(app, host=args.host, port=args.port, log_level="error")
 
 
 if __name__ == "__main__":

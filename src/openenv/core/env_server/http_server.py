@@ -65,6 +65,7 @@ def create_app(
     """
     # FastAPI takes half a second to import, which a program that needs only an environment's messages is spared
     from openenv.core.env_server.http.routes import environment_app
+    from openenv.core.env_server.serving.any_uvicorn import add_own_connections
 
     if gradio_builder is not None:
         log.info("%s: gradio_builder has no effect: this server has no Gradio page; its routes are at /docs",
@@ -72,7 +73,9 @@ def create_app(
     limits = _limits(config, max_concurrent_envs, concurrency_config, mode)
     spec = resolve_env_spec(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
     _refuse_too_many(spec, limits, is_requested=bool(max_concurrent_envs or concurrency_config))
-    return environment_app(dataclasses.replace(spec, mode=limits.mode), limits)
+    app = environment_app(dataclasses.replace(spec, mode=limits.mode), limits)
+    add_own_connections(app, limits)
+    return app
 
 
 def create_fastapi_app(
@@ -126,9 +129,11 @@ class HTTPEnvServer:
     def register_routes(self, app: "FastAPI", mode: ServerMode | str = ServerMode.SIMULATION) -> None:
         """Add every route of the environment to `app`, and its sessions to the application's lifespan."""
         from openenv.core.env_server.http.routes import add_environment
+        from openenv.core.env_server.serving.any_uvicorn import add_own_connections
 
         config = dataclasses.replace(self._config, mode=ServerMode(mode))
         self._sessions = add_environment(app, dataclasses.replace(self._spec, mode=config.mode), config)
+        add_own_connections(app, config)
 
     @property
     def active_sessions(self) -> int:

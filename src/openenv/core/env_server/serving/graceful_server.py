@@ -4,21 +4,17 @@ import asyncio
 import importlib
 import socket
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import uvicorn
 
 from openenv.core.env_server.config import ServerConfig
-from openenv.core.env_server.serving.http_connection import HttpConnection
-from openenv.core.env_server.websocket.connection import WebSocketConnection
-from openenv.core.net.busy_poll import LoopSpinner
+from openenv.core.env_server.serving.any_uvicorn import use_own_connections
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 
-_FRAME_MARGIN_BYTES = 1 << 20
 _SHUTDOWN_TIMEOUT_S = 3
 
 
@@ -43,23 +39,17 @@ class GracefulServer(uvicorn.Server):
         # an application that an author made around one of ours has neither
         self._sessions = getattr(app.state, "sessions", None)
         config: ServerConfig = getattr(app.state, "config", ServerConfig())
-        self._busy_poll = config.busy_poll
-        # A message above the limit gets an error that names the limit; only one far above closes the connection.
-        max_frame_bytes = 2 * config.max_message_bytes + _FRAME_MARGIN_BYTES
-        http = partial(HttpConnection, head_timeout_s=config.head_timeout_s, body_timeout_s=config.body_timeout_s)
-        super().__init__(
-            uvicorn.Config(
-                app, log_level=log_level, loop="uvloop", ws=WebSocketConnection, http=http,  # type: ignore[arg-type]
-                ws_max_size=max_frame_bytes, ws_per_message_deflate=False,
-                proxy_headers=bool(config.trusted_proxies), forwarded_allow_ips=list(config.trusted_proxies),
-                timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S, **address,
-            )
+        settings = uvicorn.Config(
+            app, log_level=log_level, loop="uvloop",
+            proxy_headers=bool(config.trusted_proxies), forwarded_allow_ips=list(config.trusted_proxies),
+            timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S, **address,
         )  # fmt: skip
+        settings.load()
+        use_own_connections(settings, config)
+        super().__init__(settings)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Called by uvicorn when the server starts."""
-        if not self._busy_poll:
-            LoopSpinner.of(asyncio.get_running_loop()).disable()
         await super().startup(sockets)
         for server in self.servers:
             for listener in server.sockets:
