@@ -30,7 +30,7 @@ class Wire:
         self.masked = masked
 
     def frame(self, opcode, payload=b"", *, final=True, reserved=0, masked=None, length=None, size=None):
-        """One frame. length: what it says, in place of the payload's. size: bytes of that length, 1, 2 or 8."""
+        """One frame. length: in its head, in place of the payload's. size: bytes of that length, 1, 2 or 8."""
         masked = self.masked if masked is None else masked
         length = len(payload) if length is None else length
         size = size or (1 if length < 126 else 2 if length < 1 << 16 else 8)

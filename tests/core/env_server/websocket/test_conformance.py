@@ -398,9 +398,12 @@ def test_an_upgrade_behind_an_unfinished_request_ends_the_connection(url):
     first = b"POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
     with closing(opened(url)) as connection:
         connection.sendall(first + request())
-        head, _ = head_of(connection)
+        received = b""
+        with contextlib.suppress(ConnectionResetError):
+            while data := connection.recv(4096):
+                received += data
 
-    assert b" 101 " not in head
+    assert b"HTTP/1.1 101 " not in received
 
 
 def test_an_upgrade_behind_a_finished_request_is_answered(url):
