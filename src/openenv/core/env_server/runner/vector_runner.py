@@ -135,7 +135,7 @@ class VectorRunner(EnvRunner):
         if self._vector is not None:
             try:
                 self._vector.close()
-            except (Exception, SystemExit):  # border: as in EnvRunner.close
+            except BaseException:  # border: as in EnvRunner.close
                 log.exception("close() of the vector of %s failed", self._spec.name)
         for runner in self._others:
             runner.close()
