@@ -23,6 +23,7 @@ _LIMITS: dict[str, tuple[Callable[[str], Any], str]] = {
     "max_queue": (int, "Callers that may wait for a session when the server is full"),
     "queue_timeout_s": (float, "Seconds a caller waits for a session"),
     "idle_timeout_s": (float, "Seconds without a request after which a session is closed"),
+    "http_idle_timeout_s": (float, "The same for a session opened over HTTP while no WebSocket plays it"),
     "reconnect_grace_s": (float, "Seconds a session waits for its client to reconnect after the connection broke"),
     "step_timeout_s": (float, "Time limit of a step in seconds"),
     "reset_timeout_s": (float, "Time limit of a reset in seconds"),

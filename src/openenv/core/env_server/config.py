@@ -47,6 +47,8 @@ class ServerConfig:
     """How long a caller waits for a session before it is refused."""
     idle_timeout_s: float = 3600.0
     """A session without a request for this long is closed."""
+    http_idle_timeout_s: float = 600.0
+    """The same for a session opened over HTTP while no WebSocket plays it."""
     reconnect_grace_s: float = 60.0
     """How long a session waits for its client to reconnect after the connection broke."""
     step_timeout_s: float = 120.0
@@ -80,7 +82,7 @@ class ServerConfig:
                 raise ValueError(f"{name}={getattr(self, name)}: give 1 or more")
         if self.max_queue < 0:
             raise ValueError(f"max_queue={self.max_queue}: give 0 (no queue) or more")
-        for name in ("idle_timeout_s", "step_timeout_s", "reset_timeout_s", "queue_timeout_s"):
+        for name in ("idle_timeout_s", "http_idle_timeout_s", "step_timeout_s", "reset_timeout_s", "queue_timeout_s"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}={getattr(self, name)}: give a time above 0 seconds")
         if self.reconnect_grace_s < 0:

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 EXECUTION_FOR_TIMEOUT_S = 1.0
 """The most that an environment may take to choose where a call runs."""
+CLOSE_TIMEOUT_S = 5.0
+"""The most that the end of a session waits for the environment's `close`."""
 
 
 class EnvExecutor(ABC):
@@ -183,14 +185,18 @@ class InProcessExecutor(EnvExecutor):
                 async with self._turn:
                     closed = asyncio.wrap_future(thread.submit(runner.close))  # after a call that still runs
                     if not (self._is_blocked or self._spec.is_one_instance or self._is_replaced(thread)):
-                        await asyncio.wait({closed}, timeout=self._open_timeout_s)
+                        await asyncio.wait({closed}, timeout=self._close_timeout_s)
         self._is_blocked = False
 
     def _close_inline(self, runner: EnvRunner) -> None:
         try:
-            call_with_timeout("close", self._open_timeout_s, runner.close)
+            call_with_timeout("close", self._close_timeout_s, runner.close)
         except TimeLimitExceeded:
-            log.warning("close() of %s took longer than %g s", self._spec.name, self._open_timeout_s)
+            log.warning("close() of %s took longer than %g s", self._spec.name, self._close_timeout_s)
+
+    @property
+    def _close_timeout_s(self) -> float:
+        return min(CLOSE_TIMEOUT_S, self._open_timeout_s)
 
     def _abandon(self, thread: EnvThread) -> None:
         """Leave a thread to the call that blocks it. New environments of a shared thread get another."""

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from openenv.core.env_server.execution.env_worker import REQUEST_LENGTH, RESPONSE_HEAD
-from openenv.core.env_server.execution.executors import EnvExecutor
+from openenv.core.env_server.execution.executors import CLOSE_TIMEOUT_S, EnvExecutor
 from openenv.core.env_server.execution.fork_server import ForkServer
 from openenv.core.env_server.observability.log_context import current_episode
 from openenv.core.env_server.runner.env_runner import EncodedResponse
@@ -23,7 +23,6 @@ from openenv.core.wire.json_codec import to_plain
 log = logging.getLogger(__name__)
 
 _MAX_MESSAGE_BYTES = 1 << 30
-_CLOSE_TIMEOUT_S = 5.0
 
 
 class ProcessExecutor(EnvExecutor):
@@ -62,7 +61,7 @@ class ProcessExecutor(EnvExecutor):
     async def close(self) -> None:
         if self._writer is not None:
             with contextlib.suppress(WorkerCrashed, TimeLimitExceeded):
-                await self._request({"verb": "close"}, _CLOSE_TIMEOUT_S)
+                await self._request({"verb": "close"}, CLOSE_TIMEOUT_S)
         await self._kill()
 
     async def _request(self, request: dict[str, Any], timeout_s: float) -> EncodedResponse:

@@ -8,7 +8,7 @@ from openenv.core.env_server.http.sessions import HttpSessions
 from openenv.core.env_server.mcp_types import JsonRpcErrorCode, JsonRpcResponse
 from openenv.core.env_server.sessions.json_rpc import JsonRpc
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.sessions.session import Session
+from openenv.core.env_server.websocket.endpoint import AsgiWebSocket
 from openenv.core.errors import RequestRefused
 from openenv.core.wire.server_codec import error_json
 
@@ -67,17 +67,10 @@ class _McpWebSocket:
             await send({"type": "websocket.send", "text": error_json(response.model_dump()).decode()})
             await send({"type": "websocket.close", "code": 1000})
             return
-        self._sessions.attach(session, self, take_over=False)
+        connection = AsgiWebSocket(receive, send)
+        self._sessions.attach(session, connection, take_over=False)
         try:
-            await self._serve(session, receive, send)
+            await connection.respond_with(lambda frame: self._rpc.reply(frame, own=session))
         finally:
-            await self._sessions.end(session)
-
-    async def _serve(self, session: Session, receive: Receive, send: Send) -> None:
-        while (message := await receive())["type"] == "websocket.receive":
-            frame = message.get("text")
-            response = await self._rpc.reply(message.get("bytes", b"") if frame is None else frame, own=session)
-            try:
-                await send({"type": "websocket.send", "text": response.decode()})
-            except RuntimeError:  # ASGI's error after the server closed the connection: text that is no UTF-8
-                return
+            await self._sessions.detach(session, connection, keep=False)
+            await connection.close()

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from openenv.core.env_server.execution.executors import EnvExecutor
 from openenv.core.env_server.execution.inline_timeout import call_with_timeout
@@ -45,6 +45,13 @@ class Limits:
     reset_timeout_s: float
 
 
+class Attachment(Protocol):
+    """A connection that plays a session."""
+
+    def shut_down(self, code: int, reason: str) -> None:
+        """Close the connection with a WebSocket close code and its reason, and ignore the frames that still come."""
+
+
 class Session:
     """One environment and its episode. Verbs run one at a time, in the order of their requests."""
 
@@ -63,7 +70,7 @@ class Session:
         self.created = self.last_activity = time.monotonic()
         self.num_steps = 0
         """Steps taken in all episodes."""
-        self.attachment: object | None = None
+        self.attachment: Attachment | None = None
         """The connection that plays the session; None over HTTP and while the client is disconnected."""
         self.has_ended = False
         self.is_closing = False

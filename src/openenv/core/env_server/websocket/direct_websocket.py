@@ -136,11 +136,17 @@ class DirectWebSocket(asyncio.Protocol):
             if self._close_sent:
                 self._transport.close()
 
-    def shut_down(self) -> None:
-        """Close the connection because the server stops."""
+    def shut_down(self, code: int = SERVICE_RESTART, reason: str = "") -> None:
+        """Close the connection, because the server stops or for another reason; frames that still come are ignored."""
         self._end(closed_by_client=False)
-        self._send_close(SERVICE_RESTART)
+        self._send_close(code, reason)
         self._transport.close()
+
+    async def has_left(self) -> bool:
+        """Whether the client has left by now: what has arrived is read first, also after the loop was blocked."""
+        for _ in range(2):  # asyncio reads in the second turn, uvloop in the first
+            await asyncio.sleep(0)
+        return self._ended.done() or self._transport.is_closing()
 
     async def close(self) -> None:
         """Send a close frame, wait up to 5 s for the client's, and close the socket.
