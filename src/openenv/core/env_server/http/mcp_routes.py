@@ -1,9 +1,9 @@
 """`/mcp` over HTTP and over WebSocket: an agent lists and calls tools, and cannot reset an episode."""
 
 from fastapi import FastAPI, Request, Response
-from starlette.routing import WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
+from openenv.core.env_server.http.auth import add_websocket
 from openenv.core.env_server.http.sessions import HttpSessions
 from openenv.core.env_server.mcp_types import JsonRpcErrorCode, JsonRpcResponse
 from openenv.core.env_server.sessions.json_rpc import JsonRpc
@@ -25,7 +25,7 @@ def add_mcp(app: FastAPI, sessions: SessionManager, http_sessions: HttpSessions)
         response = await rpc.reply(body, default=lambda: http_sessions.for_verb(request, None), traceparent=traceparent)
         return Response(response, media_type="application/json")
 
-    app.router.routes.append(WebSocketRoute("/mcp", _McpWebSocket(sessions, rpc)))
+    add_websocket(app, "/mcp", _McpWebSocket(sessions, rpc))
 
 
 _BODY = {

@@ -12,11 +12,10 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field
 from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import WebSocketRoute
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.execution.inline_timeout import start_watchdog, stop_watchdog
-from openenv.core.env_server.http.auth import AccessControl
+from openenv.core.env_server.http.auth import AccessControl, add_websocket
 from openenv.core.env_server.http.mcp_routes import add_mcp
 from openenv.core.env_server.http.openapi_errors import DESCRIBE_REFUSALS, END_REFUSALS, VERB_REFUSALS
 from openenv.core.env_server.http.sessions import HttpSessions
@@ -99,7 +98,7 @@ def add_environment(app: FastAPI, spec: EnvSpec, config: ServerConfig) -> Sessio
     if config.mode is ServerMode.SIMULATION:
         _add_verbs(app, http_sessions)
     add_mcp(app, sessions, http_sessions)
-    app.router.routes.append(WebSocketRoute("/ws", WebSocketEndpoint(sessions)))
+    add_websocket(app, "/ws", WebSocketEndpoint(sessions))
     app.include_router(task_routes(sessions, spec.name))
     return sessions
 

@@ -38,6 +38,7 @@ class WebSocketEndpoint:
     def __init__(self, sessions: SessionManager) -> None:
         self._sessions = sessions
         self._rpc = JsonRpc(sessions)
+        self._max_envs = sessions.config.max_envs_per_session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Accept the connection, open or find its session, and respond until either side closes."""
@@ -50,7 +51,7 @@ class WebSocketEndpoint:
         try:
             query_string = scope.get("query_string", b"")
             query = parse_qs(query_string.decode("latin-1"), keep_blank_values=True) if query_string else {}
-            options = parse_session_options(query, packs_arrays=arrays)
+            options = parse_session_options(query, packs_arrays=arrays, max_envs=self._max_envs)
             session = await self._session(query, connection, send, options, extended=extended)
         except RequestRefused as error:
             await _send_text(send, extended_error_frame(error, None) if extended else error_frame(error))
