@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from openenv.core.env_server.execution.env_worker import REQUEST_LENGTH, RESPONSE_HEAD
+from openenv.core.env_server.execution.env_worker import REQUEST_HEAD, RESPONSE_HEAD
 from openenv.core.env_server.execution.executors import CLOSE_TIMEOUT_S, EnvExecutor
 from openenv.core.env_server.execution.fork_server import ForkServer
 from openenv.core.env_server.observability.log_context import current_episode
@@ -32,6 +32,7 @@ class ProcessExecutor(EnvExecutor):
         self._fork_server = fork_server
         self._options = options
         self._pid = 0
+        self._num_requests = 0
         self._open_timeout_s = 0.0
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -72,11 +73,15 @@ class ProcessExecutor(EnvExecutor):
             message = orjson.dumps(request, default=to_plain)
         except TypeError as error:  # half a surrogate pair, a huge integer, hundreds of nested arrays
             raise InvalidMessage(f"an environment in a process of its own cannot take this: {error}") from None
+        number = self._num_requests = (self._num_requests + 1) & 0xFFFF_FFFF
         try:
             async with asyncio.timeout(timeout_s):
-                self._writer.write(REQUEST_LENGTH.pack(len(message)) + message)
+                self._writer.write(REQUEST_HEAD.pack(number, len(message)) + message)
                 head = await self._reader.readexactly(RESPONSE_HEAD.size)
-                kind, environment_s, encode_s, num_steps, length = RESPONSE_HEAD.unpack(head)
+                answered, kind, environment_s, encode_s, num_steps, length = RESPONSE_HEAD.unpack(head)
+                if answered != number:
+                    await self._kill()
+                    raise WorkerCrashed("the environment's process wrote into the server's socket: reset the session")
                 body = await self._reader.readexactly(length)
         except TimeoutError:
             await self._kill()
