@@ -131,6 +131,14 @@ class InlineEnvironment(CountingEnvironment):
     execution = "inline"
 
 
+class NeverCloses(InlineEnvironment):
+    """The same, with a `close` that does not return."""
+
+    def close(self) -> None:
+        while True:
+            pass
+
+
 class ProcessEnvironment(SavingEnvironment):
     """The same in a process for each session."""
 

@@ -217,14 +217,17 @@ class SessionManager:
         return True
 
     async def describe(self, question: str, arguments: list[Any]) -> bytes:
-        """The JSON that a method of an environment returns, of an environment that no client plays.
+        """The JSON that a method of an environment returns, of one that the server keeps for such questions.
 
-        The server keeps one for all questions. An environment that it may hold once is made for each question instead,
-        in a slot. Raises NotSupported, UnknownTask, and CapacityReached if there is no such slot.
+        If the server may hold one environment only, an open session is asked, else one that is opened for the question.
+        Raises NotSupported, UnknownTask, and CapacityReached if no session can be opened.
         """
         request = SessionRequest("describe", {"question": question, "arguments": arguments})
         if not self._is_exclusive:
             return await self._describer.respond(request)
+        open_session = next((session for session in self._sessions.values() if session.is_usable), None)
+        if open_session is not None:
+            return (await open_session.respond(request)).data
         session = await self.open()
         try:
             return (await session.respond(request)).data
