@@ -3,6 +3,7 @@
 import shutil
 from typing import ClassVar
 
+import httpx
 import numpy as np
 import orjson
 import pytest
@@ -54,6 +55,10 @@ class Faulty(Environment[Do, Seen, State]):
         if action.what == "two truths":
             fields = {"num_steps": self.num_steps, "other": None, "reward": 1.0, "done": np.array([True, False])}
             return Seen.construct_unchecked({**fields, "metadata": {}})
+        if action.what == "complain":
+            raise ValueError("no " * 40_000)
+        if action.what == "object":
+            raise ValueError("no")
         other = Unreadable() if action.what == "unreadable" else None
         return Seen(num_steps=self.num_steps, other=other, reward=self.rewards.get(action.what, 1.0))
 
@@ -136,6 +141,44 @@ def test_a_reward_that_is_no_finite_number_is_a_fault_that_names_the_field(url, 
             env.step(Do(what=what))
 
         assert env.step(Do()).reward == 1.0
+
+
+@pytest.mark.finding("M5")
+@pytest.mark.parametrize(("what", "num_kept"), [("object", 32), ("complain", 16)])
+def test_large_errors_count_as_large_responses_of_which_fewer_are_kept(url, what, num_kept):
+    with connect(url.replace("http", "ws") + "/ws", subprotocols=[SUBPROTOCOL]) as socket:
+        socket.recv()
+        _ask(socket, type="reset", id="r")
+        for number in range(45):
+            assert _ask(socket, type="step", id=f"{number}", data={"what": what})["type"] == "error"
+        _ask(socket, type="step", id="24", data={"what": what})  # 20 others came after it
+
+        assert _ask(socket, type="state", id="s")["data"]["step_count"] == (45 if num_kept > 20 else 46)
+
+
+@pytest.mark.finding("M5")
+@pytest.mark.parametrize(
+    "data",
+    [
+        {f"unknown {number}": 1 for number in range(20_000)},
+        {"what": list(range(300_000))},
+        {"x" * 1_000_000: 1},
+        {"what": {"a": "x" * 1_000_000}},
+    ],
+    ids=["many keys", "long list", "long name", "long text"],
+)
+def test_a_refused_request_is_answered_in_short(url, data):
+    with connect(url.replace("http", "ws") + "/ws") as socket:
+        _ask(socket, type="reset")
+        socket.send(orjson.dumps({"type": "step", "data": data}).decode())
+        response = socket.recv(timeout=20)
+    over_http = httpx.post(f"{url}/step", json={"action": data})
+    wrong_body = httpx.post(f"{url}/step", json={"action": [data] * 3})
+
+    assert orjson.loads(response)["data"]["code"] == over_http.json()["code"] == "VALIDATION_ERROR"
+    assert wrong_body.status_code == 422
+    assert max(len(response), len(over_http.content), len(wrong_body.content)) < 50_000
+    assert len(orjson.loads(response)["data"]["errors"]) <= 50
 
 
 class ClosesBadly(Faulty):

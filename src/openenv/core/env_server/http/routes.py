@@ -39,7 +39,7 @@ from openenv.core.env_server.websocket.endpoint import WebSocketEndpoint
 from openenv.core.errors import RequestRefused
 from openenv.core.wire.arrays import inlined
 from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
-from openenv.core.wire.server_codec import SessionRequest, error_data, error_json
+from openenv.core.wire.server_codec import SessionRequest, error_data, error_json, refused_fields
 
 
 class HttpResetRequest(ResetRequest):
@@ -241,5 +241,6 @@ async def refusal(_: Request, error: Exception) -> Response:
 async def _invalid_body(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     rows = [{key: row[key] for key in ("type", "loc", "msg", "input", "ctx") if key in row} for row in error.errors()]
-    content = {"detail": rows, "code": "VALIDATION_ERROR", "message": "Invalid message"}
+    refused = refused_fields(rows)
+    content = {"detail": refused.details["errors"], "code": refused.code, "message": refused.message}
     return _json(error_json(content), status_code=422)

@@ -59,6 +59,13 @@ def result_of(result: Result) -> EncodedResponse | Awaitable[EncodedResponse]:
 
 
 def _size_bytes(result: Result) -> int:
-    if isinstance(result, asyncio.Future) and result.done() and not (result.cancelled() or result.exception()):
+    if isinstance(result, asyncio.Future):
+        if not result.done() or result.cancelled():
+            return 0
+        error = result.exception()
+        if error is not None:
+            return len(str(error))
         result = result.result()
-    return len(result.data) + sum(map(len, result.arrays)) if isinstance(result, EncodedResponse) else 0
+    if isinstance(result, RequestRefused):
+        return len(str(result))
+    return len(result.data) + sum(map(len, result.arrays))
