@@ -106,6 +106,16 @@ def test_a_step_that_cannot_be_recorded_runs_once_and_its_id_keeps_the_error(rec
     assert state["data"]["step_count"] == 1
 
 
+@pytest.mark.finding("L14")
+def test_only_the_owner_reads_recordings(recorded):
+    url, folder = recorded
+    with connect(url) as socket:
+        _ask(socket, type="reset")
+
+    (record,) = folder.iterdir()
+    assert (folder.stat().st_mode & 0o777, record.stat().st_mode & 0o777) == (0o700, 0o600)
+
+
 @pytest.mark.finding("M9")
 def test_a_step_that_cannot_be_recorded_is_answered_in_the_published_dialect_too(recorded):
     url, folder = recorded

@@ -235,7 +235,7 @@ class Session:
         self._num_resets += 1
         self._episode = EpisodeContext(self.id, str(data.get("episode_id") or self._num_resets))
         current_episode.set(self._episode)
-        log.info("episode begins: seed=%s", data.get("seed"))
+        log.info("episode begins: seed=%r", data.get("seed"))
         return data
 
     async def _recover(self, verb: str) -> None:
