@@ -15,6 +15,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.execution.inline_timeout import start_watchdog, stop_watchdog
+from openenv.core.env_server.execution.program_exit import keep_signal_handlers
 from openenv.core.env_server.http.auth import AccessControl, add_websocket
 from openenv.core.env_server.http.mcp_routes import add_mcp
 from openenv.core.env_server.http.openapi_errors import DESCRIBE_REFUSALS, END_REFUSALS, VERB_REFUSALS
@@ -117,13 +118,15 @@ def _lifespan(sessions: SessionManager, around: Any) -> Any:
 @contextlib.asynccontextmanager
 async def _running(sessions: SessionManager) -> AsyncIterator[None]:
     reaper = asyncio.create_task(sessions.reap_idle(), name="session reaper")
+    handlers = asyncio.create_task(keep_signal_handlers(), name="signal handlers")
     is_watching = sessions.execution != "process" and start_watchdog()
     try:
         yield
     finally:
-        reaper.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await reaper
+        for task in (reaper, handlers):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
         await sessions.end_all()
         if is_watching:
             stop_watchdog()
