@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.version import version_short
 
 from openenv.core.errors import InvalidJSON, InvalidMessage, MessageTooBig, RequestRefused, UnknownMessageType
-from openenv.core.wire.arrays import read_frame
+from openenv.core.wire.arrays import BinaryFrame, read_frame
 from openenv.core.wire.json_codec import to_plain, to_plain_or_text
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -41,6 +41,7 @@ _MAX_ID_LENGTH = 255
 _MAX_REPEATED_DEPTH = 32
 _MAX_REPEATED_CHARACTERS = 200
 _MAX_ROWS = 50
+MAX_KEPT_LENGTH = 4096
 _ENCODER = json.JSONEncoder(default=to_plain_or_text)
 _REQUIRES_DATA = {"step", "mcp", "restore", "fork"}
 NO_KEYWORDS: Mapping[str, Any] = MappingProxyType({})
@@ -58,6 +59,8 @@ class SessionRequest(NamedTuple):
     """The client's span, as W3C Trace Context writes it."""
     keywords: Mapping[str, Any] = NO_KEYWORDS
     """Further keywords of the environment's `step`, which only HTTP has a place for."""
+    body: bytes | str | int | None = None
+    """What tells a repetition from another request with the same id: its frame, or the hash of a large one."""
 
 
 def read_request(frame: str | bytes, *, extended: bool = False) -> SessionRequest:
@@ -86,9 +89,12 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> SessionReques
     request_id = message.get("id")
     if type(request_id) is not str or len(request_id) > _MAX_ID_LENGTH:
         request_id = _short_text(message, "id")
+    # bytes of a large frame would be kept for long, and arrays are no JSON: the hash takes a tenth of parsing them
+    body = frame if len(frame) <= MAX_KEPT_LENGTH and type(frame) is not BinaryFrame else hash(frame)
     if "timeout_s" in message or "traceparent" in message:
-        return SessionRequest(verb, data, request_id, _timeout(message), _short_text(message, "traceparent"))
-    return SessionRequest(verb, data, request_id)
+        traceparent = _short_text(message, "traceparent")
+        return SessionRequest(verb, data, request_id, _timeout(message), traceparent, NO_KEYWORDS, body)
+    return SessionRequest(verb, data, request_id, None, None, NO_KEYWORDS, body)
 
 
 def refuse_too_big(frame: str | bytes, max_bytes: int) -> None:

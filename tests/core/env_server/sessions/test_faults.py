@@ -142,6 +142,52 @@ def test_an_observation_that_cannot_be_encoded_is_that_steps_error_and_the_episo
         assert env.step(Do()).observation.num_steps == 2
 
 
+@pytest.mark.finding("L7")
+@pytest.mark.parametrize("padding", [0, 10_000])
+def test_an_id_that_is_used_again_for_another_request_is_refused(url, padding):
+    one, other = {"what": "a" + padding * " "}, {"what": "b" + padding * " "}
+    with connect(url.replace("http", "ws") + "/ws", subprotocols=[SUBPROTOCOL]) as socket:
+        session_id = orjson.loads(socket.recv(timeout=20))["data"]["session_id"]
+        _ask(socket, type="reset", id="r")
+        first = _ask(socket, type="step", id="s", data=one)
+        repeated = _ask(socket, type="step", id="s", data=one)
+        refused = _ask(socket, type="step", id="s", data=other)
+        body, headers = {"request_id": "s", "action": one}, {"X-Session-Id": session_id}
+        over_http = httpx.post(f"{url}/step", json=body, headers=headers)
+        state = _ask(socket, type="state", id="t")
+
+    assert repeated == first
+    assert (refused["validity"], refused["data"]["code"]) == ("refused", "VALIDATION_ERROR")
+    assert "id='s' names another step already" in refused["data"]["message"]
+    assert over_http.json()["observation"]["num_steps"] == state["data"]["step_count"] == 1
+
+
+@pytest.mark.finding("L7")
+def test_over_http_too_an_id_that_is_used_again_for_another_request_is_refused(url):
+    headers = {"X-Session-Id": httpx.post(f"{url}/reset", headers={"X-Session-Id": "new"}).headers["x-session-id"]}
+
+    def step(what):
+        body = {"request_id": "s", "action": {"what": what}}
+        return httpx.post(f"{url}/step", json=body, headers=headers)
+
+    assert step("a").json()["observation"] == step("a").json()["observation"]
+    assert (step("b").status_code, step("b").json()["code"]) == (422, "VALIDATION_ERROR")
+
+
+@pytest.mark.finding("L7")
+def test_a_repetition_may_have_another_time_limit_and_nan_in_its_data(url):
+    with connect(url.replace("http", "ws") + "/ws", subprotocols=[SUBPROTOCOL]) as socket:
+        socket.recv()
+        _ask(socket, type="reset", id="r")
+        results = []
+        for limit in ("", '"timeout_s": 5, '):
+            socket.send(f'{{"type": "step", {limit}"id": "s", "data": {{"metadata": {{"x": NaN}}, "what": ""}}}}')
+            results.append(orjson.loads(socket.recv(timeout=20)))
+
+    assert results[0] == results[1]
+    assert results[0]["data"]["observation"]["num_steps"] == 1
+
+
 @pytest.mark.finding("M4")
 @pytest.mark.parametrize("what", Faulty.rewards)
 def test_a_reward_that_is_no_finite_number_is_a_fault_that_names_the_field(url, what):

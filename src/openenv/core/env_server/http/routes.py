@@ -40,7 +40,7 @@ from openenv.core.env_server.websocket.endpoint import WebSocketEndpoint
 from openenv.core.errors import RequestRefused
 from openenv.core.wire.arrays import inlined
 from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
-from openenv.core.wire.server_codec import SessionRequest, error_data, error_json, refused_fields
+from openenv.core.wire.server_codec import MAX_KEPT_LENGTH, SessionRequest, error_data, error_json, refused_fields
 
 
 class HttpResetRequest(ResetRequest):
@@ -140,7 +140,9 @@ def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
         data = body.model_dump(exclude_unset=True) if body else {}
         request_id, timeout_s = data.pop("request_id", None), data.pop("timeout_s", None)
         try:
-            reset_request = SessionRequest("reset", data, request_id, timeout_s, _traceparent(request))
+            reset_request = SessionRequest(
+                "reset", data, request_id, timeout_s, _traceparent(request), body=_frame_of(data, request_id)
+            )
             return _observation(session, await session.respond(reset_request))
         except RequestRefused:
             if x_session_id == NEW_SESSION:
@@ -155,7 +157,10 @@ def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
         if body.request_id is not None:
             keywords["request_id"] = body.request_id
         traceparent = _traceparent(request)
-        step_request = SessionRequest("step", body.action, body.request_id, body.timeout_s, traceparent, keywords)
+        frame = _frame_of(body.action, body.request_id)
+        step_request = SessionRequest(
+            "step", body.action, body.request_id, body.timeout_s, traceparent, keywords, frame
+        )
         return _observation(session, await session.respond(step_request))
 
     @app.get("/state", response_model=State, tags=["episode"], responses=VERB_REFUSALS)
@@ -170,6 +175,14 @@ def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
         """End a session and close its environment."""
         await sessions.end(session_id)
         return Response(status_code=204)
+
+
+def _frame_of(data: dict[str, Any], request_id: str | None) -> bytes | None:
+    """The frame that would ask the same over a WebSocket, for a request that may be repeated there; None: too large."""
+    if request_id is None:
+        return None
+    frame = error_json({"data": data})
+    return frame if len(frame) <= MAX_KEPT_LENGTH else None
 
 
 def _traceparent(request: Request) -> str | None:

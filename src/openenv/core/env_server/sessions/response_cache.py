@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable
+from typing import Any
 
 from openenv.core.env_server.runner.env_runner import EncodedResponse
-from openenv.core.errors import RequestRefused
+from openenv.core.errors import InvalidMessage, RequestRefused
+from openenv.core.wire.arrays import read_frame
 from openenv.core.wire.constants import MAX_IN_FLIGHT
 
 _MAX_BYTES = 1 << 20
@@ -12,6 +14,8 @@ _MAX_BYTES = 1 << 20
 
 Result = EncodedResponse | RequestRefused | asyncio.Future[EncodedResponse]
 """A response, an error, or the future of a request that is in progress."""
+Body = bytes | str | int | None
+"""`SessionRequest.body`."""
 
 
 class ResponseCache:
@@ -19,17 +23,36 @@ class ResponseCache:
 
     def __init__(self) -> None:
         self._results: dict[str, Result] = {}
+        self._bodies: dict[str, Body] = {}
         self._max_results = 2 * MAX_IN_FLIGHT
         self.get = self._results.get
         """The result of a request, or None."""
 
-    def put(self, key: str, result: Result) -> None:
-        """Keep a result. The oldest are evicted in batches, or one by one if results are large.
+    def check_repeats(self, key: str, body: Body) -> None:
+        """Raises InvalidMessage if a request with a known key is another than the first. Unknown bodies count as equal.
+
+        Two frames are one request if their data are equal, whatever their time limits and their order of keys.
+        """
+        first = self._bodies.get(key)
+        if first is None or body is None or first == body or isinstance(first, int) != isinstance(body, int):
+            return
+        if not (isinstance(first, int) or isinstance(body, int)):
+            data, first_data = _data_in(body), _data_in(first)
+            if data == first_data or str(data) == str(first_data):  # NaN equals itself only as text
+                return
+        verb, _, request_id = key.partition(" ")
+        raise InvalidMessage(f"id={request_id!r} names another {verb} already: give each request an id of its own")
+
+    def put(self, key: str, result: Result, body: Body = None) -> None:
+        """Keep a result, and what its request was.
+
+        The oldest are evicted in batches, or one by one if results are large.
 
         An error is kept without its traceback, which would keep the frames of the environment's code alive.
         """
         results = self._results
         results[key] = result
+        self._bodies[key] = body
         if isinstance(result, RequestRefused):
             result.__traceback__ = result.__cause__ = result.__context__ = None
         if len(results) > self._max_results:
@@ -39,9 +62,13 @@ class ResponseCache:
         oldest = list(self._results.items())[:-MAX_IN_FLIGHT]
         for key, result in oldest:
             if not is_pending(result):
-                del self._results[key]
+                del self._results[key], self._bodies[key]
         is_large = sum(map(_size_bytes, self._results.values())) > _MAX_BYTES
         self._max_results = MAX_IN_FLIGHT if is_large else 2 * MAX_IN_FLIGHT
+
+
+def _data_in(frame: bytes | str) -> Any:
+    return read_frame(frame).get("data") or {}
 
 
 def is_pending(result: Result) -> bool:

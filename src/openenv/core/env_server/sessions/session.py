@@ -14,7 +14,7 @@ from openenv.core.env_server.observability.log_context import EpisodeContext, cu
 from openenv.core.env_server.observability.metrics import ServerMetrics
 from openenv.core.env_server.runner.env_runner import EncodedResponse, EnvRunner
 from openenv.core.env_server.sessions.recording import SessionRecorder
-from openenv.core.env_server.sessions.response_cache import ResponseCache, result_of
+from openenv.core.env_server.sessions.response_cache import Body, ResponseCache, result_of
 from openenv.core.errors import (
     EnvironmentFault,
     EpisodeOver,
@@ -108,11 +108,12 @@ class Session:
         verb, request_id = request.verb, request.id
         runner = self._executor.runner
         if runner is None or self._fault is not None or self._turn.locked() or not runner.runs_inline(verb):
-            return self.run_once(verb, request_id, lambda: self._run(request, self._turn))
+            return self.run_once(verb, request_id, lambda: self._run(request, self._turn), request.body)
         self.last_activity = time.monotonic()
         key = f"{verb} {request_id}"
         known = None if request_id is None else self._responses.get(key)
         if known is not None:
+            self._responses.check_repeats(key, request.body)
             return result_of(known)
         result: EncodedResponse | RequestRefused
         try:
@@ -125,7 +126,7 @@ class Session:
         except Exception as error:  # noqa: BLE001  border: the verb may have run, so a repeated request gets this error
             result = _internal_error(self.id, error)
         if request_id is not None:
-            self._responses.put(key, result)
+            self._responses.put(key, result, request.body)
         if isinstance(result, RequestRefused):
             raise result
         return result
@@ -136,7 +137,11 @@ class Session:
         return response if isinstance(response, EncodedResponse) else await response
 
     def run_once(
-        self, verb: str, request_id: str | None, run: Callable[[], Coroutine[Any, Any, EncodedResponse]]
+        self,
+        verb: str,
+        request_id: str | None,
+        run: Callable[[], Coroutine[Any, Any, EncodedResponse]],
+        body: Body = None,
     ) -> EncodedResponse | Awaitable[EncodedResponse]:
         """`request` for a coroutine of the caller's.
 
@@ -149,10 +154,11 @@ class Session:
         key = f"{verb} {request_id}"
         known = self._responses.get(key)
         if known is not None:
+            self._responses.check_repeats(key, body)
             return result_of(known)
         loop = asyncio.get_running_loop()
         result: asyncio.Future[EncodedResponse] = loop.create_future()
-        self._responses.put(key, result)
+        self._responses.put(key, result, body)
         task = loop.create_task(self._settle(result, run()))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -189,7 +195,7 @@ class Session:
         turn: the session's lock. An inline verb needs none, since it ends before any other can start: it runs in
         `inline_runner`, and this coroutine then awaits nothing.
         """
-        verb, data, _, timeout_s, traceparent, keywords = request
+        verb, data, _, timeout_s, traceparent, keywords, _ = request
         requested = time.monotonic()
         async with turn:
             began = time.monotonic()

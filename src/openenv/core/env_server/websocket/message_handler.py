@@ -63,9 +63,11 @@ class MessageHandler:
             elif verb == "close":
                 return None
             elif verb == "mcp":
-                response = self._session.run_once(verb, request.id, lambda: self._call_tools(request))
+                response = self._session.run_once(verb, request.id, lambda: self._call_tools(request), request.body)
             else:
-                response = self._session.run_once(verb, request.id, lambda: self._run_snapshot_verb(request))
+                response = self._session.run_once(
+                    verb, request.id, lambda: self._run_snapshot_verb(request), request.body
+                )
         except RequestRefused as error:
             return self._error_frame(error, request)
         if not isinstance(response, EncodedResponse):
