@@ -195,7 +195,7 @@ class Pixels(Observation):
 
 
 class Screen(Environment[Move, Pixels, State]):
-    """Repeats what an action says beside its pixels."""
+    """Repeats the payload and metadata of an action beside its pixels."""
 
     def reset(self, seed: int | None = None, episode_id: str | None = None) -> Pixels:
         return Pixels(pixels=np.zeros((2, 2)))

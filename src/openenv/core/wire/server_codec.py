@@ -60,7 +60,7 @@ class SessionRequest(NamedTuple):
     keywords: Mapping[str, Any] = NO_KEYWORDS
     """Further keywords of the environment's `step`, which only HTTP has a place for."""
     body: bytes | str | int | None = None
-    """What tells a repetition from another request with the same id: its frame, or the hash of a large one."""
+    """Distinguishes a repetition from another request with the same id: its frame, or the hash of a large one."""
 
 
 def read_request(frame: str | bytes, *, extended: bool = False) -> SessionRequest:
@@ -94,7 +94,8 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> SessionReques
     if "timeout_s" in message or "traceparent" in message:
         traceparent = _short_text(message, "traceparent")
         return SessionRequest(verb, data, request_id, _timeout(message), traceparent, NO_KEYWORDS, body)
-    return SessionRequest(verb, data, request_id, None, None, NO_KEYWORDS, body)
+    # as SessionRequest(...), whose __new__ is a function of Python's
+    return tuple.__new__(SessionRequest, (verb, data, request_id, None, None, NO_KEYWORDS, body))
 
 
 def refuse_too_big(frame: str | bytes, max_bytes: int) -> None:

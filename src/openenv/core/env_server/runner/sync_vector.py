@@ -1,6 +1,5 @@
 """A vector of any environments: each is stepped in turn, and observations are stacked by field."""
 
-import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from openenv.core.wire.arrays import is_array_field
 
 _COMMON_FIELDS = frozenset({"done", "reward", "metadata"})
 _DTYPES = {"bool": np.bool_, "int": np.int64, "float": np.float64}
+_NUMBERS = frozenset({bool, int, float})
 _STACKED_KINDS = frozenset({"bool", "int", "float", "dense", "ragged"})
 
 _Shapes = dict[str, tuple[int, ...]]
@@ -44,6 +44,12 @@ class SyncVectorEnvironment(VectorEnvironment):
             for name, field in observation_cls.model_fields.items()
             if name not in _COMMON_FIELDS
         }
+        self._mutable = [
+            (place, kind in ("dense", "ragged"))
+            for place, kind in enumerate(self._kinds.values())
+            if kind in ("dense", "ragged", "list")
+        ]
+        """Places of the fields whose values an environment may change later, and whether those are numbers."""
         self.ragged_fields = frozenset(name for name, kind in self._kinds.items() if kind == "ragged")
         self.text_fields = frozenset(name for name, kind in self._kinds.items() if kind == "text")
         self._last: list[_Row | None] = [None] * len(runners)
@@ -113,14 +119,20 @@ class SyncVectorEnvironment(VectorEnvironment):
 
     def _read(self, observation: Observation) -> "_Row":
         """The values of an observation now. Raises EnvironmentFault for a reward that is no finite number."""
-        values = [copied(getattr(observation, name, None)) for name in self._kinds]
+        values = [getattr(observation, name, None) for name in self._kinds]
+        for place, has_numbers in self._mutable:
+            value: Any = values[place]
+            is_flat = has_numbers and type(value) is list and value and type(value[0]) in _NUMBERS
+            values[place] = value[:] if is_flat else copied(value)
+        given = observation.reward
         try:
-            reward = np.nan if observation.reward is None else float(observation.reward)
+            reward = np.nan if given is None else float(given)
         except OverflowError:  # an integer beyond the floats
             reward = np.inf
-        if observation.reward is not None and not math.isfinite(reward):
-            raise EnvironmentFault(not_finite(observation.reward))
-        return _Row(values, copied(observation.metadata), reward, observation.done, is_truncated(observation))
+        if given is not None and reward - reward != 0:
+            raise EnvironmentFault(not_finite(given))
+        metadata = observation.metadata
+        return _Row(values, copied(metadata) if metadata else {}, reward, observation.done, is_truncated(observation))
 
     def _shown(self, read: Sequence["_Row | None"], errors: Mapping[int, RequestRefused]) -> list["_Row"]:
         """The observations, with another one of the vector for each that failed before its first."""
