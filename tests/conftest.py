@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
 from fastapi import FastAPI
 
 from openenv.core.env_server.http_server import server
@@ -18,9 +19,11 @@ httpx._config.DEFAULT_TIMEOUT_CONFIG.read = 60.0  # a busy machine takes its tim
 
 
 @contextmanager
-def running(app: FastAPI) -> Iterator[str]:
-    """Serve `app` in a thread of its own; yields its base URL."""
+def running(app: FastAPI, *, is_plain: bool = False) -> Iterator[str]:
+    """Serve `app` in a thread of its own; yields its base URL. is_plain: by uvicorn as it comes, over ASGI."""
     uvicorn_server = server(app, "127.0.0.1", 0, log_level="error")
+    if is_plain:
+        uvicorn_server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     startup, has_started = uvicorn_server.startup, threading.Event()
 
     async def start(**sockets: object) -> None:
@@ -55,6 +58,13 @@ serving = pytest.fixture(_serving, name="serving")
 """Serve an application until the test ends; returns its base URL."""
 module_serving = pytest.fixture(_serving, name="module_serving", scope="module")
 """Serve an application until the last test of the module ends; returns its base URL."""
+
+
+@pytest.fixture(params=[False, True], ids=["own server", "plain uvicorn"])
+def any_serving(request: pytest.FixtureRequest) -> Iterator[Serving]:
+    """`serving`, by the package's own server and by uvicorn as it comes."""
+    with ExitStack() as servers:
+        yield lambda app: servers.enter_context(running(app, is_plain=request.param))
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 import random
+import signal
 import sys
 import threading
 import time
@@ -60,6 +61,8 @@ class CountingEnvironment(Environment[CountAction, CountObservation, CountState]
         payload: Any = {"timeout_s": timeout_s, **kwargs} if kwargs else None
         if action.mischief == "raise":
             raise ValueError(f"amount={action.amount} is not to my taste")
+        if action.mischief == "echo":
+            raise ValueError(action.metadata["text"])
         if action.mischief == "sleep":
             time.sleep(0.5)
         if action.mischief == "forever":
@@ -129,6 +132,43 @@ class InlineEnvironment(CountingEnvironment):
     """The same in the event loop."""
 
     execution = "inline"
+
+
+class Alarming(InlineEnvironment):
+    """Has a limit of its own for what it runs, as graders do."""
+
+    def step(self, action: CountAction, timeout_s: float | None = None, **kwargs: Any) -> CountObservation:
+        if action.mischief == "alarm":
+            before = signal.signal(signal.SIGALRM, self._too_long)
+            signal.setitimer(signal.ITIMER_REAL, 0.6)
+            try:
+                time.sleep(20)
+            except TimeoutError:
+                return CountObservation(total=-1)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, before)
+        return super().step(action, timeout_s, **kwargs)
+
+    def _too_long(self, *_: object) -> None:
+        raise TimeoutError
+
+
+class Lingering(InlineEnvironment):
+    """Starts a thread that does not end, and takes the signals that end a program."""
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, start: int = 0) -> CountObservation:
+        threading.Thread(target=threading.Event().wait).start()
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        return super().reset(seed, episode_id, start)
+
+
+class NeverCloses(InlineEnvironment):
+    """The same, with a `close` that does not return."""
+
+    def close(self) -> None:
+        while True:
+            pass
 
 
 class ProcessEnvironment(SavingEnvironment):

@@ -69,6 +69,7 @@ BETTER_FRAMES: dict[str, Callable[[Any], bool]] = {
     '{"type": "step", "data": {"message": "numpy"}}': lambda now: (
         now["data"]["observation"]["payload"] == [[0, 0], [0, 0]]
     ),
+    '{"type": "step", "data": {"message": "nan"}}': error("EXECUTION_ERROR"),  # a diverged environment is no reward
     '{"type": "step", "data": {"message": "after done"}}': error("EPISODE_OVER"),
     '{"type": "step", "data": {"message": "badval"}}': error("VALIDATION_ERROR"),
     "[1,2]": error("INVALID_JSON"),
@@ -101,6 +102,9 @@ BETTER_ANSWERS: dict[str, Callable[[int, Any], bool]] = {
     '> POST /step  {"action":{"message":"badval"}}': lambda status, body: status == 422,
     '> POST /step  {"action":{"message":"raise"}}': lambda status, body: (
         (status, body["code"], body["message"]) == (500, "EXECUTION_ERROR", "boom <path> path")
+    ),
+    '> POST /step  {"action":{"message":"nan"}}': lambda status, body: (
+        (status, body["code"]) == (500, "EXECUTION_ERROR")
     ),
     '> POST /step  {"action":{"message":"numpy"}}': lambda status, body: (
         body["observation"]["payload"] == [[0, 0], [0, 0]]

@@ -1,10 +1,11 @@
 """Plays numbered episodes over a pool of sessions; evaluation, rollouts and the quality checks all use this runner."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from openenv.core.errors import OpenEnvError
+from openenv.core.errors import EnvironmentFault, OpenEnvError
 
 
 class EpisodeSessions(Protocol):
@@ -106,6 +107,8 @@ class EpisodeRunner:
 
     def _receive(self, session: int, episode: int, result: Any) -> None:
         """Pass a result on; the episode continues, ends, fails, or is stopped."""
+        if not isinstance(result, OpenEnvError) and not _is_finite(result.reward):  # from a server that does not check
+            result = EnvironmentFault(f"reward={result.reward!r:.80}: a reward is a finite number, or None for none")
         if isinstance(result, OpenEnvError):
             self._player.on_failure(episode, result)
         else:
@@ -120,6 +123,14 @@ class EpisodeRunner:
     def _release(self, session: int, episode: int) -> None:
         self._num_steps.pop(episode, None)
         self._free.append(session)
+
+
+def _is_finite(reward: float | None) -> bool:
+    """Whether returns and means can have the reward."""
+    try:
+        return reward is None or math.isfinite(reward)
+    except OverflowError:  # an integer beyond the floats
+        return False
 
 
 def _take(waiting: Any, count: int) -> list[tuple[int, Mapping[str, Any]]]:

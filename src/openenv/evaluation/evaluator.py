@@ -171,7 +171,7 @@ class _PolicyPlayer:
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
         """Add the reward, let the policy learn, and finish the episode if it is done."""
         running = self._running.get(episode)
-        reward = float(result.reward or 0.0)
+        reward = 0.0 if result.reward is None else float(result.reward)  # None: the step has no reward
         if running is None:
             running = self._running[episode] = _RunningEpisode()
         else:

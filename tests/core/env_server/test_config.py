@@ -27,9 +27,17 @@ def test_a_field_under_both_names_is_refused():
         ({"max_queue": -1}, r"max_queue=-1: give 0 \(no queue\) or more"),
         ({"queue_timeout_s": 0}, "queue_timeout_s=0: give a time above 0 seconds"),
         ({"reconnect_grace_s": -1}, "reconnect_grace_s=-1: give 0"),
+        pytest.param({"token": ""}, "token='': an empty token guards nothing", marks=pytest.mark.finding("M1")),
+        pytest.param({"token": " "}, "token=' ': an empty token guards nothing", marks=pytest.mark.finding("M1")),
+        ({"max_envs_per_session": 0}, "max_envs_per_session=0: give 1 or more"),
         ({"execution": "gpu"}, "execution='gpu': give inline, thread, process, or None"),
     ],
 )
 def test_an_invalid_limit_is_refused_with_the_remedy(limits, words):
     with pytest.raises(ValueError, match=words):
         ServerConfig(**limits)
+
+
+@pytest.mark.finding("L14")
+def test_the_text_of_a_configuration_leaves_the_token_out():
+    assert "s3cret" not in repr(ServerConfig(token="s3cret"))

@@ -110,7 +110,7 @@ def test_a_binary_frame_of_json_is_read_like_text():
 
 
 def test_every_error_of_the_wire_has_a_code_that_is_listed_and_a_class_at_the_client():
-    codes = {cls.code for cls in RequestRefused.__subclasses__()} | {"FORBIDDEN_ORIGIN"}
+    codes = {cls.code for cls in RequestRefused.__subclasses__()} | {"FORBIDDEN_ORIGIN", "FORBIDDEN_HOST"}
     assert codes == set(WSErrorCode)
     for cls in RequestRefused.__subclasses__():
         assert type(error_from_wire({"message": "why", "code": cls.code})) is cls

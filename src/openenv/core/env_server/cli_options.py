@@ -25,9 +25,11 @@ def _addresses(text: str) -> tuple[str, ...]:
 
 _LIMITS: dict[str, tuple[Callable[[str], Any], str]] = {
     "max_sessions": (int, "Sessions at one time"),
+    "max_envs_per_session": (int, "Environments of one vector session"),
     "max_queue": (int, "Callers that may wait for a session when the server is full"),
     "queue_timeout_s": (float, "Seconds a caller waits for a session"),
     "idle_timeout_s": (float, "Seconds without a request after which a session is closed"),
+    "http_idle_timeout_s": (float, "The same for a session opened over HTTP while no WebSocket plays it"),
     "reconnect_grace_s": (float, "Seconds a session waits for its client to reconnect after the connection broke"),
     "step_timeout_s": (float, "Time limit of a step in seconds"),
     "reset_timeout_s": (float, "Time limit of a reset in seconds"),
@@ -55,6 +57,8 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trace", action="store_true", help="Make OpenTelemetry spans (default off).")
     parser.add_argument("--busy-poll", action=argparse.BooleanOptionalAction, default=True,
                         help="Poll for up to 0.5 ms after each message, for lower latency (default on).")  # fmt: skip
+    parser.add_argument("--allowed-host", action="append", default=[], metavar="NAME", dest="allowed_hosts",
+                        help="Name of this server over loopback, such as a proxy's (default none).")  # fmt: skip
     limits = parser.add_argument_group("limits", "The token that clients must send, if any, comes from OPENENV_TOKEN.")
     for name, (kind, sentence) in _LIMITS.items():
         default = getattr(ServerConfig, name)
@@ -105,5 +109,9 @@ def server_config(args: argparse.Namespace) -> ServerConfig:
     """The limits of a command line. Raises ValueError for an invalid value."""
     limits = {name: getattr(args, name) for name in _LIMITS}
     return ServerConfig(
-        **limits, trace=args.trace, busy_poll=args.busy_poll, token=os.environ.get("OPENENV_TOKEN") or None
+        **limits,
+        trace=args.trace,
+        busy_poll=args.busy_poll,
+        allowed_hosts=tuple(args.allowed_hosts),
+        token=os.environ.get("OPENENV_TOKEN") or None,
     )

@@ -3,7 +3,7 @@
 import functools
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -41,12 +41,16 @@ class ServerConfig:
 
     max_sessions: int = 4096
     """Sessions at one time; fewer when the environment itself allows fewer."""
+    max_envs_per_session: int = 4096
+    """Environments of one vector session."""
     max_queue: int = 0
     """Callers that may wait for a session when the server is full; the next one is refused at once."""
     queue_timeout_s: float = 30.0
     """How long a caller waits for a session before it is refused."""
     idle_timeout_s: float = 3600.0
     """A session without a request for this long is closed."""
+    http_idle_timeout_s: float = 600.0
+    """The same for a session opened over HTTP while no WebSocket plays it."""
     reconnect_grace_s: float = 60.0
     """How long a session waits for its client to reconnect after the connection broke."""
     step_timeout_s: float = 120.0
@@ -65,12 +69,14 @@ class ServerConfig:
     """The largest message accepted from a client."""
     execution: Execution | None = None
     """Where environments run; None: where their author declares."""
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     """Bearer token that every request must carry; None: no authentication."""
     allowed_origins: tuple[str, ...] = ()
     """Origins of web pages that may use the server, besides its own; `*` for all."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto headers are believed; `*` for all."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names of this server in requests over loopback, such as a proxy's; `*` for all. With a token all are allowed."""
     record_dir: Path | None = None
     """Folder to which every session is recorded as JSON lines; None: nothing is recorded."""
     trace: bool = False
@@ -81,17 +87,25 @@ class ServerConfig:
     """Production serves no reset, step and state over plain HTTP."""
 
     def __post_init__(self) -> None:
-        for name in ("max_sessions", "max_snapshots", "max_snapshot_bytes", "max_message_bytes"):
+        for name in (
+            "max_sessions",
+            "max_envs_per_session",
+            "max_snapshots",
+            "max_snapshot_bytes",
+            "max_message_bytes",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)}: give 1 or more")
         if self.max_queue < 0:
             raise ValueError(f"max_queue={self.max_queue}: give 0 (no queue) or more")
         for name in (
-            "idle_timeout_s", "step_timeout_s", "reset_timeout_s", "queue_timeout_s", "head_timeout_s",
-            "body_timeout_s",
+            "idle_timeout_s", "http_idle_timeout_s", "step_timeout_s", "reset_timeout_s", "queue_timeout_s",
+            "head_timeout_s", "body_timeout_s",
         ):  # fmt: skip
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name}={getattr(self, name)}: give a time above 0 seconds")
+        if self.token is not None and not self.token.strip():
+            raise ValueError(f"token={self.token!r}: an empty token guards nothing: give a text, or None for no token")
         if self.reconnect_grace_s < 0:
             raise ValueError(
                 f"reconnect_grace_s={self.reconnect_grace_s}: give 0 (a broken connection ends its session) or more "

@@ -2,8 +2,6 @@
 
 import dataclasses
 import logging
-import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.exceptions import ConcurrencyConfigurationError
+from openenv.core.env_server.execution.program_exit import exit_on_sigterm
 from openenv.core.env_server.runner.env_spec import EnvironmentSource, EnvSpec, resolve_env_spec
 from openenv.core.env_server.types import (
     Action,
@@ -224,7 +223,7 @@ def serve(
         return
     if threading.current_thread() is threading.main_thread():
         # uvicorn raises the signal again, after its shutdown, for the handler of before
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        exit_on_sigterm()
     server(app, host, port, log_level=log_level).run()
 
 

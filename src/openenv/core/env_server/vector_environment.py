@@ -1,5 +1,6 @@
 """The interface of many environments that are stepped together, for libraries with a batched step of their own."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,9 +35,9 @@ class VectorBatch:
         return self.terminated | self.truncated
 
     def rows(self, rows: Sequence[int]) -> dict[str, Column]:
-        """The observations of these rows."""
+        """Copies of the observations of these rows."""
         return {
-            name: [column[row] for row in rows] if isinstance(column, list) else column[list(rows)]
+            name: [copied(column[row]) for row in rows] if isinstance(column, list) else column[list(rows)]
             for name, column in self.observation.items()
         }
 
@@ -59,6 +60,21 @@ class VectorBatch:
         for name, (column, new) in pairs.items():
             self.observation[name] = _replaced(column, new, rows)
         return True
+
+
+_IMMUTABLE = frozenset({bool, int, float, str, bytes, type(None)})
+
+
+def copied(value: Any) -> Any:
+    """A copy that shares no list, dictionary, array or model with `value`."""
+    kind = type(value)
+    if kind in _IMMUTABLE:
+        return value
+    if kind is list:
+        return [one if type(one) in _IMMUTABLE else copied(one) for one in value]
+    if kind is dict:
+        return {key: one if type(one) in _IMMUTABLE else copied(one) for key, one in value.items()}
+    return value.copy() if kind is np.ndarray and value.dtype != object else copy.deepcopy(value)
 
 
 def _empty_like(column: Column, num_rows: int) -> Column:

@@ -1,7 +1,7 @@
 """Arrays in messages: a field type for them, and frames that carry them as raw bytes instead of JSON numbers.
 
 A binary frame is the JSON of a text frame in which each array is replaced by `{"$array": [number, dtype, shape]}`,
-followed by the arrays:
+followed by the arrays. Data of the same form has a further `$`: `{"$$array": 5}` stands for `{"$array": 5}`.
 
     byte 0       1, which begins no JSON text
     bytes 1-3    0
@@ -23,7 +23,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import core_schema, from_json
 
-from openenv.core.wire.json_codec import to_plain, write_json
+from openenv.core.wire.json_codec import to_plain, with_long_integers, write_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +33,8 @@ _HEAD = struct.Struct("<B3xI")
 BINARY_HEAD_BYTES = _HEAD.size
 _PADDING = tuple(bytes(-length % 8) for length in range(8))
 _KEY = "$array"
+_KEY_IN_JSON = b'$array":'
+_ESCAPABLE, _ESCAPED = re.compile(r"\$+array"), re.compile(r"\$\$+array")
 _KINDS = frozenset("biuf")
 """Booleans, integers and floats: dtypes whose elements are their bytes."""
 _DTYPE = re.compile(r"[<>|=]?[biuf]\d{1,2}")
@@ -140,12 +142,36 @@ def pack(head: bytes, parts: Sequence[bytes]) -> BinaryFrame:
 
 def packed(message: Any) -> BinaryFrame:
     """The binary frame of an object with arrays anywhere in it. Raises TypeError for what JSON cannot represent."""
+    try:
+        head, parts = _split_off_arrays(message)
+    except TypeError:
+        head, parts = _split_off_arrays(with_long_integers(message))
+    if looks_like_arrays(head, len(parts)):
+        head, parts = _split_off_arrays(with_long_integers(escaped(message)))
+    return pack(head, parts)
+
+
+def _split_off_arrays(message: Any) -> tuple[bytes, list[bytes]]:
     buffers = Buffers()
 
     def replace(value: Any) -> Any:
         return buffers.add(value) if is_array(value) else to_plain(value)
 
-    return pack(orjson.dumps(message, default=replace), buffers.parts)
+    return orjson.dumps(message, default=replace), buffers.parts
+
+
+def looks_like_arrays(head: bytes, num_arrays: int) -> bool:
+    """Whether the JSON of a message with so many arrays has data that would be read as an array: to be `escaped`."""
+    return head.count(_KEY_IN_JSON) != num_arrays
+
+
+def escaped(value: Any) -> Any:
+    """`value` with a further `$` in each `{"$array": ...}`, so that it is read as the data that it is."""
+    if type(value) is dict:
+        if len(value) == 1 and _ESCAPABLE.fullmatch(str(next(iter(value)))):
+            value = {f"${key}": one for key, one in value.items()}
+        return {key: escaped(one) for key, one in value.items()}
+    return [escaped(one) for one in value] if type(value) in (list, tuple) else value
 
 
 def read_frame(frame: str | bytes) -> Any:
@@ -200,14 +226,16 @@ _Place = tuple[Any, Any, Any]
 
 
 def _find(holder: Any, places: list[_Place]) -> None:
-    """The places in `holder` where arrays stand."""
+    """The places in `holder` where arrays stand. Data that was `escaped` is restored."""
     for key, value in holder.items() if type(holder) is dict else enumerate(holder):
         kind = type(value)
         if kind is dict:
             if len(value) == 1 and _KEY in value:
                 places.append((holder, key, value[_KEY]))
-            else:
-                _find(value, places)
+                continue
+            if len(value) == 1 and _ESCAPED.fullmatch(next(iter(value))):
+                value = holder[key] = {name[1:]: one for name, one in value.items()}
+            _find(value, places)
         elif kind is list:
             _find(value, places)
 

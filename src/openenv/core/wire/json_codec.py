@@ -13,7 +13,7 @@ def write_json(value: Any, *, default: Callable[[Any], Any] | None = None, optio
     except TypeError:
         if not _has_long_integers(value):
             raise
-        return orjson.dumps(_with_long_integers(value), default, option)
+        return orjson.dumps(with_long_integers(value), default, option)
 
 
 def _is_long(value: Any) -> bool:
@@ -26,12 +26,12 @@ def _has_long_integers(value: Any) -> bool:
     return any(map(_has_long_integers, value)) if isinstance(value, list | tuple) else _is_long(value)
 
 
-def _with_long_integers(value: Any) -> Any:
+def with_long_integers(value: Any) -> Any:
     """`value` with each integer beyond 64 bits as the text that it is in JSON."""
     if isinstance(value, dict):
-        return {key: _with_long_integers(item) for key, item in value.items()}
+        return {key: with_long_integers(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_with_long_integers(item) for item in value]
+        return [with_long_integers(item) for item in value]
     return orjson.Fragment(str(int(value))) if _is_long(value) else value
 
 

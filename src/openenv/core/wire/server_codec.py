@@ -5,7 +5,7 @@ subprotocol, a frame may also have an id, a time limit and a trace context.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.version import version_short
 
 from openenv.core.errors import InvalidJSON, InvalidMessage, MessageTooBig, RequestRefused, UnknownMessageType
-from openenv.core.wire.arrays import read_frame
+from openenv.core.wire.arrays import BinaryFrame, read_frame
 from openenv.core.wire.json_codec import to_plain, to_plain_or_text
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -39,6 +39,10 @@ _EXTENDED = {
 _MAX_TIMEOUT_S = 1e9
 _MAX_ID_LENGTH = 255
 _MAX_REPEATED_DEPTH = 32
+_MAX_REPEATED_CHARACTERS = 200
+_MAX_ROWS = 50
+MAX_KEPT_LENGTH = 4096
+_ENCODER = json.JSONEncoder(default=to_plain_or_text)
 _REQUIRES_DATA = {"step", "mcp", "restore", "fork"}
 NO_KEYWORDS: Mapping[str, Any] = MappingProxyType({})
 
@@ -55,6 +59,8 @@ class SessionRequest(NamedTuple):
     """The client's span, as W3C Trace Context writes it."""
     keywords: Mapping[str, Any] = NO_KEYWORDS
     """Further keywords of the environment's `step`, which only HTTP has a place for."""
+    body: bytes | str | int | None = None
+    """Distinguishes a repetition from another request with the same id: its frame, or the hash of a large one."""
 
 
 def read_request(frame: str | bytes, *, extended: bool = False) -> SessionRequest:
@@ -68,25 +74,28 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> SessionReques
     verb = message.get("type", "")
     allowed = (_EXTENDED if extended else _PUBLISHED).get(verb) if type(verb) is str else None
     if allowed is None:
-        raise UnknownMessageType(f"Unknown message type: {verb}")
+        raise UnknownMessageType(f"Unknown message type: {_cut(verb)}")
     if not allowed.issuperset(message):
-        rows = [_row("extra_forbidden", key, message[key]) for key in message.keys() - allowed]
-        raise InvalidMessage("Invalid message", errors=rows)
+        raise refused_fields([_row("extra_forbidden", key, message[key]) for key in message.keys() - allowed])
     data = message.get("data")
     if data is None:
         if verb in _REQUIRES_DATA:
-            raise InvalidMessage("Invalid message", errors=[_row("missing", "data", message)])
+            raise refused_fields([_row("missing", "data", message)])
         data = {}
     elif type(data) is not dict:
-        raise InvalidMessage("Invalid message", errors=[_row("dict_type", "data", data)])
+        raise refused_fields([_row("dict_type", "data", data)])
     if not extended:
         return SessionRequest(verb, data)
     request_id = message.get("id")
     if type(request_id) is not str or len(request_id) > _MAX_ID_LENGTH:
         request_id = _short_text(message, "id")
+    # bytes of a large frame would be kept for long, and arrays are no JSON: the hash takes a tenth of parsing them
+    body = frame if len(frame) <= MAX_KEPT_LENGTH and type(frame) is not BinaryFrame else hash(frame)
     if "timeout_s" in message or "traceparent" in message:
-        return SessionRequest(verb, data, request_id, _timeout(message), _short_text(message, "traceparent"))
-    return SessionRequest(verb, data, request_id)
+        traceparent = _short_text(message, "traceparent")
+        return SessionRequest(verb, data, request_id, _timeout(message), traceparent, NO_KEYWORDS, body)
+    # as SessionRequest(...), whose __new__ is a function of Python's
+    return tuple.__new__(SessionRequest, (verb, data, request_id, None, None, NO_KEYWORDS, body))
 
 
 def refuse_too_big(frame: str | bytes, max_bytes: int) -> None:
@@ -100,7 +109,7 @@ def _short_text(message: dict[str, Any], key: str) -> str | None:
     text = message.get(key)
     if text is None or (isinstance(text, str) and len(text) <= _MAX_ID_LENGTH):
         return text
-    raise InvalidMessage("Invalid message", errors=[_row("string_type", key, text)])
+    raise refused_fields([_row("string_type", key, text)])
 
 
 def _timeout(message: dict[str, Any]) -> float | None:
@@ -109,7 +118,7 @@ def _timeout(message: dict[str, Any]) -> float | None:
         return None
     if isinstance(timeout_s, int | float) and 0 < timeout_s < _MAX_TIMEOUT_S:
         return float(timeout_s)
-    raise InvalidMessage("Invalid message", errors=[_row("greater_than", "timeout_s", timeout_s)])
+    raise refused_fields([_row("greater_than", "timeout_s", timeout_s)])
 
 
 _ROW_TEXT = {
@@ -133,16 +142,48 @@ def unknown_keywords(given: set[str], allowed: str, verb: str) -> InvalidMessage
         {"type": "extra_forbidden", "loc": [key], "msg": f"{verb}() takes {allowed}", "input": key}
         for key in sorted(given)
     ]
-    return InvalidMessage("Invalid message", errors=rows)
+    return refused_fields(rows)
 
 
 def invalid_message(error: ValidationError) -> InvalidMessage:
-    """A pydantic error as the wire's validation error, its rows safe to serialise."""
+    """A pydantic error as the wire's validation error."""
+    return refused_fields(error.errors())
+
+
+def refused_fields(rows: Sequence[Mapping[str, Any]]) -> InvalidMessage:
+    """The error of wrong fields. rows: in pydantic's shape; the first 50 are kept, and what they repeat is cut."""
+    text = "Invalid message"
+    if len(rows) > _MAX_ROWS:
+        text = f"Invalid message: {len(rows)} fields are wrong, of which these are the first {_MAX_ROWS}"
+    return InvalidMessage(text, errors=[_short_row(row) for row in rows[:_MAX_ROWS]])
+
+
+def _short_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row whose values are short and keep nothing else in memory."""
+    short = {**row, "loc": [_cut(part) for part in row["loc"]]}
+    if "input" in row:
+        short["input"] = _cut(row["input"])
+    if "ctx" in row:  # may hold the exception of a validator, with its traceback
+        short["ctx"] = {key: str(value) if isinstance(value, Exception) else value for key, value in row["ctx"].items()}
+    return short
+
+
+def _cut(value: Any) -> Any:
+    """`value`, or the beginning of its JSON if that is longer than 200 characters."""
+    if value is None or isinstance(value, bool | float):
+        return value
+    pieces, length = [], 0
+    if isinstance(value, str):
+        return value if len(value) <= _MAX_REPEATED_CHARACTERS else value[:_MAX_REPEATED_CHARACTERS] + "..."
     try:
-        rows = json.loads(error.json())
-    except ValueError:  # it repeats half a surrogate pair, which pydantic cannot write
-        rows = error.errors(include_context=False)
-    return InvalidMessage("Invalid message", errors=rows)
+        for piece in _ENCODER.iterencode(value):  # one by one: the whole may be large
+            pieces.append(piece)
+            length += len(piece)
+            if length > _MAX_REPEATED_CHARACTERS:
+                return "".join(pieces)[:_MAX_REPEATED_CHARACTERS] + "..."
+    except (ValueError, RecursionError):  # an integer of thousands of digits
+        return f"{type(value).__name__}, too large to repeat"
+    return value
 
 
 def checked(model: type[ModelT], data: dict[str, Any]) -> ModelT:

@@ -103,7 +103,8 @@ class _RecordingPlayer:
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
         """Add the reward; at the end of the episode set its outcome."""
         trajectory = self.trajectories[episode]
-        trajectory.game_return += float(result.reward or 0.0)
+        if result.reward is not None:
+            trajectory.game_return += float(result.reward)
         if result.done:
             trajectory.outcome = cast(EpisodeOutcome, self._text.outcome(trajectory.game_return))
 

@@ -127,11 +127,12 @@ class _TranscribingPlayer:
 
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
         """Add the reward; at the end of the episode add its transcripts."""
-        self._returns[episode] += result.reward or 0.0  # type: ignore[assignment]
+        if result.reward is not None:
+            self._returns[episode] += result.reward  # type: ignore[assignment]
         if not result.done:
             return
         self.collected.num_episodes += 1
-        outcome = self._text.outcome(float(self._returns.pop(episode)))
+        outcome = self._text.outcome(float(self._returns.pop(episode, 0.0)))
         for messages in self._forget(episode):
             written = tuple((message["role"], message["content"]) for message in messages)
             self.collected.transcripts[written, outcome] += 1

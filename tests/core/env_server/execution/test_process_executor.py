@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+from typing import Any
 
 import httpx
 import pytest
@@ -11,7 +12,8 @@ from openenv.core import EnvClient, State
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.execution.fork_server import ForkServer
 from openenv.core.env_server.runner.env_spec import resolve_env_spec
-from openenv.core.errors import EnvironmentFault, FactoryFault, TimeLimitExceeded
+from openenv.core.errors import EnvironmentFault, FactoryFault, TimeLimitExceeded, WorkerCrashed
+from openenv.core.generic_client import GenericEnvClient
 from tests.core.awkward_envs import Counter, Do, Drawing, Exits, Global, OneThread, Seen, Starts, Together
 from tests.core.cutting_proxy import CuttingProxy
 from tests.core.env_server.probes import is_running, wait_until
@@ -210,3 +212,48 @@ async def test_asynchronous_environments_share_one_loop_in_which_their_tasks_go_
         async with asyncio.timeout(10):
             while (await first.step(Do())).observation.n - before <= 10:
                 pass
+
+
+class Forks(Counter):
+    """Forks in its steps, and the child returns from them, too."""
+
+    execution = "process"
+
+    def step(self, action: Do, timeout_s: float | None = None, **kwargs: Any) -> Seen:
+        if action.what == "fork" and os.fork() == 0:
+            self.n += 1000
+        return super().step(action)
+
+
+class WritesEverywhere(Counter):
+    """Writes into every file that its process has open."""
+
+    execution = "process"
+
+    def step(self, action: Do, timeout_s: float | None = None, **kwargs: Any) -> Seen:
+        if action.what == "write":
+            for fd in range(3, 256):
+                with contextlib.suppress(OSError):
+                    os.write(fd, bytes(64))
+        return super().step(action)
+
+
+@pytest.mark.finding("M8")
+def test_a_process_that_an_environment_forks_never_answers_for_it(serving):
+    with GenericEnvClient(serving(create_app(Forks))) as env:
+        env.reset()
+        totals = [env.step({"what": what}).observation["n"] for what in ("", "fork", "fork", "", "fork", "")]
+
+        assert totals == [1, 2, 3, 4, 5, 6]
+        assert env.state()["step_count"] == 6
+
+
+@pytest.mark.finding("M8")
+def test_what_an_environment_writes_into_its_socket_is_no_response(serving):
+    with GenericEnvClient(serving(create_app(WritesEverywhere))) as env:
+        env.reset()
+        with pytest.raises(WorkerCrashed, match="wrote into the server's socket"):
+            env.step({"what": "write"})
+        env.reset()
+
+        assert env.step({}).observation["n"] == 1

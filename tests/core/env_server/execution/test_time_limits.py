@@ -117,3 +117,19 @@ def test_a_fork_server_that_is_killed_is_replaced(serving):
             CountEnv(url).reset()
     with CountEnv(url) as env:
         assert env.reset().observation.total == 0
+
+
+@pytest.mark.finding("L3")
+def test_an_environment_that_uses_the_alarm_keeps_it_and_the_servers_time_limits():
+    arguments = ["--serve", "Alarming", "--step-timeout-s", "2"]
+    with (
+        LocalServer("tests.core.counting_env", arguments) as server,
+        CountEnv(server.base_url, message_timeout_s=15) as env,
+    ):
+        env.reset()
+        assert env.step(CountAction(amount=1, mischief="alarm")).observation.total == -1
+        with pytest.raises(TimeLimitExceeded):
+            env.step(CountAction(amount=1, mischief="forever"))
+        env.reset()
+
+        assert env.step(CountAction(amount=1)).observation.total == 1

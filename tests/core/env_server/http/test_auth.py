@@ -1,14 +1,16 @@
 """Access to a server: the bearer token, the origins of web pages, and the size of requests."""
 
 import socket
+from typing import Annotated
 
 import httpx
 import pytest
+from fastapi import Depends, FastAPI, Header, HTTPException, WebSocketException
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.env_server.http_server import server
+from openenv.core.env_server.http_server import HTTPEnvServer, server
 from openenv.core.errors import MessageTooBig, Unauthorized
 from openenv.core.http_env_client import HTTPEnvClient
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, CountObservation, CountState
@@ -111,6 +113,85 @@ def test_a_page_of_an_invalid_host_is_refused(serving, host, origin):
     with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: %b\r\nOrigin: %b\r\n\r\n" % (host, origin))
         assert connection.recv(1000).startswith(b"HTTP/1.1 403 ")
+
+
+@pytest.mark.finding("L18")
+@pytest.mark.parametrize(
+    ("header", "status"), [("Bearer s3cret", 200), ("bearer s3cret", 200), ("s3cret", 401), ("Basic s3cret", 401)]
+)
+def test_the_token_has_the_scheme_bearer_in_any_case(locked, header, status):
+    assert httpx.post(f"{locked}/reset", headers={"Authorization": header}).status_code == status
+
+
+@pytest.mark.finding("L16")
+def test_every_route_takes_the_configuration_of_the_access_control(serving):
+    app = create_app(CountingEnvironment, config=ServerConfig(token="s3cret"))
+    app.state.config = ServerConfig()
+    url = serving(app)
+
+    assert httpx.get(f"{url}/metrics").status_code == 401
+    with pytest.raises(InvalidStatus) as refused:
+        connect(url.replace("http", "ws") + "/ws")
+    assert refused.value.response.status_code == 401
+
+
+@pytest.mark.finding("L1")
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 403),
+        ({"Host": "evil.example:80"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Host": "localhost:8000"}, 200),
+        ({"Host": "127.0.0.1"}, 200),
+        ({"Host": "[::1]:8000"}, 200),
+        ({"Host": "counter"}, 200),  # the name of a container: no domain that anybody can register
+        ({"Host": "env.example"}, 200),
+    ],
+)
+@pytest.mark.parametrize("path", ["/metrics", "/openapi.json", "/ws"])
+def test_without_a_token_a_foreign_name_or_page_is_refused_over_loopback(module_serving, headers, status, path):
+    url = module_serving(create_app(CountingEnvironment, config=ServerConfig(allowed_hosts=("env.example",))))
+    if path != "/ws":
+        assert httpx.get(f"{url}{path}", headers=headers).status_code == status
+        return
+    upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+    key = {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    with httpx.stream("GET", f"{url}/ws", headers={**upgrade, **key, **headers}) as response:
+        assert response.status_code == (101 if status == 200 else 403)
+
+
+@pytest.mark.finding("L1")
+def test_with_a_token_a_server_may_have_any_name(locked):
+    headers = {"Host": "space.example", "Sec-Fetch-Site": "cross-site", "Authorization": "Bearer s3cret"}
+    assert httpx.post(f"{locked}/reset", headers=headers).status_code == 200
+
+
+def _needs_key(x_key: Annotated[str, Header()] = "") -> None:
+    if x_key != "mine":
+        raise WebSocketException(1008) if x_key == "none" else HTTPException(403)
+
+
+@pytest.mark.finding("H5")
+@pytest.mark.parametrize("path", ["/ws", "/mcp"])
+def test_the_dependencies_of_an_application_guard_its_websockets(any_serving, path):
+    app = FastAPI(dependencies=[Depends(_needs_key)])
+    HTTPEnvServer(CountingEnvironment).register_routes(app)
+    url = any_serving(app)
+    address = url.replace("http", "ws") + path
+    with pytest.raises(InvalidStatus) as refused:
+        connect(address)
+    with pytest.raises(InvalidStatus):
+        connect(address, additional_headers={"X-Key": "none"})
+
+    assert refused.value.response.status_code == httpx.get(f"{url}/state").status_code == 403
+    with CountEnv(url, headers={"X-Key": "mine"}) as env:
+        env.reset()
+        assert env.step(CountAction(amount=2)).observation.total == 2
+    with connect(address, additional_headers={"X-Key": "mine"}) as websocket:
+        websocket.send('{"jsonrpc": "2.0", "id": 1, "method": "nothing"}' if path == "/mcp" else '{"type": "state"}')
+        assert websocket.recv(timeout=20)
 
 
 def test_a_message_above_the_limit_is_named_and_the_session_lives(serving):

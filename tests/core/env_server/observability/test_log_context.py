@@ -4,11 +4,13 @@ import json
 import logging
 import sys
 
+import httpx
 import pytest
 
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server.observability.log_context import EpisodeContext, EpisodeFilter, JsonLines, current_episode
-from openenv.core.errors import EnvironmentFault
+from openenv.core.errors import EnvironmentFault, InvalidMessage
+from openenv.core.generic_client import GenericEnvClient
 from tests.core.counting_env import CountAction, CountEnv
 
 pytestmark = pytest.mark.process
@@ -55,6 +57,28 @@ def test_a_line_is_one_json_object_whatever_is_in_it():
     assert "\n" not in line
     assert json.loads(line)["message"] == "text a\nb"
     assert json.loads(line)["session"] == "s"
+
+
+FORGED = "x\n2030-01-01 00:00:00,000 ERROR root: forged\r\x1b[2K\u2028"
+
+
+@pytest.mark.finding("L2")
+def test_no_text_of_a_client_begins_a_line_of_the_log():
+    arguments = ["--serve", "InlineEnvironment", "--log-level", "info"]
+    with LocalServer("tests.core.counting_env", arguments) as server:
+        httpx.get(f"{server.base_url}/state", headers={"Origin": "http://evil.example/%0aERROR forged"})
+        httpx.get(f"{server.base_url}/state%0aERROR%20forged", headers={"Sec-Fetch-Site": "cross-site"})
+        with GenericEnvClient(server.base_url) as env:
+            env.reset(episode_id=FORGED)
+            with pytest.raises(EnvironmentFault):
+                env.step({"amount": 1, "mischief": "echo", "metadata": {"text": FORGED}})
+            with pytest.raises(InvalidMessage):
+                env.reset(seed=FORGED)
+        lines = server.output().splitlines()
+
+    assert any("forged" in line for line in lines)
+    assert not [line for line in lines if line.startswith(("ERROR", "2030", "forged"))]
+    assert not [line for line in lines if not line.isprintable()]
 
 
 def test_outside_an_episode_nothing_is_claimed():

@@ -17,7 +17,7 @@ from openenv.core.errors import CapacityReached, TimeLimitExceeded
 from openenv.core.net.busy_poll import LoopSpinner
 from tests.conftest import running
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
-from tests.core.env_server.probes import exit_code, wait_until
+from tests.core.env_server.probes import exit_code, is_running, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -83,6 +83,19 @@ def test_a_stuck_step_does_not_keep_a_server_from_ending():
             with pytest.raises(TimeLimitExceeded):
                 env.step(CountAction(amount=1, mischief="forever"))
         os.kill(server.pid, signal.SIGTERM)
+        assert exit_code(server) == 0
+
+
+@pytest.mark.finding("L17")
+@pytest.mark.parametrize("arguments", [[], ["--workers", "2"]])
+def test_threads_and_signal_handlers_of_an_environment_do_not_keep_a_server_from_ending(arguments):
+    with LocalServer("tests.core.counting_env", ["--serve", "Lingering", *arguments]) as server:
+        with CountEnv(server.base_url) as env:
+            env.reset()
+            wait_until(lambda: "replaced the handler of SIGTERM" in server.output())
+        os.kill(server.pid, signal.SIGTERM)
+        wait_until(lambda: not is_running(server.pid), timeout_s=30)
+
         assert exit_code(server) == 0
 
 

@@ -5,17 +5,26 @@ import shutil
 import threading
 from typing import ClassVar
 
+import httpx
 import orjson
 import pytest
 from websockets.sync.client import connect
 
+from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.observability.log_context import EpisodeContext, current_episode
 from openenv.core.env_server.sessions.session import Session
-from openenv.core.errors import CapacityReached, EnvironmentFault, FactoryFault, SessionFault, TimeLimitExceeded
+from openenv.core.errors import (
+    CapacityReached,
+    EnvironmentFault,
+    FactoryFault,
+    InvalidMessage,
+    SessionFault,
+    TimeLimitExceeded,
+)
 from openenv.core.wire.server_codec import SessionRequest
 from tests.core.counting_env import CountEnv, CountingEnvironment, SavingEnvironment
-from tests.core.env_server.probes import wait_until
+from tests.core.env_server.probes import num_sessions, wait_until
 
 
 async def test_a_caller_that_was_queued_when_the_server_began_to_stop_gets_no_session():
@@ -208,3 +217,65 @@ async def test_a_failed_save_is_counted_and_leaves_its_label_on_no_later_line():
     assert current_episode.get() is None
     assert b'openenv_errors_total{code="EXECUTION_ERROR"} 1.0' in manager.metrics.text()
     await manager.end_all()
+
+
+@pytest.mark.finding("M7")
+def test_an_environment_that_takes_long_to_close_delays_no_other_sessions_end(serving):
+    together = threading.Barrier(3)
+
+    class ClosesTogether(CountingEnvironment):
+        def close(self) -> None:
+            together.wait(4)  # in turn, each would wait until its limit
+
+    config = ServerConfig(idle_timeout_s=0.2, reconnect_grace_s=0.2)
+    url = serving(create_app(ClosesTogether, config=config))
+    with CountEnv(url) as first, CountEnv(url) as second, CountEnv(url) as third:
+        for env in (first, second, third):
+            env.connect()
+        wait_until(lambda: num_sessions(url) == 0)
+
+    assert not together.broken
+
+
+@pytest.mark.process
+@pytest.mark.finding("M7")
+def test_a_close_that_never_returns_stops_an_inline_server_for_seconds_only():
+    with LocalServer("tests.core.counting_env", ["--serve", "NeverCloses"]) as server:
+        with CountEnv(server.base_url) as env:
+            env.reset()
+        with CountEnv(server.base_url, message_timeout_s=30) as env:  # far below the limit of a reset
+            assert env.reset(start=2).observation.total == 2
+
+
+@pytest.mark.finding("L6")
+def test_a_session_that_was_opened_over_http_has_an_idle_limit_of_its_own(serving):
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(max_sessions=2, http_idle_timeout_s=0.3)))
+    with CountEnv(url) as env:
+        env.reset(start=3)
+        first = httpx.post(f"{url}/reset", headers={"X-Session-Id": "new"})
+        assert (first.status_code, num_sessions(url)) == (200, 2)
+        wait_until(lambda: num_sessions(url) == 1)
+
+        assert env.state().total == 3
+        assert httpx.post(f"{url}/reset", headers={"X-Session-Id": "new"}).status_code == 200
+
+
+@pytest.mark.finding("L6")
+def test_a_connection_keeps_a_session_that_was_opened_over_http(serving):
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(http_idle_timeout_s=0.2, reconnect_grace_s=0.2)))
+    opened = httpx.post(f"{url}/reset", headers={"X-Session-Id": "new"}).headers["x-session-id"]
+    with connect(f"{url.replace('http', 'ws')}/ws?session_id={opened}") as websocket:
+        httpx.post(f"{url}/reset", headers={"X-Session-Id": "new"})
+        wait_until(lambda: num_sessions(url) == 1)  # the other one has reached its limit
+        websocket.send('{"type": "state"}')
+
+        assert orjson.loads(websocket.recv(timeout=20))["type"] == "state"
+
+
+@pytest.mark.finding("L4")
+def test_the_environments_of_one_session_are_limited(serving):
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(max_envs_per_session=4)))
+    with pytest.raises(InvalidMessage, match="num_envs=5 is above this server's limit of 4: open several sessions"):
+        CountEnv(url).vector(5)
+    with CountEnv(url).vector(8, num_sessions=2) as envs:
+        assert envs.reset()[0]["total"].shape == (8,)

@@ -18,7 +18,7 @@ from openenv.core.errors import (
     FactoryFault,
     InvalidMessage,
     ServerUnreachable,
-    SessionFault,
+    SessionGone,
 )
 from openenv.core.generic_client import GenericEnvClient
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
@@ -153,12 +153,6 @@ def test_numpy_travels_as_lists_and_numbers(url):
         assert payload == {"array": [[0.0, 1.0], [2.0, 3.0]], "scalar": 3}
 
 
-def test_a_nan_reward_is_none(url):
-    with CountEnv(url) as env:
-        env.reset()
-        assert env.step(CountAction(amount=1, mischief="nan")).reward is None
-
-
 def test_a_step_after_the_end_is_refused_until_reset(url):
     with CountEnv(url) as env:
         env.reset()
@@ -266,8 +260,10 @@ def test_an_idle_session_ends(serving):
     with CountEnv(serving(app)) as env:
         env.reset()
         wait_until(lambda: len(app.state.sessions) == 0)
-        with pytest.raises(SessionFault, match="has ended"):
+        with pytest.raises(SessionGone, match="reset"):
             env.step(CountAction(amount=1))
+
+        assert env.reset(start=2).observation.total == 2
 
 
 def test_a_late_answer_is_dropped_and_the_episode_lives(url):

@@ -3,9 +3,11 @@
 Requests and responses are JSON. The server unpickles nothing that comes from a worker.
 """
 
+import os
 import socket
 import struct
 import sys
+from functools import partial
 from typing import Any
 
 import orjson
@@ -20,20 +22,33 @@ from openenv.core.errors import RequestRefused
 from openenv.core.wire.arrays import pack
 from openenv.core.wire.server_codec import error_data, error_json
 
-REQUEST_LENGTH = struct.Struct(">I")
-RESPONSE_HEAD = struct.Struct(">cddII")
-"""Kind of a response, seconds in the environment, seconds of encoding, number of steps, length of the body."""
+REQUEST_HEAD = struct.Struct(">II")
+"""Number of a request, length of its body."""
+RESPONSE_HEAD = struct.Struct(">IcddII")
+"""Number of the request, kind of its response, seconds in the environment, seconds of encoding, number of steps, length
+of the body."""
 
 
 def run_worker(spec: EnvSpec, arguments: MethodArguments, connection: socket.socket) -> None:
-    """Answer requests until the server closes the socket."""
+    """Answer requests until the server closes the socket.
+
+    A process that the environment forks cannot answer, also when it returns from the environment's `step`.
+    """
+    os.register_at_fork(after_in_child=partial(_take_away, connection.fileno()))
     worker = _Worker(spec, arguments)
     with connection, connection.makefile("rb") as requests:
-        while head := requests.read(REQUEST_LENGTH.size):
-            request = orjson.loads(requests.read(REQUEST_LENGTH.unpack(head)[0]))
-            head, body = worker.respond(request)
+        while head := requests.read(REQUEST_HEAD.size):
+            number, length = REQUEST_HEAD.unpack(head)
+            response = worker.respond(number, orjson.loads(requests.read(length)))
             sys.stdout.flush()
-            connection.sendall(head + body)
+            connection.sendall(response)
+
+
+def _take_away(fd: int) -> None:
+    """Let a socket's descriptor lead nowhere. Closed, its number would soon be that of a file of the environment."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, fd)
+    os.close(nowhere)
 
 
 class _Worker:
@@ -43,8 +58,8 @@ class _Worker:
         self._loop = BackgroundLoop()
         self._runner: EnvRunner | None = None
 
-    def respond(self, request: dict[str, Any]) -> tuple[bytes, bytes]:
-        """Head and body of the response.
+    def respond(self, number: int, request: dict[str, Any]) -> bytes:
+        """The response to the request of that number, head and body.
 
         Kinds: `a` the episode goes on, `d` it is done, `t` it is truncated, `e` error; upper case if arrays follow.
         """
@@ -52,13 +67,13 @@ class _Worker:
             response = self._run(request)
         except RequestRefused as error:
             body = error_json(error_data(error))
-            return RESPONSE_HEAD.pack(b"e", 0.0, 0.0, 0, len(body)), body
+            return RESPONSE_HEAD.pack(number, b"e", 0.0, 0.0, 0, len(body)) + body
         kind = b"t" if response.truncated else b"d" if response.done else b"a"
         body = response.data
         if response.arrays:
             kind, body = kind.upper(), pack(body, response.arrays)
-        head = RESPONSE_HEAD.pack(kind, response.environment_s, response.encode_s, response.num_steps, len(body))
-        return head, body
+        times = response.environment_s, response.encode_s
+        return RESPONSE_HEAD.pack(number, kind, *times, response.num_steps, len(body)) + body
 
     def _run(self, request: dict[str, Any]) -> EncodedResponse:
         verb, data = request["verb"], request.get("data", {})

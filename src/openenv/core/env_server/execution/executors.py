@@ -30,7 +30,7 @@ ResultT = TypeVar("ResultT")
 EXECUTION_FOR_TIMEOUT_S = 1.0
 """The most that an environment may take to choose where a call runs."""
 CLOSE_TIMEOUT_S = 5.0
-"""The most that an environment may take to close."""
+"""The most that the end of a session waits for the environment's `close`."""
 
 
 class EnvExecutor(ABC):

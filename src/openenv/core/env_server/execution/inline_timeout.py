@@ -1,8 +1,9 @@
 """Time limit of environment code that runs in the server's event loop, where no other code can interrupt it.
 
-A timer signal checks every quarter of a second whether the running call has outlived its limit, and raises in it.
-Python delivers signals to the main thread only. A server whose event loop runs in another thread has no limit for
-inline code, and logs that once.
+A watchdog thread checks every quarter of a second whether the running call has outlived its limit. If so, it sends the
+main thread a signal, whose handler raises in the call. The signal is SIGURG, which programs leave alone: SIGALRM and
+its timer belong to environments, some of which use them for limits of their own. Python handles signals in the main
+thread only. A server whose event loop runs in another thread has no limit for inline code, and logs that once.
 """
 
 import logging
@@ -37,21 +38,46 @@ class _RunningCall:
 _RUNNING = _RunningCall()
 
 
+class _Watchdog(threading.Thread):
+    """Signals the main thread while its call is beyond its deadline."""
+
+    def __init__(self) -> None:
+        super().__init__(name="time limits of inline environments", daemon=True)
+        self._has_ended = threading.Event()
+
+    def run(self) -> None:
+        main = threading.main_thread().ident
+        assert main is not None
+        while not self._has_ended.wait(_CHECK_INTERVAL_S):
+            if _RUNNING.deadline and time.monotonic() > _RUNNING.deadline:
+                signal.pthread_kill(main, signal.SIGURG)
+
+    def end(self) -> None:
+        """Return when the thread has ended."""
+        self._has_ended.set()
+        self.join()
+
+
+_watchdogs: list[_Watchdog] = []
+"""The one that runs, if any."""
+
+
 def start_watchdog() -> bool:
-    """Start the timer. Returns whether inline code has a limit now: False outside the main thread."""
+    """Start the watchdog. Returns whether inline code has a limit now: False outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         log.info("the server does not run in the main thread: inline environments have no time limit")
         return False
-    signal.signal(signal.SIGALRM, _check)
-    signal.siginterrupt(signal.SIGALRM, False)  # system calls of other threads are restarted
-    signal.setitimer(signal.ITIMER_REAL, _CHECK_INTERVAL_S, _CHECK_INTERVAL_S)
+    signal.signal(signal.SIGURG, _check)
+    _watchdogs.append(_Watchdog())
+    _watchdogs[-1].start()
     return True
 
 
 def stop_watchdog() -> None:
-    """Stop the timer, where it was started."""
+    """Stop the watchdog, where it was started."""
     if threading.current_thread() is threading.main_thread():
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        while _watchdogs:
+            _watchdogs.pop().end()
 
 
 def call_with_timeout(

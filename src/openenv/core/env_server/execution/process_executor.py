@@ -10,8 +10,8 @@ from typing import Any
 
 import orjson
 
-from openenv.core.env_server.execution.env_worker import REQUEST_LENGTH, RESPONSE_HEAD
-from openenv.core.env_server.execution.executors import EnvExecutor
+from openenv.core.env_server.execution.env_worker import REQUEST_HEAD, RESPONSE_HEAD
+from openenv.core.env_server.execution.executors import CLOSE_TIMEOUT_S, EnvExecutor
 from openenv.core.env_server.execution.fork_server import ForkServer
 from openenv.core.env_server.observability.log_context import current_episode
 from openenv.core.env_server.runner.env_runner import EncodedResponse
@@ -23,7 +23,6 @@ from openenv.core.wire.json_codec import to_plain
 log = logging.getLogger(__name__)
 
 _MAX_MESSAGE_BYTES = 1 << 30
-_CLOSE_TIMEOUT_S = 5.0
 
 
 class ProcessExecutor(EnvExecutor):
@@ -33,6 +32,7 @@ class ProcessExecutor(EnvExecutor):
         self._fork_server = fork_server
         self._options = options
         self._pid = 0
+        self._num_requests = 0
         self._open_timeout_s = 0.0
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
@@ -62,7 +62,7 @@ class ProcessExecutor(EnvExecutor):
     async def close(self) -> None:
         if self._writer is not None:
             with contextlib.suppress(WorkerCrashed, TimeLimitExceeded):
-                await self._request({"verb": "close"}, _CLOSE_TIMEOUT_S)
+                await self._request({"verb": "close"}, CLOSE_TIMEOUT_S)
         await self._kill()
 
     async def _request(self, request: dict[str, Any], timeout_s: float) -> EncodedResponse:
@@ -73,11 +73,15 @@ class ProcessExecutor(EnvExecutor):
             message = orjson.dumps(request, default=to_plain)
         except TypeError as error:  # half a surrogate pair, a huge integer, hundreds of nested arrays
             raise InvalidMessage(f"an environment in a process of its own cannot take this: {error}") from None
+        number = self._num_requests = (self._num_requests + 1) & 0xFFFF_FFFF
         try:
             async with asyncio.timeout(timeout_s):
-                self._writer.write(REQUEST_LENGTH.pack(len(message)) + message)
+                self._writer.write(REQUEST_HEAD.pack(number, len(message)) + message)
                 head = await self._reader.readexactly(RESPONSE_HEAD.size)
-                kind, environment_s, encode_s, num_steps, length = RESPONSE_HEAD.unpack(head)
+                answered, kind, environment_s, encode_s, num_steps, length = RESPONSE_HEAD.unpack(head)
+                if answered != number:
+                    await self._kill()
+                    raise WorkerCrashed("the environment's process wrote into the server's socket: reset the session")
                 body = await self._reader.readexactly(length)
         except TimeoutError:
             await self._kill()

@@ -11,7 +11,9 @@ import logging
 from urllib.parse import urlsplit
 
 import orjson
+from fastapi import FastAPI, WebSocket
 from starlette.exceptions import HTTPException
+from starlette.routing import WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openenv.core.env_server.config import ServerConfig
@@ -20,6 +22,8 @@ from openenv.core.wire.constants import UNIX
 log = logging.getLogger(__name__)
 
 _OPEN_PATHS = {"/health", "/ready"}
+_PAGES = {"/docs", "/redoc"}
+"""A page of another site may link to these: they open no session."""
 _CLOSE_TIMEOUT_S = 1.0
 
 
@@ -58,13 +62,20 @@ class AccessControl:
     def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
         """Status, code and reason of a refusal, or None."""
         if self._token is not None and scope["path"] not in _OPEN_PATHS:
-            given = headers.get(b"authorization", b"").removeprefix(b"Bearer ")
-            if not hmac.compare_digest(given, self._token):
+            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+            if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(b" "), self._token):
                 return 401, "UNAUTHORIZED", "This server wants its token: Authorization: Bearer ..."
-        if b"origin" in headers:
-            origin, host = (headers.get(name, b"").decode("latin-1") for name in (b"origin", b"host"))
-            if not self._is_allowed(origin, host):
-                reason = f"Web pages of {origin[:200]} may not use this server: name them in allowed_origins"
+        origin, host = (headers.get(name, b"").decode("latin-1") for name in (b"origin", b"host"))
+        if b"origin" in headers and not self._is_allowed(origin, host):
+            reason = f"Web pages of {origin[:200]!r} may not use this server: name them in allowed_origins"
+            return 403, "FORBIDDEN_ORIGIN", reason
+        if self._token is None and scope["path"] not in _OPEN_PATHS and _came_over_loopback(scope):
+            if not self._is_own_host(host):
+                reason = f"Host {host[:200]!r} is no name of this server: name it in allowed_hosts, or set a token"
+                return 403, "FORBIDDEN_HOST", reason
+            is_foreign = headers.get(b"sec-fetch-site") == b"cross-site" and b"origin" not in headers
+            if is_foreign and scope["path"] not in _PAGES and "*" not in self._config.allowed_origins:
+                reason = "Pages of other sites may not use this server: name them in allowed_origins"
                 return 403, "FORBIDDEN_ORIGIN", reason
         size = headers.get(b"content-length", b"0")
         if scope["type"] == "http" and size.isdigit() and int(size) > self._config.max_message_bytes:
@@ -83,11 +94,32 @@ class AccessControl:
             return True
         return origin.partition("://")[2] == host and (self._token is not None or _is_address(host))
 
+    def _is_own_host(self, host: str) -> bool:
+        """Whether a Host header names this server: an address, a name that no public DNS record can have, or one of
+        `allowed_hosts`."""
+        allowed = self._config.allowed_hosts
+        name = _hostname(host)
+        return "." not in name or name.endswith(".localhost") or name in allowed or "*" in allowed or _is_address(host)
+
+
+def _came_over_loopback(scope: Scope) -> bool:
+    """Whether the connection came to a loopback address: from this machine, where a browser may run."""
+    server = scope.get("server")
+    return server is not None and server[0] is not None and is_loopback(server[0].removeprefix("::ffff:"))
+
+
+def _hostname(host: str) -> str:
+    """The name or address in a Host header, without its port."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:  # an invalid host
+        return host
+
 
 def _is_address(host: str) -> bool:
     """Whether a Host header is `localhost` or an address, which no DNS record can point to this machine."""
+    name = _hostname(host)
     try:
-        name = urlsplit(f"//{host}").hostname or ""
         if name != "localhost":
             ipaddress.ip_address(name)
     except ValueError:  # a name, or an invalid host
@@ -95,8 +127,23 @@ def _is_address(host: str) -> bool:
     return True
 
 
+def add_websocket(app: FastAPI, path: str, endpoint: ASGIApp) -> None:
+    """Add an endpoint behind the application's own dependencies, such as a check of an API key, if it has any.
+
+    FastAPI solves dependencies only for its own kind of route, which costs each connection time.
+    """
+    if not app.router.dependencies:
+        app.router.routes.append(WebSocketRoute(path, endpoint))
+        return
+
+    async def guarded(websocket: WebSocket) -> None:
+        await endpoint(websocket.scope, websocket.receive, websocket.send)
+
+    app.add_api_websocket_route(path, guarded)
+
+
 async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, code: str, reason: str) -> None:
-    log.warning("refused %s %s: %s", scope["type"], scope["path"], reason)
+    log.warning("refused %s %r: %s", scope["type"], scope["path"], reason)
     kind = "http.response"
     if scope["type"] == "websocket":
         await receive()  # websocket.connect

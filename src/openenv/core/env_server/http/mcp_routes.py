@@ -1,14 +1,18 @@
 """`/mcp` over HTTP and over WebSocket: an agent lists and calls tools, and cannot reset an episode."""
 
+import asyncio
+from typing import Any
+
 from fastapi import FastAPI, Request, Response
-from starlette.routing import WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
+from openenv.core.env_server.http.auth import add_websocket
 from openenv.core.env_server.http.sessions import HttpSessions
 from openenv.core.env_server.mcp_types import JsonRpcErrorCode, JsonRpcResponse
 from openenv.core.env_server.sessions.json_rpc import JsonRpc
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.sessions.session import Session
+from openenv.core.env_server.websocket.endpoint import AsgiWebSocket
+from openenv.core.env_server.websocket.message_handler import PendingReply
 from openenv.core.errors import RequestRefused
 from openenv.core.wire.server_codec import error_json
 
@@ -25,7 +29,7 @@ def add_mcp(app: FastAPI, sessions: SessionManager, http_sessions: HttpSessions)
         response = await rpc.reply(body, default=lambda: http_sessions.for_verb(request, None), traceparent=traceparent)
         return Response(response, media_type="application/json")
 
-    app.router.routes.append(WebSocketRoute("/mcp", _McpWebSocket(sessions, rpc)))
+    add_websocket(app, "/mcp", _McpWebSocket(sessions, rpc))
 
 
 _BODY = {
@@ -67,17 +71,14 @@ class _McpWebSocket:
             await send({"type": "websocket.send", "text": error_json(response.model_dump()).decode()})
             await send({"type": "websocket.close", "code": 1000})
             return
-        self._sessions.attach(session, self, take_over=False)
-        try:
-            await self._serve(session, receive, send)
-        finally:
-            await self._sessions.end(session)
+        connection = AsgiWebSocket(receive, send)
+        self._sessions.attach(session, connection, take_over=False)
 
-    async def _serve(self, session: Session, receive: Receive, send: Send) -> None:
-        while (message := await receive())["type"] == "websocket.receive":
-            frame = message.get("text")
-            response = await self._rpc.reply(message.get("bytes", b"") if frame is None else frame, own=session)
-            try:
-                await send({"type": "websocket.send", "text": response.decode()})
-            except RuntimeError:  # ASGI's error after the server closed the connection: text that is no UTF-8
-                return
+        def reply(frame: Any) -> PendingReply:
+            return PendingReply(asyncio.ensure_future(self._rpc.reply(frame, own=session)), bytes)
+
+        try:
+            await connection.respond_with(reply)
+        finally:
+            await self._sessions.detach(session, connection, keep=False)
+            await connection.close()

@@ -12,11 +12,11 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field
 from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import WebSocketRoute
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.execution.inline_timeout import start_watchdog, stop_watchdog
-from openenv.core.env_server.http.auth import AccessControl
+from openenv.core.env_server.execution.program_exit import keep_signal_handlers
+from openenv.core.env_server.http.auth import AccessControl, add_websocket
 from openenv.core.env_server.http.mcp_routes import add_mcp
 from openenv.core.env_server.http.openapi_errors import DESCRIBE_REFUSALS, END_REFUSALS, VERB_REFUSALS
 from openenv.core.env_server.http.sessions import HttpSessions
@@ -40,7 +40,7 @@ from openenv.core.env_server.websocket.endpoint import WebSocketEndpoint
 from openenv.core.errors import RequestRefused
 from openenv.core.wire.arrays import inlined
 from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
-from openenv.core.wire.server_codec import SessionRequest, error_data, error_json
+from openenv.core.wire.server_codec import MAX_KEPT_LENGTH, SessionRequest, error_data, error_json, refused_fields
 
 
 class HttpResetRequest(ResetRequest):
@@ -99,7 +99,7 @@ def add_environment(app: FastAPI, spec: EnvSpec, config: ServerConfig) -> Sessio
     if config.mode is ServerMode.SIMULATION:
         _add_verbs(app, http_sessions)
     add_mcp(app, sessions, http_sessions)
-    app.router.routes.append(WebSocketRoute("/ws", WebSocketEndpoint(sessions)))
+    add_websocket(app, "/ws", WebSocketEndpoint(sessions))
     app.include_router(task_routes(sessions, spec.name))
     return sessions
 
@@ -118,13 +118,15 @@ def _lifespan(sessions: SessionManager, around: Any) -> Any:
 @contextlib.asynccontextmanager
 async def _running(sessions: SessionManager) -> AsyncIterator[None]:
     reaper = asyncio.create_task(sessions.reap_idle(), name="session reaper")
+    handlers = asyncio.create_task(keep_signal_handlers(), name="signal handlers")
     is_watching = sessions.execution != "process" and start_watchdog()
     try:
         yield
     finally:
-        reaper.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await reaper
+        for task in (reaper, handlers):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
         await sessions.end_all()
         if is_watching:
             stop_watchdog()
@@ -138,7 +140,9 @@ def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
         data = body.model_dump(exclude_unset=True) if body else {}
         request_id, timeout_s = data.pop("request_id", None), data.pop("timeout_s", None)
         try:
-            reset_request = SessionRequest("reset", data, request_id, timeout_s, _traceparent(request))
+            reset_request = SessionRequest(
+                "reset", data, request_id, timeout_s, _traceparent(request), body=_frame_of(data, request_id)
+            )
             return _observation(session, await session.respond(reset_request))
         except RequestRefused:
             if x_session_id == NEW_SESSION:
@@ -153,7 +157,10 @@ def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
         if body.request_id is not None:
             keywords["request_id"] = body.request_id
         traceparent = _traceparent(request)
-        step_request = SessionRequest("step", body.action, body.request_id, body.timeout_s, traceparent, keywords)
+        frame = _frame_of(body.action, body.request_id)
+        step_request = SessionRequest(
+            "step", body.action, body.request_id, body.timeout_s, traceparent, keywords, frame
+        )
         return _observation(session, await session.respond(step_request))
 
     @app.get("/state", response_model=State, tags=["episode"], responses=VERB_REFUSALS)
@@ -168,6 +175,14 @@ def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
         """End a session and close its environment."""
         await sessions.end(session_id)
         return Response(status_code=204)
+
+
+def _frame_of(data: dict[str, Any], request_id: str | None) -> bytes | None:
+    """The frame that would ask the same over a WebSocket, for a request that may be repeated there; None: too large."""
+    if request_id is None:
+        return None
+    frame = error_json({"data": data})
+    return frame if len(frame) <= MAX_KEPT_LENGTH else None
 
 
 def _traceparent(request: Request) -> str | None:
@@ -242,5 +257,6 @@ async def refusal(_: Request, error: Exception) -> Response:
 async def _invalid_body(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     rows = [{key: row[key] for key in ("type", "loc", "msg", "input", "ctx") if key in row} for row in error.errors()]
-    content = {"detail": rows, "code": "VALIDATION_ERROR", "message": "Invalid message"}
+    refused = refused_fields(rows)
+    content = {"detail": refused.details["errors"], "code": refused.code, "message": refused.message}
     return _json(error_json(content), status_code=422)

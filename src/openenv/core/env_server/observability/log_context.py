@@ -3,7 +3,7 @@
 import json
 import logging
 from contextvars import ContextVar
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 LogFormat = Literal["text", "json"]
 
@@ -19,6 +19,26 @@ class EpisodeContext(NamedTuple):
 
 
 current_episode: ContextVar[EpisodeContext | None] = ContextVar("current_episode", default=None)
+
+
+class TextLines(logging.Formatter):
+    """One line for each record, and a traceback in indented lines: no text of a client can pass for another record."""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The line, with escapes in place of characters that break it or do not print."""
+        line = super().formatMessage(record)
+        return line if line.isprintable() else "".join(map(_escaped, line))
+
+    def formatException(self, ei: Any) -> str:
+        """The traceback."""
+        return "\n".join(f"    {''.join(map(_escaped, line))}" for line in super().formatException(ei).splitlines())
+
+
+def _escaped(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 class EpisodeFilter(logging.Filter):
@@ -54,7 +74,7 @@ def configure_logging(level: int | str, log_format: LogFormat = "text") -> None:
     """Log to stderr from `level` on, as text or as JSON lines; for programs, not for libraries."""
     handler = logging.StreamHandler()
     handler.addFilter(EpisodeFilter())
-    handler.setFormatter(JsonLines() if log_format == "json" else logging.Formatter(_TEXT))
+    handler.setFormatter(JsonLines() if log_format == "json" else TextLines())
     logging.basicConfig(level=level, handlers=[handler], force=True)
 
 

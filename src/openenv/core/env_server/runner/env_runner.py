@@ -12,8 +12,6 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from pydantic_core import PydanticSerializationError
-
 from openenv.core.env_server.exceptions import EnvironmentFactoryError
 from openenv.core.env_server.interfaces import Environment, Execution
 from openenv.core.env_server.mcp_types import McpMethod
@@ -169,7 +167,7 @@ class EnvRunner:
         _OPEN.pop(id(self.env), None)
         try:
             self.env.close()
-        except (Exception, SystemExit):  # border: an author's close may raise anything
+        except BaseException:  # border: an author's close may raise anything
             log.exception("close() of %s failed", self._spec.name)
 
     def _save(self) -> EncodedResponse:
@@ -214,7 +212,10 @@ class EnvRunner:
         returned = time.perf_counter()
         if not isinstance(observation, Observation):
             self._checked(verb, observation)
+        reward = observation.reward
         try:
+            if reward is not None and reward - reward != 0:  # NaN and infinity; a call would cost more
+                raise EnvironmentFault(not_finite(reward))
             arrays: Sequence[bytes] = ()
             if self._packs_arrays:
                 data, arrays = packed_observation_data(observation)
@@ -223,9 +224,11 @@ class EnvRunner:
             done = observation.done
             truncated = done and is_truncated(observation)
             return EncodedResponse(data, done, truncated, returned - began, time.perf_counter() - returned, arrays)
-        except (PydanticSerializationError, TypeError) as error:
+        except EnvironmentFault:
+            raise
+        except Exception as error:  # border: what reading an author's observation raises, each of which is its fault
             log.warning("the observation of %s cannot be serialised: %s", self._spec.name, error)
-            raise EnvironmentFault(str(error)) from error
+            raise EnvironmentFault(without_paths(str(error)) or type(error).__name__) from error
 
 
 async def _described(method: Callable[..., Any], question: str, arguments: list[Any]) -> bytes:
@@ -238,6 +241,11 @@ async def _described(method: Callable[..., Any], question: str, arguments: list[
         raise UnknownTask("Invalid task index") from error
     except (KeyError, ValueError) as error:
         raise UnknownTask(without_paths(str(error))) from error
+
+
+def not_finite(reward: Any) -> str:
+    """The message of the error for a reward that is NaN or infinite."""
+    return f"reward={reward!r:.80}: a reward is a finite number, or None for no reward: end the episode that diverged"
 
 
 def is_truncated(observation: Observation) -> bool:

@@ -11,7 +11,7 @@ import orjson
 from pydantic_core import to_json
 
 from openenv.core.env_server.types import Observation
-from openenv.core.wire.arrays import Buffers
+from openenv.core.wire.arrays import Buffers, looks_like_arrays
 from openenv.core.wire.json_codec import to_plain, write_json
 
 _BESIDE_THE_OBSERVATION = {"done", "reward"}
@@ -26,7 +26,10 @@ _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | o
 def packed_observation_data(observation: Observation) -> tuple[bytes, list[bytes]]:
     """`observation_data` with the arrays of its fields left out of the JSON, and those arrays."""
     buffers = Buffers()
-    return observation_data(observation, buffers), buffers.parts
+    data = observation_data(observation, buffers)
+    if looks_like_arrays(data, len(buffers.parts)):  # data of that form: nothing is left out, and nothing misread
+        return observation_data(observation), []
+    return data, buffers.parts
 
 
 def observation_data(observation: Observation, buffers: Buffers | None = None) -> bytes:

@@ -17,8 +17,6 @@ from openenv.core.wire.server_codec import checked
 Autoreset = Literal["next_step", "same_step", "disabled"]
 Query = Mapping[str, list[str]]
 """Parameters of a URL."""
-MAX_ENVS = 65_536
-"""Environments of one session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +48,27 @@ class SessionOptions:
 DEFAULT_OPTIONS = SessionOptions()
 
 
-def parse_session_options(query: Query, *, packs_arrays: bool) -> SessionOptions:
-    """The options in the URL of a new session. Raises InvalidMessage that names each wrong parameter."""
+def parse_session_options(query: Query, *, packs_arrays: bool, max_envs: int) -> SessionOptions:
+    """The options in the URL of a new session. Raises InvalidMessage that names each wrong parameter.
+
+    max_envs: the most environments of one session.
+    """
     if "num_envs" not in query or "session_id" in query:
         return SessionOptions(packs_arrays)
     if not packs_arrays:
         raise InvalidMessage(f"num_envs: many environments in a session need the subprotocol {ARRAYS_SUBPROTOCOL}")
     given = {name: query[name][-1] for name in ("num_envs", "autoreset", "stacked") if name in query}
-    return SessionOptions(packs_arrays, VectorOptions(**dict(checked(_VectorQuery, given))))
+    options = VectorOptions(**dict(checked(_VectorQuery, given)))
+    if options.num_envs > max_envs:
+        raise InvalidMessage(
+            f"num_envs={options.num_envs} is above this server's limit of {max_envs}: open several sessions "
+            "(num_sessions), or serve with a larger max_envs_per_session"
+        )
+    return SessionOptions(packs_arrays, options)
 
 
 class _VectorQuery(BaseModel):
-    num_envs: int = Field(ge=1, le=MAX_ENVS)
+    num_envs: int = Field(ge=1)
     autoreset: Autoreset = "next_step"
     stacked: bool = True
 

@@ -3,24 +3,26 @@
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
 
-from openenv.core.env_server.runner.env_runner import EnvRunner, is_truncated
+from openenv.core.env_server.runner.env_runner import EnvRunner, is_truncated, not_finite
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.env_server.vector_environment import (
     Column,
     ShapeMismatch,
     VectorBatch,
     VectorEnvironment,
+    copied,
     shape_mismatch,
 )
-from openenv.core.errors import RequestRefused, TimeLimitExceeded
+from openenv.core.errors import EnvironmentFault, RequestRefused, TimeLimitExceeded
 from openenv.core.wire.arrays import is_array_field
 
 _COMMON_FIELDS = frozenset({"done", "reward", "metadata"})
 _DTYPES = {"bool": np.bool_, "int": np.int64, "float": np.float64}
+_NUMBERS = frozenset({bool, int, float})
 _STACKED_KINDS = frozenset({"bool", "int", "float", "dense", "ragged"})
 
 _Shapes = dict[str, tuple[int, ...]]
@@ -42,9 +44,15 @@ class SyncVectorEnvironment(VectorEnvironment):
             for name, field in observation_cls.model_fields.items()
             if name not in _COMMON_FIELDS
         }
+        self._mutable = [
+            (place, kind in ("dense", "ragged"))
+            for place, kind in enumerate(self._kinds.values())
+            if kind in ("dense", "ragged", "list")
+        ]
+        """Places of the fields whose values an environment may change later, and whether those are numbers."""
         self.ragged_fields = frozenset(name for name, kind in self._kinds.items() if kind == "ragged")
         self.text_fields = frozenset(name for name, kind in self._kinds.items() if kind == "text")
-        self._last: list[Observation | None] = [None] * len(runners)
+        self._last: list[_Row | None] = [None] * len(runners)
         """The last observation of each environment that has the fixed shapes."""
         self._requests: list[dict[str, Any]] = [{}] * len(runners)
         self._shapes: _Shapes | None = None
@@ -84,59 +92,74 @@ class SyncVectorEnvironment(VectorEnvironment):
         results = [
             self._runners[env_id].start(verb, dict(data)) for env_id, data in zip(env_ids, requests, strict=True)
         ]
-        observations: list[Observation | None] = []
+        read: list[_Row | None] = []
         for row, (env_id, result) in enumerate(zip(env_ids, results, strict=True)):
             try:
-                observations.append(result())
+                read.append(self._read(result()))  # at once: an environment may reuse the observation's lists
             except TimeLimitExceeded:
                 raise  # the limit is that of the whole request
             except RequestRefused as error:
                 errors[row] = error
-                observations.append(self._last[env_id])
+                read.append(self._last[env_id])
         try:
-            columns = self._columns(self._shown(observations, errors))
+            columns = self._columns(self._shown(read, errors))
         except ShapeMismatch:
-            self._refuse_shapes(env_ids, observations, errors)
-            columns = self._columns(self._shown(observations, errors))
-        shown = self._shown(observations, errors)
+            self._refuse_shapes(env_ids, read, errors)
+            columns = self._columns(self._shown(read, errors))
+        shown = self._shown(read, errors)
         for row, env_id in enumerate(env_ids):
             if row not in errors:
                 self._last[env_id] = shown[row]
-        reward = np.array([_number(observation.reward) for observation in shown], dtype=np.float64)
-        done = np.array([observation.done for observation in shown], dtype=np.bool_)
-        cut = np.array([is_truncated(observation) for observation in shown], dtype=np.bool_)
+        reward = np.array([one.reward for one in shown], dtype=np.float64)
+        done = np.array([one.done for one in shown], dtype=np.bool_)
+        cut = np.array([one.truncated for one in shown], dtype=np.bool_)
         for row in errors:
             reward[row], done[row] = np.nan, False
         return VectorBatch(columns, reward, done & ~cut, done & cut, errors)
 
-    def _shown(
-        self, observations: Sequence[Observation | None], errors: Mapping[int, RequestRefused]
-    ) -> list[Observation]:
+    def _read(self, observation: Observation) -> "_Row":
+        """The values of an observation now. Raises EnvironmentFault for a reward that is no finite number."""
+        values = [getattr(observation, name, None) for name in self._kinds]
+        for place, has_numbers in self._mutable:
+            value: Any = values[place]
+            is_flat = has_numbers and type(value) is list and value and type(value[0]) in _NUMBERS
+            values[place] = value[:] if is_flat else copied(value)
+        given = observation.reward
+        try:
+            reward = np.nan if given is None else float(given)
+        except OverflowError:  # an integer beyond the floats
+            reward = np.inf
+        if given is not None and reward - reward != 0:
+            raise EnvironmentFault(not_finite(given))
+        metadata = observation.metadata
+        return _Row(values, copied(metadata) if metadata else {}, reward, observation.done, is_truncated(observation))
+
+    def _shown(self, read: Sequence["_Row | None"], errors: Mapping[int, RequestRefused]) -> list["_Row"]:
         """The observations, with another one of the vector for each that failed before its first."""
-        placeholder = next((one for one in [*observations, *self._last] if one is not None), None)
+        placeholder = next((one for one in [*read, *self._last] if one is not None), None)
         if placeholder is None:
             raise next(iter(errors.values()))
-        return [placeholder if observation is None else observation for observation in observations]
+        return [placeholder if one is None else one for one in read]
 
     def _refuse_shapes(
-        self, env_ids: Sequence[int], observations: list[Observation | None], errors: dict[int, RequestRefused]
+        self, env_ids: Sequence[int], read: list["_Row | None"], errors: dict[int, RequestRefused]
     ) -> None:
         """Add an error for each row without the fixed shapes, and show its last observation instead."""
         for row, env_id in enumerate(env_ids):
-            observation = observations[row]
-            if observation is None or row in errors:
+            one = read[row]
+            if one is None or row in errors:
                 continue
             try:
-                self._columns([observation])
+                self._columns([one])
             except ShapeMismatch as error:
                 errors[row] = error
-                observations[row] = self._last[env_id]
+                read[row] = self._last[env_id]
 
-    def _columns(self, observations: Sequence[Observation]) -> dict[str, Column]:
+    def _columns(self, rows: Sequence["_Row"]) -> dict[str, Column]:
         """Stack observations by field; the first fix the shapes. Raises ShapeMismatch."""
         columns: dict[str, Column] = {}
-        for name, kind in self._kinds.items():
-            values = [getattr(observation, name, None) for observation in observations]
+        for place, (name, kind) in enumerate(self._kinds.items()):
+            values = [row.values[place] for row in rows]
             columns[name] = values if kind in ("list", "ragged", "text") else _array(name, kind, values)
         shapes = {name: column.shape[1:] for name, column in columns.items() if not isinstance(column, list)}
         if self._shapes is None:
@@ -144,9 +167,21 @@ class SyncVectorEnvironment(VectorEnvironment):
         for name, shape in shapes.items():
             if shape != self._shapes[name]:
                 raise shape_mismatch(name, shape, self._shapes[name])
-        if any(observation.metadata for observation in observations):
-            columns["metadata"] = [observation.metadata for observation in observations]
+        if any(row.metadata for row in rows):
+            columns["metadata"] = [row.metadata for row in rows]
         return columns
+
+
+class _Row(NamedTuple):
+    """What one environment returned, which no later step changes."""
+
+    values: list[Any]
+    """In the order of the fields."""
+    metadata: Any
+    reward: float
+    """NaN for no reward."""
+    done: bool
+    truncated: bool
 
 
 def _kind(annotation: Any) -> str:
@@ -181,10 +216,6 @@ def _array(name: str, kind: str, values: Any) -> np.ndarray[Any, np.dtype[Any]]:
         raise ValueError("no numbers")
     except (ValueError, TypeError, OverflowError):
         raise ShapeMismatch(f"{name}: {values[0]!r:.80} is not an array of numbers: give the field one shape") from None
-
-
-def _number(reward: Any) -> float:
-    return np.nan if reward is None else float(reward)
 
 
 def _values(column: Any) -> list[Any]:

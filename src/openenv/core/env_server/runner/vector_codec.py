@@ -1,6 +1,6 @@
 """The data of a vector session's requests and responses: rows are read and validated, batches are packed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import orjson
 
 from openenv.core.env_server.vector_environment import Column, VectorBatch, VectorEnvironment
 from openenv.core.errors import InvalidMessage
-from openenv.core.wire.arrays import Buffers
+from openenv.core.wire.arrays import Buffers, escaped, looks_like_arrays, read_frame
 from openenv.core.wire.json_codec import to_plain
 from openenv.core.wire.server_codec import error_data, error_json
 
@@ -59,26 +59,54 @@ def encode_batch(
     batch: VectorBatch, final: Mapping[str, Any], vector: VectorEnvironment, fields: Mapping[str, Any]
 ) -> tuple[bytes, list[bytes]]:
     """JSON and arrays of a batch. final: rows and observations of ended episodes. fields: further fields."""
+    data, arrays = _encode_batch(batch, final, vector, fields, _as_it_is)
+    if looks_like_arrays(data, len(arrays)):
+        data, arrays = _encode_batch(batch, final, vector, fields, _escaped)
+    return data, arrays
+
+
+def _encode_batch(
+    batch: VectorBatch,
+    final: Mapping[str, Any],
+    vector: VectorEnvironment,
+    fields: Mapping[str, Any],
+    prepared: Callable[[Any], Any],
+) -> tuple[bytes, list[bytes]]:
+    """prepared: makes of an environment's data what stands in the JSON."""
     buffers = Buffers()
     body: dict[str, Any] = {
-        "observation": _packed(batch.observation, vector, buffers),
+        "observation": _packed(batch.observation, vector, buffers, prepared),
         "reward": buffers.add(batch.reward),
         "terminated": buffers.add(batch.terminated),
         "truncated": buffers.add(batch.truncated),
     }
     if batch.errors:
-        body["errors"] = {str(row): error_data(error) for row, error in batch.errors.items()}
+        body["errors"] = prepared({str(row): error_data(error) for row, error in batch.errors.items()})
     if final:
         rows = buffers.add(np.array(final["rows"]))
-        body["final"] = {"rows": rows, "observation": _packed(final["observation"], vector, buffers)}
+        body["final"] = {"rows": rows, "observation": _packed(final["observation"], vector, buffers, prepared)}
     body |= fields
+    return _dumps(body), buffers.parts
+
+
+def _dumps(body: Any) -> bytes:
     try:
-        return orjson.dumps(body, default=_to_plain), buffers.parts
+        return orjson.dumps(body, default=_to_plain)
     except TypeError:  # half a surrogate pair, an integer beyond 64 bits
-        return error_json(body), buffers.parts
+        return error_json(body)
 
 
-def _packed(columns: Mapping[str, Column], vector: VectorEnvironment, buffers: Buffers) -> dict[str, Any]:
+def _as_it_is(data: Any) -> Any:
+    return data
+
+
+def _escaped(data: Any) -> Any:
+    return escaped(read_frame(_dumps(data)))
+
+
+def _packed(
+    columns: Mapping[str, Column], vector: VectorEnvironment, buffers: Buffers, prepared: Callable[[Any], Any]
+) -> dict[str, Any]:
     """Columns as they are sent. The row of an environment that never had an observation is empty."""
     packed: dict[str, Any] = {}
     for name, column in columns.items():
@@ -87,8 +115,10 @@ def _packed(columns: Mapping[str, Column], vector: VectorEnvironment, buffers: B
             offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
             values = np.array([value for row in rows for value in row], dtype=np.int64)
             packed[name] = {"values": buffers.add(values), "offsets": buffers.add(offsets)}
+        elif name in vector.text_fields:
+            packed[name] = ["" if row is None else row for row in column]
         elif isinstance(column, list):
-            packed[name] = ["" if row is None else row for row in column] if name in vector.text_fields else column
+            packed[name] = prepared(column)
         else:
             packed[name] = buffers.add(column)
     return packed

@@ -9,13 +9,19 @@ from typing import Any
 import numpy as np
 
 from openenv.core.env_server.interfaces import Execution
-from openenv.core.env_server.runner.env_runner import EncodedResponse, EnvRunner, SubmitCoroutine
+from openenv.core.env_server.runner.env_runner import EncodedResponse, EnvRunner, SubmitCoroutine, not_finite
 from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.core.env_server.runner.environment_calls import MethodArguments, call_environment
 from openenv.core.env_server.runner.sync_vector import SyncVectorEnvironment
 from openenv.core.env_server.runner.vector_codec import encode_batch, read_actions, read_env_ids, read_rows, rows_of
 from openenv.core.env_server.types import Observation
-from openenv.core.env_server.vector_environment import ShapeMismatch, VectorBatch, VectorEnvironment, merged
+from openenv.core.env_server.vector_environment import (
+    AutoresetBatch,
+    ShapeMismatch,
+    VectorBatch,
+    VectorEnvironment,
+    merged,
+)
 from openenv.core.errors import (
     EnvironmentFault,
     EpisodeOver,
@@ -135,7 +141,7 @@ class VectorRunner(EnvRunner):
         if self._vector is not None:
             try:
                 self._vector.close()
-            except (Exception, SystemExit):  # border: as in EnvRunner.close
+            except BaseException:  # border: as in EnvRunner.close
                 log.exception("close() of the vector of %s failed", self._spec.name)
         for runner in self._others:
             runner.close()
@@ -295,7 +301,21 @@ class VectorRunner(EnvRunner):
 
     def _call_library(self, verb: str, method: Callable[..., Any], *args: Any) -> Any:
         """Call a method of the vector. A SyncVectorEnvironment translates the errors of each environment itself."""
-        return call_environment(verb, method, *args) if self._is_library_vector else method(*args)
+        if not self._is_library_vector:
+            return method(*args)
+        result = call_environment(verb, method, *args)
+        if verb == "step" and result is not None:
+            _refuse_not_finite(result.batch if isinstance(result, AutoresetBatch) else result)
+        return result
+
+
+def _refuse_not_finite(batch: VectorBatch) -> None:
+    """Add an error for each row of a step whose reward is no finite number."""
+    if np.isfinite(batch.reward).all():
+        return
+    for row in np.flatnonzero(~np.isfinite(batch.reward)).tolist():
+        batch.errors.setdefault(row, EnvironmentFault(not_finite(float(batch.reward[row]))))
+        batch.reward[row] = np.nan
 
 
 def _raise_episode_over() -> Observation:

@@ -20,10 +20,11 @@ from openenv.core.env_server.runner.environment_calls import MethodArguments
 from openenv.core.env_server.runner.session_options import DEFAULT_OPTIONS, SessionOptions
 from openenv.core.env_server.sessions.capacity import CapacityLimiter, OnQueued
 from openenv.core.env_server.sessions.recording import SessionRecorder
-from openenv.core.env_server.sessions.session import Limits, Session
+from openenv.core.env_server.sessions.session import Attachment, Limits, Session
 from openenv.core.env_server.sessions.snapshots import Snapshots
 from openenv.core.env_server.sessions.worker_share import WorkerShare
 from openenv.core.errors import CapacityReached, SessionFault
+from openenv.core.net.frames import GOING_AWAY
 from openenv.core.wire.server_codec import SessionRequest
 
 if TYPE_CHECKING:
@@ -45,11 +46,16 @@ class SessionManager:
         self._sessions: dict[str, Session] = {}
         self.metrics = ServerMetrics(lambda: len(self), lambda: self.num_queued)
         self._detached_at: dict[str, float] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+        """Ends of sessions that are under way."""
         self._fork_server = ForkServer(spec) if self.execution == "process" else None
         self.take_share(WorkerShare.whole(self.max_sessions, config), lambda: None)
         self._spans = _verb_spans(spec.name) if config.trace else None
         self._loop = BackgroundLoop()
         self._threads = EnvThreads(spec)
+        self._is_exclusive = spec.limited(2, config.execution) < 2
+        """Whether the server may hold one environment only."""
+        self._describer = _Describer(self._new_session)
 
     def take_share(self, share: WorkerShare, on_load: Callable[[], None]) -> None:
         """Hold a share of the server's sessions; to be called before the first one opens.
@@ -126,9 +132,9 @@ class SessionManager:
         log.info("session %s opened: %d of %d", session.id, len(self), self.max_sessions)
         return session
 
-    def _new_session(self, options: SessionOptions) -> Session:
+    def _new_session(self, options: SessionOptions = DEFAULT_OPTIONS, *, is_recorded: bool = True) -> Session:
         session_id = self.share.new_session_id()
-        folder = self.config.record_dir
+        folder = self.config.record_dir if is_recorded else None
         return Session(
             session_id,
             self._new_executor(options),
@@ -158,14 +164,16 @@ class SessionManager:
             raise SessionNotFoundError(session_id)
         return session
 
-    def attach(self, session: Session, connection: object, *, take_over: bool) -> None:
-        """Give a session to a connection. Raises SessionFault if another connection has it, unless `take_over`."""
+    def attach(self, session: Session, connection: Attachment, *, take_over: bool) -> None:
+        """Give a session to a connection. take_over: close the connection that has it; else that is a SessionFault."""
         if session.attachment is not None and not take_over:
             raise SessionFault(f"Session {session.id} already has an attached WebSocket")
+        if session.attachment is not None:
+            session.attachment.shut_down(GOING_AWAY, "another connection has taken the session over")
         session.attachment, session.was_attached = connection, True
         self._detached_at.pop(session.id, None)
 
-    async def detach(self, session: Session, connection: object, *, keep: bool) -> None:
+    async def detach(self, session: Session, connection: Attachment, *, keep: bool) -> None:
         """Keep the session of a closed connection for the grace period, or end it, unless another took it over."""
         if session.attachment is not connection:
             return
@@ -176,10 +184,11 @@ class SessionManager:
         else:
             await self.end(session)
 
-    async def end(self, session: Session) -> None:
-        """Close a session and forget it; ending it twice does nothing."""
+    async def end(self, session: Session, reason: str = "the session has ended") -> None:
+        """Close a session, forget it, and close its connection with the reason; ending it twice does nothing."""
         if self._sessions.pop(session.id, None) is None:
             return
+        connection, session.attachment = session.attachment, None
         self._detached_at.pop(session.id, None)
         for branch in session.branches:  # end unless a client attaches in the grace period
             if branch.id in self._sessions and not branch.was_attached:
@@ -189,6 +198,14 @@ class SessionManager:
             await session.end()
         finally:
             self.capacity.release()  # after its environment has closed
+            if connection is not None:
+                connection.shut_down(GOING_AWAY, reason)
+
+    def _end_soon(self, session: Session, reason: str) -> None:
+        """`end` in a task of its own: an environment that takes long to close delays no other session's end."""
+        task = asyncio.create_task(self.end(session, reason))
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
 
     async def end_when_detached(self, session: Session) -> bool:
         """Close a session as soon as no connection plays it; `find` no longer returns it. Returns whether it has
@@ -200,11 +217,14 @@ class SessionManager:
         return True
 
     async def describe(self, question: str, arguments: list[Any]) -> bytes:
-        """The JSON that a method of an environment returns: of an open session, else of one opened for this.
+        """The JSON that a method of an environment returns, of one that the server keeps for such questions.
 
-        Raises NotSupported, UnknownTask, and CapacityReached if the server is full.
+        If the server may hold one environment only, an open session is asked, else one that is opened for the question.
+        Raises NotSupported, UnknownTask, and CapacityReached if no session can be opened.
         """
         request = SessionRequest("describe", {"question": question, "arguments": arguments})
+        if not self._is_exclusive:
+            return await self._describer.respond(request)
         open_session = next((session for session in self._sessions.values() if session.is_usable), None)
         if open_session is not None:
             return (await open_session.respond(request)).data
@@ -222,14 +242,17 @@ class SessionManager:
     async def end_all(self) -> None:
         """Close every session when the server stops, after the verbs that run; their limits bound the wait."""
         self.is_draining = True
-        await asyncio.gather(*(self.end(session) for session in list(self._sessions.values())))
+        ends = [self.end(session, "the server stops") for session in list(self._sessions.values())]
+        await asyncio.gather(*self._ending, *ends, self._describer.end())
         if self._fork_server is not None:
             await self._fork_server.stop()
         self._loop.stop()
 
     async def reap_idle(self) -> None:
         """End idle sessions, and those whose client has not reconnected. Runs as long as the server does."""
-        pause_s = min(self.config.idle_timeout_s / 4, max(self.config.reconnect_grace_s, 0.2) / 4, 30.0)
+        config = self.config
+        http_idle_timeout_s = min(config.http_idle_timeout_s, config.idle_timeout_s)
+        pause_s = min(http_idle_timeout_s / 4, max(config.reconnect_grace_s, 0.2) / 4, 30.0)
         while True:
             await asyncio.sleep(pause_s)
             now = time.monotonic()
@@ -238,14 +261,16 @@ class SessionManager:
                     continue
                 disconnected_s = now - self._detached_at.get(session.id, now)
                 idle_s = now - session.last_activity
-                if min(disconnected_s, idle_s) > self.config.reconnect_grace_s or idle_s > self.config.idle_timeout_s:
+                is_alone = session.outlives_connection and session.attachment is None
+                idle_timeout_s = http_idle_timeout_s if is_alone else config.idle_timeout_s
+                if min(disconnected_s, idle_s) > config.reconnect_grace_s or idle_s > idle_timeout_s:
                     log.info(
                         "session %s: ended, idle for %.1f s, client disconnected for %.1f s",
                         session.id,
                         idle_s,
                         disconnected_s,
                     )
-                    await self.end(session)
+                    self._end_soon(session, f"the session was idle for {idle_s:.0f} s")
 
     async def save(self, session: Session) -> str:
         """Keep a snapshot of the session and return its token. Raises NotSupported."""
@@ -277,6 +302,33 @@ class SessionManager:
         session.record_event("fork", {"session_ids": [branch.id for branch in branches]})
         session.branches += branches
         return branches
+
+
+class _Describer:
+    """The environment that a server keeps for questions about its tasks. It has no client and takes no slot."""
+
+    def __init__(self, new_session: Callable[..., Session]) -> None:
+        self._new_session = new_session
+        self._session: Session | None = None
+        self._opening = asyncio.Lock()
+
+    async def respond(self, request: SessionRequest) -> bytes:
+        """The JSON of a question's answer. Raises FactoryFault, and what a session does."""
+        async with self._opening:
+            if self._session is not None and not self._session.is_usable:  # a question outlived its time limit
+                await self.end()
+            if self._session is None:
+                session = self._new_session(is_recorded=False)
+                await session.open()
+                self._session = session
+            session = self._session
+        return (await session.respond(request)).data
+
+    async def end(self) -> None:
+        """Close the environment, if there is one."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.end()
 
 
 def _verb_spans(environment: str) -> "VerbSpans":

@@ -4,7 +4,9 @@ The first line names the environment; each further line is one request with its 
 """
 
 import hashlib
+import os
 import secrets
+import stat
 import time
 from pathlib import Path
 from typing import Any
@@ -18,13 +20,15 @@ from openenv.core.wire.json_codec import write_json
 from openenv.core.wire.server_codec import error_json
 
 FORMAT = 1
+_OWNER_ONLY = stat.S_IRUSR | stat.S_IWUSR
+"""Other users of the machine read neither actions nor the ids of sessions that are being played."""
 
 
 class SessionRecorder:
     """Writes one session to `<folder>/<session id>.jsonl`."""
 
     def __init__(self, folder: Path, session_id: str, environment: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=_OWNER_ONLY | stat.S_IXUSR, parents=True, exist_ok=True)
         self._path = folder / f"{session_id}.jsonl"
         head = {"format": FORMAT, "environment": environment, "session_id": session_id, "time": time.time()}
         self._append(head)
@@ -54,8 +58,12 @@ class SessionRecorder:
         self._append({"verb": verb, "data": data})
 
     def _append(self, line: dict[str, Any]) -> None:
-        with self._path.open("ab") as file:
+        with open(self._path, "ab", opener=_open_for_owner) as file:
             file.write(error_json(line) + b"\n")
+
+
+def _open_for_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, _OWNER_ONLY)
 
 
 def observation_hash(observation: Any) -> str:

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from openenv.core.env_server.execution.executors import EnvExecutor
 from openenv.core.env_server.execution.inline_timeout import call_with_timeout
@@ -14,7 +14,7 @@ from openenv.core.env_server.observability.log_context import EpisodeContext, cu
 from openenv.core.env_server.observability.metrics import ServerMetrics
 from openenv.core.env_server.runner.env_runner import EncodedResponse, EnvRunner
 from openenv.core.env_server.sessions.recording import SessionRecorder
-from openenv.core.env_server.sessions.response_cache import Pending, ResponseCache, Result
+from openenv.core.env_server.sessions.response_cache import Body, Pending, ResponseCache, Result
 from openenv.core.errors import (
     EnvironmentFault,
     EpisodeOver,
@@ -45,6 +45,13 @@ class Limits:
     reset_timeout_s: float
 
 
+class Attachment(Protocol):
+    """A connection that plays a session."""
+
+    def shut_down(self, code: int, reason: str) -> None:
+        """Close the connection with a WebSocket close code and its reason, and ignore the frames that still come."""
+
+
 class Session:
     """One environment and its episode. Verbs run one at a time, in the order of their requests."""
 
@@ -63,7 +70,7 @@ class Session:
         self.created = self.last_activity = time.monotonic()
         self.num_steps = 0
         """Steps taken in all episodes."""
-        self.attachment: object | None = None
+        self.attachment: Attachment | None = None
         """The connection that plays the session; None over HTTP and while the client is disconnected."""
         self.has_ended = False
         self.is_closing = False
@@ -102,16 +109,17 @@ class Session:
         runner = self._executor.runner
         execution = None if runner is None else runner.known_execution(verb)
         if execution is None or self._fault is not None or self._turn.locked():
-            return self.run_once(verb, request_id, lambda: self._run(request, self._turn))
+            return self.run_once(verb, request_id, lambda: self._run(request, self._turn), request.body)
         self.last_activity = time.monotonic()
         key = f"{verb} {request_id}"
         known = None if request_id is None else self._responses.get(key)
         if known is not None:
+            self._responses.check_repeats(key, request.body)
             return known
         run = self._run(request, _NO_WAIT, runner) if execution == "inline" else self._run(request, self._turn)
         result = self._advance(run)
         if request_id is not None:
-            self._responses.put(key, result)
+            self._responses.put(key, result, request.body)
         return result
 
     def _advance(self, run: Coroutine[Any, Any, EncodedResponse], pending: Pending | None = None) -> Result | Pending:
@@ -144,7 +152,11 @@ class Session:
         return result
 
     def run_once(
-        self, verb: str, request_id: str | None, run: Callable[[], Coroutine[Any, Any, EncodedResponse]]
+        self,
+        verb: str,
+        request_id: str | None,
+        run: Callable[[], Coroutine[Any, Any, EncodedResponse]],
+        body: Body = None,
     ) -> Result | Pending:
         """`request` for a coroutine of the caller's.
 
@@ -155,10 +167,11 @@ class Session:
         key = f"{verb} {request_id}"
         known = None if request_id is None else self._responses.get(key)
         if known is not None:
+            self._responses.check_repeats(key, body)
             return known
         task = asyncio.get_running_loop().create_task(self._result_of(run()))
         if request_id is not None:
-            self._responses.put(key, task)
+            self._responses.put(key, task, body)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -191,7 +204,7 @@ class Session:
         turn: the session's lock. An inline verb needs none, since it ends before any other can start. It runs in
         `inline_runner`, and this coroutine awaits nothing.
         """
-        verb, data, _, timeout_s, traceparent, keywords = request
+        verb, data, _, timeout_s, traceparent, keywords, _ = request
         requested = time.monotonic()
         async with turn:
             began = time.monotonic()
@@ -237,7 +250,7 @@ class Session:
         self._num_resets += 1
         self._episode = EpisodeContext(self.id, str(data.get("episode_id") or self._num_resets))
         current_episode.set(self._episode)
-        log.info("episode begins: seed=%s", data.get("seed"))
+        log.info("episode begins: seed=%r", data.get("seed"))
         return data
 
     async def _recover(self, verb: str) -> None:

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from openenv.core.env_server.sessions.response_cache import Pending
 from openenv.core.env_server.websocket.message_handler import PendingReply
 from openenv.core.net.busy_poll import LoopSpinner
 from openenv.core.net.frames import (
@@ -156,7 +155,7 @@ class DirectWebSocket(asyncio.Protocol):
             self._pending = reply
             reply.result.add_done_callback(self._on_result)
 
-    def _on_result(self, result: Pending) -> None:
+    def _on_result(self, result: "asyncio.Future[Any]") -> None:
         reply, self._pending = self._pending, None
         if reply is not None and not result.cancelled():
             self._reply(reply.encode(result.result()))
@@ -182,11 +181,17 @@ class DirectWebSocket(asyncio.Protocol):
             self._transport.close()
         return True
 
-    def shut_down(self) -> None:
-        """Close the connection because the server stops."""
+    def shut_down(self, code: int = SERVICE_RESTART, reason: str = "") -> None:
+        """Close the connection, because the server stops or for another reason; frames that still come are ignored."""
         self._end(closed_by_client=False)
-        self._send_close(SERVICE_RESTART)
+        self._send_close(code, reason)
         self._transport.close()
+
+    async def has_left(self) -> bool:
+        """Whether the client has left by now: what has arrived is read first, also after the loop was blocked."""
+        for _ in range(2):  # asyncio reads in the second turn, uvloop in the first
+            await asyncio.sleep(0)
+        return self._ended.done() or self._transport.is_closing()
 
     async def close(self) -> None:
         """Send a close frame, wait up to 5 s for the client's, and close the socket.

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs
 
 import orjson
 from starlette.types import Message, Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnect
 
 from openenv.core.env_server.runner.session_options import Query, SessionOptions, parse_session_options
 from openenv.core.env_server.sessions.json_rpc import JsonRpc
@@ -22,9 +23,13 @@ from openenv.core.env_server.websocket.connection import EXTENSION, WebSocketCon
 from openenv.core.env_server.websocket.direct_websocket import MAX_QUEUED_FRAMES, DirectWebSocket, Respond
 from openenv.core.env_server.websocket.message_handler import MessageHandler
 from openenv.core.errors import RequestRefused, SessionFault
+from openenv.core.net.frames import NORMAL
 from openenv.core.wire.arrays import BinaryFrame
 from openenv.core.wire.constants import ARRAYS_SUBPROTOCOL, SUBPROTOCOL
 from openenv.core.wire.server_codec import error_frame, extended_error_frame
+
+_READ_AHEAD_TURNS = 4
+"""Turns of the event loop in which an ASGI server passes on that a client has left."""
 
 
 class WebSocketEndpoint:
@@ -33,6 +38,7 @@ class WebSocketEndpoint:
     def __init__(self, sessions: SessionManager) -> None:
         self._sessions = sessions
         self._rpc = JsonRpc(sessions)
+        self._max_envs = sessions.config.max_envs_per_session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Accept the connection, open or find its session, and respond until either side closes."""
@@ -45,7 +51,7 @@ class WebSocketEndpoint:
         try:
             query_string = scope.get("query_string", b"")
             query = parse_qs(query_string.decode("latin-1"), keep_blank_values=True) if query_string else {}
-            options = parse_session_options(query, packs_arrays=arrays)
+            options = parse_session_options(query, packs_arrays=arrays, max_envs=self._max_envs)
             session = await self._session(query, connection, send, options, extended=extended)
         except RequestRefused as error:
             await _send_text(send, extended_error_frame(error, None) if extended else error_frame(error))
@@ -53,7 +59,7 @@ class WebSocketEndpoint:
             return
         may_return = extended and "session_id" in query
         try:
-            if extended:
+            if extended and not await connection.has_left():
                 await _send_text(send, self._hello(session, options))
                 may_return = True  # the client knows the session's id
             handler = MessageHandler(self._sessions, self._rpc, session, extended=extended, arrays=arrays)
@@ -123,6 +129,15 @@ class AsgiWebSocket:
         self._receive = receive
         self._send = send
         self._queue: deque[Message] = deque()
+        self._closing: asyncio.Task[None] | None = None
+        """The task that sends the close frame of `shut_down`."""
+
+    async def has_left(self) -> bool:
+        """Whether the client has left by now."""
+        reading = asyncio.ensure_future(self.wait_until_closed())
+        for _ in range(_READ_AHEAD_TURNS):
+            await asyncio.sleep(0)
+        return not reading.cancel()
 
     async def wait_until_closed(self) -> bool:
         """Read ahead for the end of the connection, and queue the frames before it."""
@@ -139,6 +154,8 @@ class AsgiWebSocket:
             message = self._queue.popleft() if self._queue else await self._receive()
             if message["type"] == "websocket.disconnect":
                 return _closed_by_client(message)
+            if self._closing is not None:
+                return False
             text = message.get("text")
             reply = respond(BinaryFrame(message["bytes"]) if text is None else text)
             if reply is None:
@@ -152,10 +169,18 @@ class AsgiWebSocket:
             except RuntimeError:  # ASGI's error for a connection that the server closed, such as for invalid UTF-8
                 return False
 
+    def shut_down(self, code: int, reason: str) -> None:
+        """Close the connection, and ignore the frames that still come."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._send_close(code, reason))
+
     async def close(self) -> None:
         """Close the connection, unless it is closed already."""
-        with contextlib.suppress(RuntimeError):  # ASGI's error for that
-            await self._send({"type": "websocket.close", "code": 1000})
+        await (self._closing or self._send_close(NORMAL, ""))
+
+    async def _send_close(self, code: int, reason: str) -> None:
+        with contextlib.suppress(RuntimeError, OSError, WebSocketDisconnect):  # it is closed already
+            await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
 
 def _closed_by_client(message: Message) -> bool:

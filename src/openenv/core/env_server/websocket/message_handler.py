@@ -10,7 +10,7 @@ import orjson
 from openenv.core.env_server.runner.env_runner import EncodedResponse
 from openenv.core.env_server.sessions.json_rpc import JsonRpc
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.env_server.sessions.response_cache import Pending, Result
+from openenv.core.env_server.sessions.response_cache import Result
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.types import ForkRequest, ResetRequest, RestoreRequest
 from openenv.core.errors import InvalidJSON, RequestRefused
@@ -31,8 +31,8 @@ from openenv.core.wire.server_codec import (
 class PendingReply(NamedTuple):
     """The reply to a request that is in progress. The next frame is to be handled after it."""
 
-    result: Pending
-    encode: Callable[[Result], bytes]
+    result: "asyncio.Future[Any]"
+    encode: Callable[[Any], bytes]
     """The frame of that result."""
 
 
@@ -68,9 +68,11 @@ class MessageHandler:
             elif verb == "close":
                 return None
             elif verb == "mcp":
-                result = self._session.run_once(verb, request.id, partial(self._call_tools, request))
+                result = self._session.run_once(verb, request.id, partial(self._call_tools, request), request.body)
             else:
-                result = self._session.run_once(verb, request.id, partial(self._run_snapshot_verb, request))
+                result = self._session.run_once(
+                    verb, request.id, partial(self._run_snapshot_verb, request), request.body
+                )
         except RequestRefused as error:
             return self._error_frame(error, request)
         if isinstance(result, EncodedResponse) and not result.arrays:
