@@ -117,8 +117,9 @@ class Sessions(RuleBasedStateMachine):
         assert response["id"] == request["id"]
         return response
 
-    def _learn(self, n: int, response: dict) -> None:
-        """The model: what an observation shows is what happened, once each, in order."""
+    def _learn(self, n: int, response: dict, *, is_newest: bool = True) -> None:
+        """The model: what an observation shows is what happened, once each, in order. What the newest one does not show
+        never will happen."""
         if response["type"] == "error":
             self.unsure.add(n)
             return
@@ -127,7 +128,7 @@ class Sessions(RuleBasedStateMachine):
         assert [m for m in seen if m in self.seen] == self.seen
         assert set(seen) <= {*self.seen, *self.unsure, n}
         self.seen, self.confirmed = seen, self.confirmed | {n}
-        self.unsure.clear()  # what has not happened by now never will
+        self.unsure = set() if is_newest else self.unsure - set(seen)
 
     @rule(fault=st.sampled_from(FAULTS))
     def step(self, fault: str) -> None:
@@ -158,7 +159,7 @@ class Sessions(RuleBasedStateMachine):
         if n in self.seen and response["type"] != "error":
             self.confirmed.add(n)
         elif known is None:
-            self._learn(n, response)
+            self._learn(n, response, is_newest=False)  # it may be of the time before the connection was lost
 
     @rule()
     def take_over(self) -> None:
