@@ -1,7 +1,10 @@
 """The episode runner: each session takes the next episode, and a failure ends one episode only."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import EnvironmentFault, OpenEnvError
@@ -136,4 +139,21 @@ async def test_an_episode_is_stopped_at_the_step_limit() -> None:
 
     assert sorted(player.stopped) == [0, 1, 2, 3]
     assert set(player.steps.values()) == {3}
+    assert player.ended == []
+
+
+class DivergingPool(EchoPool):
+    """A pool of a server that sends rewards as they are, NaN too."""
+
+    async def step(self, actions: Mapping[int, Any]) -> Mapping[int, Any]:
+        results = await super().step(actions)
+        return {session: replace(result, reward=float("nan")) for session, result in results.items()}
+
+
+@pytest.mark.finding("M4")
+async def test_an_episode_with_a_reward_that_is_no_finite_number_is_a_failure() -> None:
+    player = RecordingPlayer()
+    await EpisodeRunner(DivergingPool(num_sessions=2, turns=2), player).run(seeds(4))
+
+    assert sorted(player.failed) == [0, 1, 2, 3]
     assert player.ended == []

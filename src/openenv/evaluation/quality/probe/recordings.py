@@ -101,6 +101,8 @@ class _RawResult(NamedTuple):
 
     observation: RawFrame
     done: bool
+    reward: None = None
+    """The checks read rewards from the frame."""
 
 
 class _RecordedSession:
