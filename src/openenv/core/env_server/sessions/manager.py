@@ -50,6 +50,8 @@ class SessionManager:
         self._spans = _verb_spans(spec.name) if config.trace else None
         self._loop = BackgroundLoop()
         self._threads = EnvThreads(spec)
+        self._first_open = asyncio.Lock()
+        """Held by the first session, while the class of the environments is unknown."""
 
     def take_share(self, share: WorkerShare, on_load: Callable[[], None]) -> None:
         """Hold a share of the server's sessions; to be called before the first one opens.
@@ -118,13 +120,42 @@ class SessionManager:
         """`open` in a slot that was acquired. Raises FactoryFault, and releases the slot."""
         with contextlib.ExitStack() as on_error:
             on_error.callback(self.capacity.release)
-            session = self._new_session(options)
+            is_first = not self._spec.is_known and self._fork_server is None
+            session = await (self._opened_first(options) if is_first else self._opened(options))
             session.outlives_connection = outlives_connection
-            await session.open()
             on_error.pop_all()
         self._sessions[session.id] = session
         log.info("session %s opened: %d of %d", session.id, len(self), self.max_sessions)
         return session
+
+    async def _opened(self, options: SessionOptions) -> Session:
+        session = self._new_session(options)
+        await session.open()
+        return session
+
+    async def _opened_first(self, options: SessionOptions) -> Session:
+        """Open sessions one after another until one has made an environment, whose class says what the server may do.
+
+        Raises SessionCapacityError if the environment allows no session beside the first one.
+        """
+        async with self._first_open:
+            if not self._spec.is_known:
+                session = await self._opened(options)
+                return await self._adopt_class(session, options)
+        if self.capacity.is_exceeded:
+            raise self.capacity.error()
+        return await self._opened(options)
+
+    async def _adopt_class(self, session: Session, options: SessionOptions) -> Session:
+        """Keep what the class of the first session's environment declares. Returns the session to use."""
+        self.max_sessions = self._spec.limited(self.config.max_sessions, self.config.execution)
+        if self.max_sessions < self.share.max_sessions:
+            self.capacity.limit(self.max_sessions)
+        if self.execution != "process":
+            return session
+        await session.end()  # its environment was made in this process
+        self._fork_server = ForkServer(self._spec)
+        return await self._opened(options)
 
     def _new_session(self, options: SessionOptions) -> Session:
         session_id = self.share.new_session_id()
@@ -134,7 +165,6 @@ class SessionManager:
             self._new_executor(options),
             self._limits,
             self.metrics,
-            allow_step_after_done=self._spec.environment_cls.ALLOWS_STEP_AFTER_DONE,
             spans=self._spans,
             recorder=SessionRecorder(folder, session_id, self._spec.name) if folder else None,
         )
