@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
-    from openenv.core.env_server.serving.graceful_server import AppSource
+    from openenv.core.env_server.serving.app_loader import AppSource
     from openenv.core.env_server.sessions.manager import SessionManager
 
 
@@ -55,13 +55,15 @@ def create_app(
     """The application that serves `env` over HTTP and WebSocket.
 
     env: an Environment class or a factory (one environment for each session), or one ready instance (one session at a
-    time). Message classes default to those that the environment declares. reset_observation_cls: the class of a reset's
-    observation, where it differs from a step's. `max_concurrent_envs`, `concurrency_config` and `mode` are the
-    published package's parameters for fields of `config`. The five parameters from `gradio_builder` to
-    `title_override` keep existing calls running; there is no Gradio page, and they have no effect.
+    time). A factory is called when a session opens, not before. Message classes default to those that the environment
+    declares. reset_observation_cls: the class of a reset's observation, where it differs from a step's.
+    `max_concurrent_envs`, `concurrency_config` and `mode` are the published package's parameters for fields of
+    `config`. The five parameters from `gradio_builder` to `title_override` keep existing calls running; there is no
+    Gradio page, and they have no effect.
 
-    Raises TypeError when `env` is no environment, ValueError when `config` comes with one of the published parameters
-    or two of those set one field, ConcurrencyConfigurationError for more sessions than the environment allows.
+    Raises TypeError when `env` is no environment, or a factory whose message classes are unknown; ValueError when
+    `config` comes with one of the published parameters or two of those set one field; ConcurrencyConfigurationError
+    for more sessions than the environment allows.
     """
     # FastAPI takes half a second to import, which a program that needs only an environment's messages is spared
     from openenv.core.env_server.http.routes import environment_app
@@ -128,7 +130,8 @@ class HTTPEnvServer:
         from openenv.core.env_server.http.routes import add_environment
 
         config = dataclasses.replace(self._config, mode=ServerMode(mode))
-        self._sessions = add_environment(app, dataclasses.replace(self._spec, mode=config.mode), config)
+        self._spec = dataclasses.replace(self._spec, mode=config.mode)
+        self._sessions = add_environment(app, self._spec, config)
 
     @property
     def active_sessions(self) -> int:
@@ -203,11 +206,12 @@ def serve(
 ) -> None:
     """Run `app` until SIGINT or SIGTERM; steps that run are finished first.
 
-    app: an application, `MODULE:APP`, or a function that returns one. host: an address, or `unix:/run/echo.sock` for a
-    Unix socket. workers: processes that share the sessions behind the port; more than 1 need `MODULE:APP` or a
-    function of a module. After SIGTERM a program that serves in its main thread exits with 0. Raises ValueError for
-    workers that cannot run, LookupError when `MODULE:APP` does not exist, and, with several workers, OSError when it
-    cannot listen.
+    app: an application, an Environment class, a function that returns an application or an environment, or
+    `MODULE:NAME` of one of these. host: an address, or `unix:/run/echo.sock` for a Unix socket. workers: processes that
+    share the sessions behind the port; more than 1 need `MODULE:NAME`, or a class or function of a module. After
+    SIGTERM a program that serves in its main thread exits with 0. Raises ValueError for workers that cannot run or an
+    app that cannot be served, LookupError when `MODULE:NAME` does not exist, and, with several workers, OSError when
+    it cannot listen.
     """
     if workers < 1:
         raise ValueError(f"workers={workers}: give 1, or as many as the machine has cores")
@@ -227,9 +231,10 @@ def server(app: "AppSource", host: str, port: int, *, log_level: str = "warning"
     """A server for `app`, not yet running, with the arguments of `serve`. Port 0 takes a free one."""
     # imported only by a running server, as FastAPI is
     from openenv.core.env_server.http.auth import warn_if_exposed
-    from openenv.core.env_server.serving.graceful_server import GracefulServer, load_app
+    from openenv.core.env_server.serving.app_loader import load_app, setting_of
+    from openenv.core.env_server.serving.graceful_server import GracefulServer
 
     application = load_app(app)
-    warn_if_exposed(host, getattr(application.state, "config", ServerConfig()))
+    warn_if_exposed(host, setting_of(application, "config") or ServerConfig())
     where: dict[str, Any] = {"uds": host.removeprefix(UNIX)} if host.startswith(UNIX) else {"host": host, "port": port}
     return GracefulServer(application, log_level=log_level, **where)

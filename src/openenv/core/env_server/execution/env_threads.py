@@ -37,7 +37,7 @@ class EnvThreads:
         spec = self._spec
         if spec.is_one_instance or not spec.is_known or spec.environment_cls.REQUIRES_SINGLE_THREAD_EXECUTOR:
             if self._only is None:
-                self._only = EnvThread(None if spec.is_known else self._note)
+                self._only = EnvThread() if spec.is_known else EnvThread(self._note)
             return self._only
         self._only = None
         return self._shared if self._num_short >= self._num_required else EnvThread(self._note)

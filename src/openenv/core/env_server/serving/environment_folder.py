@@ -1,45 +1,58 @@
-"""Finds the server of an environment's folder."""
+"""Finds what serves the environment in a folder with an `openenv.yaml`."""
 
 import ast
-import os
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import yaml
 
-from openenv.core.containers.local_process import LocalServer
-
-_START_TIMEOUT_S = 30.0
+_APP = "server.app:app"
 
 
-def server_of(folder: Path) -> LocalServer:
-    """The server of the environment in a folder, not yet started.
+class FolderTarget(NamedTuple):
+    """What serves the environment in a folder, and the folders that must be on sys.path for it."""
 
-    It is the `server` module of the manifest, else `server/app.py` with an `app`, or with a `main` that takes --host
-    and --port. Raises LookupError that names what the folder lacks.
+    target: str
+    """`MODULE:APP`, or a MODULE that runs as a program with --host and --port."""
+    paths: list[str]
+
+
+def folder_target(folder: Path) -> FolderTarget:
+    """What serves the environment in a folder. Nothing is imported.
+
+    It is the `server` module of the manifest, else its `app` (`server.app:app`), else the `main` of that module.
+    Modules may import each other by the folder's name, relatively, or as if they lay beside each other. Raises
+    LookupError that names what the folder lacks, and ValueError when the manifest is not YAML.
     """
-    manifest = folder / "openenv.yaml"
-    if not manifest.is_file():
-        raise LookupError(f"{folder} has no openenv.yaml: give an environment's folder, or the URL of a server")
-    content = yaml.safe_load(manifest.read_text(encoding="utf-8"))
-    module = content.get("server") if isinstance(content, dict) else None
+    manifest = _read(folder / "openenv.yaml")
     root, package = _importable(folder.resolve())
-    if isinstance(module, str):
-        return _server(module, [], root, folder)
-    app = folder / "server" / "app.py"
-    if not app.is_file():
-        raise LookupError(f"{folder} has no server/app.py, and its openenv.yaml names no `server` module")
-    names = _names_of(app)
-    if "app" in names:
-        return _server("openenv", ["serve", f"{package}.server.app:app"], root, folder)
+    paths = [str(root), str(folder.resolve())]
+    server = manifest.get("server")
+    if isinstance(server, str):
+        return FolderTarget(server, paths)
+    module, _, name = str(manifest.get("app") or _APP).partition(":")
+    path = folder.joinpath(*module.split(".")).with_suffix(".py")
+    if not path.is_file():
+        raise LookupError(f"{folder} has no {path.relative_to(folder)}, and its openenv.yaml names no `server` module")
+    module = f"{package}.{module}" if all(part.isidentifier() for part in package.split(".")) else module
+    names = _names_of(path)
+    if name in names:
+        return FolderTarget(f"{module}:{name}", paths)
     if "main" in names:
-        return _server(f"{package}.server.app", [], root, folder)
-    raise LookupError(f"{app} has neither `app` nor `main`: write app = create_app(YourEnvironment)")
+        return FolderTarget(module, paths)
+    raise LookupError(f"{path} has neither `{name}` nor `main`: write {name} = create_app(YourEnvironment)")
 
 
-def _server(module: str, args: list[str], root: Path, folder: Path) -> LocalServer:
-    paths = [str(root), str(folder.resolve()), *filter(None, [os.environ.get("PYTHONPATH")])]
-    env_vars = {"PYTHONPATH": os.pathsep.join(paths)}
-    return LocalServer(module, args, env_vars=env_vars, start_timeout_s=_START_TIMEOUT_S)
+def _read(manifest: Path) -> dict[str, Any]:
+    if not manifest.is_file():
+        raise LookupError(
+            f"{manifest.parent} has no openenv.yaml: give an environment's folder, or the URL of a server"
+        )
+    try:
+        content = yaml.safe_load(manifest.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{manifest} is not YAML: {error}") from error
+    return content if isinstance(content, dict) else {}
 
 
 def _importable(folder: Path) -> tuple[Path, str]:
@@ -55,7 +68,7 @@ def _names_of(module: Path) -> set[str]:
     """The names that a module defines at its top level, found without importing it."""
     names: set[str] = set()
     for statement in ast.parse(module.read_text(encoding="utf-8")).body:
-        if isinstance(statement, ast.FunctionDef):
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
             names.add(statement.name)
         elif isinstance(statement, ast.Assign | ast.AnnAssign):
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
