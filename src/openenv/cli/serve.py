@@ -15,8 +15,8 @@ import typer
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig
 from openenv.core.env_server import serve as serve_app
-from openenv.core.env_server.cli_options import add_server_options, server_config
 from openenv.core.env_server.serving.app_loader import load_app
+from openenv.core.env_server.serving.cli_options import add_server_options, server_config
 from openenv.core.env_server.serving.environment_folder import folder_target
 from openenv.core.wire.constants import UNIX
 from openenv.envs.catalog import CatalogEntry, entries, load

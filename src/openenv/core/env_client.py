@@ -17,12 +17,16 @@ from openenv.core.client.async_transport import AsyncSession
 from openenv.core.client.blocking_transport import BlockingSession
 from openenv.core.client_types import Clients, Completed, StepResult, Token
 from openenv.core.containers.hub import space_runtime
+from openenv.core.containers.runtime.base import ContainerProvider, RuntimeProvider
+from openenv.core.containers.runtime.docker import LocalDockerProvider as LocalDockerProvider
 from openenv.core.containers.runtime.owned_server import BoundProvider
-from openenv.core.containers.runtime.providers import ContainerProvider, RuntimeProvider
+from openenv.core.containers.runtime.uv_provider import UVProvider as UVProvider
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.errors import EnvironmentFault
 from openenv.core.net.websocket_protocol import websocket_uri
 from openenv.core.sync_client import ActT, ObsT, StateT, SyncEnvClient
+from openenv.core.utils import convert_to_ws_url as convert_to_ws_url
+from openenv.core.utils import hf_space_subdomain as hf_space_subdomain
 from openenv.core.vector.batched_session import BatchedSession
 from openenv.core.wire.arrays import has_array_fields
 from openenv.core.wire.client_codec import Request, encode_body

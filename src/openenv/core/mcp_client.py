@@ -7,9 +7,12 @@ from typing import Any
 from pydantic import ConfigDict
 
 from openenv.core.client_types import StepResult
-from openenv.core.containers.runtime.providers import ContainerProvider, RuntimeProvider
+from openenv.core.containers.runtime.base import ContainerProvider, RuntimeProvider
 from openenv.core.env_client import EnvClient
+from openenv.core.env_server.mcp_types import CallToolAction as CallToolAction
 from openenv.core.env_server.mcp_types import CallToolObservation, ListToolsObservation, McpMethod, Tool
+from openenv.core.env_server.mcp_types import ListToolsAction as ListToolsAction
+from openenv.core.env_server.mcp_types import ToolError as ToolError
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.errors import EnvironmentFault, error_from_wire
 from openenv.core.wire.client_codec import Request

@@ -10,16 +10,68 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.config import ServerConfig
-from openenv.core.env_server.exceptions import ConcurrencyConfigurationError
+
+# Names that programs for the published package import from this module.
+from openenv.core.env_server.exceptions import (  # noqa: F401
+    ConcurrencyConfigurationError,
+    EnvironmentFactoryError,
+    SessionCapacityError,
+)
+from openenv.core.env_server.interfaces import (  # noqa: F401
+    Environment,
+)
+from openenv.core.env_server.mcp_environment import (  # noqa: F401
+    get_server_tools,
+)
+from openenv.core.env_server.mcp_types import (  # noqa: F401
+    CallToolAction,
+    CallToolObservation,
+    JsonRpcErrorCode,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    ListToolsAction,
+    ListToolsObservation,
+    McpMethod,
+    WSMCPMessage,
+    WSMCPResponse,
+)
+from openenv.core.env_server.route_config import (  # noqa: F401
+    GetEndpointConfig,
+    register_get_endpoints,
+)
 from openenv.core.env_server.runner.env_spec import EnvironmentSource, EnvSpec, resolve_env_spec
-from openenv.core.env_server.types import (
+from openenv.core.env_server.serialization import (  # noqa: F401
+    deserialize_action,
+    serialize_observation,
+)
+from openenv.core.env_server.types import (  # noqa: F401
     Action,
     ConcurrencyConfig,
+    EnvironmentMetadata,
+    GetTaskRangeRequest,
+    GetTaskRequest,
+    HealthResponse,
+    HealthStatus,
+    ListTasksRequest,
+    NumTasksRequest,
     Observation,
+    ResetRequest,
+    ResetResponse,
+    SchemaResponse,
     ServerCapacityStatus,
     ServerMode,
     SessionInfo,
     State,
+    StepRequest,
+    StepResponse,
+    WSCloseMessage,
+    WSErrorCode,
+    WSErrorResponse,
+    WSObservationResponse,
+    WSResetMessage,
+    WSStateMessage,
+    WSStateResponse,
+    WSStepMessage,
 )
 from openenv.core.wire.constants import UNIX
 
@@ -58,19 +110,43 @@ def create_app(
     time). A factory is called when a session opens, not before. Message classes default to those that the environment
     declares. reset_observation_cls: the class of a reset's observation, where it differs from a step's.
     `max_concurrent_envs`, `concurrency_config` and `mode` are the published package's parameters for fields of
-    `config`. The five parameters from `gradio_builder` to `title_override` keep existing calls running; there is no
-    Gradio page, and they have no effect.
+    `config`. The environment variable ENABLE_WEB_INTERFACE=true adds the page at `/web`, which is plain HTML: the five
+    parameters from `gradio_builder` to `title_override` keep existing calls running and have no effect.
 
     Raises TypeError when `env` is no environment, or a factory whose message classes are unknown; ValueError when
     `config` comes with one of the published parameters or two of those set one field; ConcurrencyConfigurationError
     for more sessions than the environment allows.
     """
     # FastAPI takes half a second to import, which a program that needs only an environment's messages is spared
-    from openenv.core.env_server.http.routes import environment_app
+    from openenv.core.env_server.http.web_routes import add_web_page, page_is_enabled
 
     if gradio_builder is not None:
-        log.info("%s: gradio_builder has no effect: this server has no Gradio page; its routes are at /docs",
+        log.info("%s: gradio_builder has no effect: the page of this server at /web is plain HTML",
                  env_name or env)  # fmt: skip
+    app = _application(
+        env, action_cls, observation_cls, env_name, max_concurrent_envs, concurrency_config, state_cls,
+        mode=mode, reset_observation_cls=reset_observation_cls, config=config,
+    )  # fmt: skip
+    if page_is_enabled():
+        add_web_page(app)
+    return app
+
+
+def _application(
+    env: EnvironmentSource,
+    action_cls: type[Action] | None,
+    observation_cls: type[Observation] | None,
+    env_name: str | None,
+    max_concurrent_envs: int | None,
+    concurrency_config: ConcurrencyConfig | None,
+    state_cls: type[State] | None,
+    *,
+    mode: ServerMode | str | None,
+    reset_observation_cls: type[Observation] | None,
+    config: ServerConfig | None = None,
+) -> "FastAPI":
+    from openenv.core.env_server.http.routes import environment_app
+
     limits = _limits(config, max_concurrent_envs, concurrency_config, mode)
     spec = resolve_env_spec(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
     _refuse_too_many(spec, limits, is_requested=bool(max_concurrent_envs or concurrency_config))
@@ -89,15 +165,15 @@ def create_fastapi_app(
     mode: ServerMode | str | None = None,
     reset_observation_cls: type[Observation] | None = None,
 ) -> "FastAPI":
-    """`create_app` with its parameters in the order of the published function of this name."""
-    return create_app(
+    """`create_app` without the page, and with its parameters in the order of the published function of this name."""
+    return _application(
         env,
         action_cls,
         observation_cls,
         env_name,
         max_concurrent_envs,
         concurrency_config,
-        state_cls=state_cls,
+        state_cls,
         mode=mode,
         reset_observation_cls=reset_observation_cls,
     )
