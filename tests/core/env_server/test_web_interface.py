@@ -85,7 +85,9 @@ def test_an_environment_that_draws_nothing_or_fails_to_draw_is_shown_by_its_fiel
         assert (shown["observation"]["total"], shown["html"], shown["actions"]) == (0, None, [])
 
 
-@pytest.mark.parametrize(("value", "is_there"), [("true", True), ("1", True), ("YES", True), ("false", False), ("", False)])
+@pytest.mark.parametrize(
+    ("value", "is_there"), [("true", True), ("1", True), ("YES", True), ("false", False), ("", False)]
+)
 def test_an_environment_variable_adds_the_page_to_create_app(serving, monkeypatch, value, is_there):
     monkeypatch.setenv("ENABLE_WEB_INTERFACE", value)
     with_page, without = serving(create_app(Drawn)), serving(create_fastapi_app(Drawn))
@@ -152,5 +154,3 @@ def test_the_quick_start_names_client_action_and_required_fields():
 
     assert 'with CountEnv(base_url="http://localhost:8000") as env:' in markdown
     assert "env.step(CountAction(amount=...))" in markdown
-
-

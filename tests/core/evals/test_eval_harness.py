@@ -1,6 +1,7 @@
 """Evaluations: the interface, and Inspect AI where it is installed (extra `evals`)."""
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 from pydantic import ValidationError
@@ -39,7 +40,10 @@ def test_a_configuration_has_all_fields_and_no_others(wrong):
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
-    [({}, r"\['model'\] is missing: give a model"), ({"model": "a/b", "temprature": 1}, "has temprature: it takes model")],
+    [
+        ({}, r"\['model'\] is missing: give a model"),
+        ({"model": "a/b", "temprature": 1}, "has temprature: it takes model"),
+    ],
 )
 def test_wrong_parameters_are_refused_with_the_remedy(parameters, message):
     with pytest.raises(ValueError, match=message):
@@ -62,12 +66,25 @@ def sums(target="output"):
     return Task([Sample("1+1", target=target), Sample("2+2", target="four")], scorer=[includes(), match()])
 """
 
+FAILS = """
+from inspect_ai.solver import solver
+
+@solver
+def fails():
+    async def solve(state, generate):
+        raise OSError("no memory left")
+
+    return solve
+"""
+
 
 @pytest.fixture
 def task_file(tmp_path, monkeypatch):
     pytest.importorskip("inspect_ai")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INSPECT_DISPLAY", "none")
+    # its table of tokens comes from a server
+    monkeypatch.setattr("tiktoken.get_encoding", lambda name: SimpleNamespace(encode=lambda text, **_: text.split()))
     (tmp_path / "sums.py").write_text(TASK)
     return tmp_path / "sums.py"
 
@@ -79,7 +96,7 @@ def task_file(tmp_path, monkeypatch):
 )
 def test_inspect_ai_runs_a_task_and_its_metrics_are_the_scores(task_file, parameters, accuracy):
     harness = InspectAIHarness(log_dir=str(task_file.parent / "logs"))
-    scores = harness.run("0.3", {}, str(task_file), {"model": "mockllm/model", **parameters})
+    scores = harness.run("0.3", {}, task_file.name, {"model": "mockllm/model", **parameters})
 
     assert scores["accuracy"] == accuracy
     assert "match/accuracy" in scores
@@ -101,6 +118,6 @@ def test_a_scorer_replaces_that_of_the_task(task_file):
 
 @pytest.mark.process
 def test_an_evaluation_that_fails_is_an_error_with_its_reason(task_file):
-    task_file.write_text(TASK.replace("Sample(\"1+1\", target=target)", "Sample(\"1+1\", target=target, files={'a': 'b'})"))
-    with pytest.raises(Exception, match=r"."):
-        InspectAIHarness().run("0.3", {}, str(task_file), {"model": "mockllm/model", "solver": "no-such-solver"})
+    task_file.write_text(TASK.replace("scorer=[includes(), match()]", "solver=fails(), scorer=includes()") + FAILS)
+    with pytest.raises(RuntimeError, match=r"of sums.py ended as 'error': .*no memory left"):
+        InspectAIHarness().run("0.3", {}, task_file.name, {"model": "mockllm/model"})

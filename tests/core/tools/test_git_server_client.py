@@ -27,7 +27,12 @@ class Gitea(SimpleHTTPRequestHandler):
         elif self.path == "/api/v1/version":
             self._send({"version": "1.22"})
         elif self.path.startswith("/api/v1/user/repos"):
-            repo = {"name": "sums", "full_name": "agent/sums", "clone_url": "http://x/agent/sums.git", "description": None}
+            repo = {
+                "name": "sums",
+                "full_name": "agent/sums",
+                "clone_url": "http://x/agent/sums.git",
+                "description": None,
+            }
             self._send([repo] if self.path.endswith("page=1") else [])
         else:
             super().do_GET()

@@ -174,7 +174,7 @@ def load_environment_metadata(env: Any, env_name: str | None = None) -> Environm
         metadata = env.get_metadata()
     else:
         made: Any = env.func if isinstance(env, partial) else env
-        name = env_name or getattr(made, "__name__", type(made).__name__)
+        name = env_name or str(getattr(made, "__name__", type(made).__name__))
         description = (inspect.getdoc(made) or f"{name} environment").splitlines()[0]
         metadata = EnvironmentMetadata(name=name, description=description, version="1.0.0")
     readme = next((path for path in _readmes(env, env_name) if path.is_file()), None)
