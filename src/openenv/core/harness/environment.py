@@ -116,7 +116,8 @@ class HarnessEnvironment(MCPEnvironment):
         if not self._is_in_episode or not await self.adapter.is_alive():
             raise HarnessNotRunningError(f"{self.adapter.config.name} does not run: reset before the step")
         observation = await self._turn(action.message, timeout_s)
-        observation.reward = await self._apply_rubric_async(action, observation)
+        if "error" not in observation.metadata:
+            observation.reward = await self._apply_rubric_async(action, observation)
         return self._apply_transform(observation)
 
     async def _turn(self, message: str, timeout_s: float | None) -> Observation:
