@@ -10,6 +10,7 @@ import openenv
 import openenv.core
 from openenv.core.env_server import create_app
 from openenv.core.env_server.types import ServerMode
+from openenv.core.generic_client import GenericAction, GenericEnvClient
 from tests.core.counting_env import CountingEnvironment
 
 PUBLIC = {
@@ -68,5 +69,34 @@ def test_an_unknown_mode_is_refused_with_the_modes_that_there_are(start):
 
 
 @pytest.mark.finding("B4")
-def test_a_mode_may_be_written_in_capitals():
-    assert ServerMode("Production") is ServerMode.PRODUCTION
+def test_a_servers_mode_may_be_written_in_capitals_and_come_from_an_environment_variable(monkeypatch):
+    def is_simulation(**mode: str) -> bool:
+        return "/step" in {route.path for route in create_app(CountingEnvironment, **mode).routes}
+
+    assert not is_simulation(mode="Production")
+    monkeypatch.setenv("OPENENV_MODE", "Production")
+    assert not is_simulation()
+    assert is_simulation(mode="simulation")
+    monkeypatch.setenv("OPENENV_MODE", "prod")
+    with pytest.raises(ValueError, match="mode='prod'"):
+        create_app(CountingEnvironment)
+
+
+@pytest.mark.finding("B4")
+def test_a_clients_mode_may_come_from_an_environment_variable(monkeypatch):
+    monkeypatch.setenv("OPENENV_CLIENT_MODE", "prod")
+    with pytest.raises(ValueError, match="OPENENV_CLIENT_MODE='prod': must be one of 'simulation', 'production'"):
+        GenericEnvClient("http://localhost:8000")
+    assert GenericEnvClient("http://localhost:8000", mode="Production").base_url == "http://localhost:8000"
+
+
+@pytest.mark.finding("B4")
+def test_every_route_of_an_application_has_a_path():
+    paths = {route.path for route in create_app(CountingEnvironment).routes}
+
+    assert {"/ws", "/reset", "/step", "/state", "/mcp", "/list_environments", "/{name}/tasks"} <= paths
+
+
+@pytest.mark.finding("B4")
+def test_a_generic_action_shows_its_name():
+    assert repr(GenericAction(code="x=1", n=2)) == "GenericAction(code='x=1', n=2)"

@@ -118,39 +118,15 @@ def create_app(
     for more sessions than the environment allows.
     """
     # FastAPI takes half a second to import, which a program that needs only an environment's messages is spared
-    from openenv.core.env_server.http.web_routes import add_web_page, page_is_enabled
+    from openenv.core.env_server.http.routes import environment_app
 
     if gradio_builder is not None:
         log.info("%s: gradio_builder has no effect: the page of this server at /web is plain HTML",
                  env_name or env)  # fmt: skip
-    app = _application(
-        env, action_cls, observation_cls, env_name, max_concurrent_envs, concurrency_config, state_cls,
-        mode=mode, reset_observation_cls=reset_observation_cls, config=config,
-    )  # fmt: skip
-    if page_is_enabled():
-        add_web_page(app)
-    return app
-
-
-def _application(
-    env: EnvironmentSource,
-    action_cls: type[Action] | None,
-    observation_cls: type[Observation] | None,
-    env_name: str | None,
-    max_concurrent_envs: int | None,
-    concurrency_config: ConcurrencyConfig | None,
-    state_cls: type[State] | None,
-    *,
-    mode: ServerMode | str | None,
-    reset_observation_cls: type[Observation] | None,
-    config: ServerConfig | None = None,
-) -> "FastAPI":
-    from openenv.core.env_server.http.routes import environment_app
-
     limits = _limits(config, max_concurrent_envs, concurrency_config, mode)
     spec = resolve_env_spec(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
     _refuse_too_many(spec, limits, is_requested=bool(max_concurrent_envs or concurrency_config))
-    return environment_app(dataclasses.replace(spec, mode=limits.mode), limits)
+    return environment_app(spec, limits)
 
 
 def create_fastapi_app(
@@ -165,18 +141,13 @@ def create_fastapi_app(
     mode: ServerMode | str | None = None,
     reset_observation_cls: type[Observation] | None = None,
 ) -> "FastAPI":
-    """`create_app` without the page, and with its parameters in the order of the published function of this name."""
-    return _application(
-        env,
-        action_cls,
-        observation_cls,
-        env_name,
-        max_concurrent_envs,
-        concurrency_config,
-        state_cls,
-        mode=mode,
-        reset_observation_cls=reset_observation_cls,
-    )
+    """`create_app` without a page, and with its parameters in the order of the published function of this name."""
+    from openenv.core.env_server.http.routes import environment_app
+
+    limits = _limits(None, max_concurrent_envs, concurrency_config, mode)
+    spec = resolve_env_spec(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
+    _refuse_too_many(spec, limits, is_requested=bool(max_concurrent_envs or concurrency_config))
+    return environment_app(spec, limits, has_page=False)
 
 
 class HTTPEnvServer:
@@ -205,8 +176,7 @@ class HTTPEnvServer:
         """Add every route of the environment to `app`, and its sessions to the application's lifespan."""
         from openenv.core.env_server.http.routes import add_environment
 
-        config = dataclasses.replace(self._config, mode=ServerMode(mode))
-        self._spec = dataclasses.replace(self._spec, mode=config.mode)
+        config = dataclasses.replace(self._config, mode=ServerMode(mode.lower()))
         self._sessions = add_environment(app, self._spec, config)
 
     @property
@@ -271,7 +241,7 @@ def _limits(
         if concurrency.session_timeout is not None:
             published["idle_timeout_s"] = concurrency.session_timeout
     if mode is not None:
-        published["mode"] = ServerMode(mode)
+        published["mode"] = ServerMode(mode.lower())
     if config is not None and published:
         raise ValueError(f"config and {', '.join(published)} set the same fields: give config alone")
     return config or ServerConfig(**published)

@@ -195,10 +195,7 @@ class ServerMode(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "ServerMode":
-        """The mode of a value in another case. Raises ValueError that lists the modes."""
-        for mode in cls:
-            if isinstance(value, str) and value.lower() == mode:
-                return mode
+        """Raises ValueError that lists the modes."""
         raise ValueError(f"mode={value!r}: must be one of {', '.join(map(repr, map(str, cls)))}")
 
 

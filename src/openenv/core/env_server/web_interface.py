@@ -53,7 +53,7 @@ def create_web_interface_app(
         env, action_cls, observation_cls, max_concurrent_envs, concurrency_config, env_name, state_cls,
         mode=mode, reset_observation_cls=reset_observation_cls,
     )  # fmt: skip
-    add_web_page(app)
+    add_web_page(app, app.state.sessions)
     return app
 
 

@@ -43,11 +43,12 @@ class InspectAIHarness(EvalHarness):
             raise ValueError(f"eval_parameters has {', '.join(sorted(unknown))}: it takes {', '.join(_TAKES)}")
         try:
             from inspect_ai import eval as evaluate  # the extra `evals`
-            from inspect_ai import task_with
         except ImportError as error:
-            raise ImportError("Inspect AI is not installed: pip install 'openenv-rl[evals]' (inspect-ai)") from error
+            raise ImportError("inspect-ai is not installed: pip install 'openenv-rl[evals]'") from error
         task = eval_parameters.get("task") or dataset
         if eval_parameters.get("scorer") is not None:
+            from inspect_ai import task_with
+
             task = task_with(task, scorer=eval_parameters["scorer"])
         given = {_RENAMED.get(name, name): eval_parameters[name] for name in _PASSED_ON
                  if eval_parameters.get(name) is not None}  # fmt: skip

@@ -28,13 +28,12 @@ def page_is_enabled() -> bool:
     return os.environ.get(PAGE_VARIABLE, "").lower() in ("1", "true", "yes")
 
 
-def add_web_page(app: FastAPI) -> None:
-    """Add the page to an application of `create_app`: `/` leads to it, and each tab of a browser has its own session.
+def add_web_page(app: FastAPI, sessions: SessionManager) -> None:
+    """Add the page to an environment's application: `/` leads to it, and each tab of a browser has its own session.
 
     The routes answer in both modes of a server. An environment draws its observations with `render_web` and offers
     actions with `web_actions`.
     """
-    sessions: SessionManager = app.state.sessions
     callers = HttpSessions(sessions)
 
     @app.get("/", include_in_schema=False)
