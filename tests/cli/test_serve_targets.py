@@ -21,15 +21,15 @@ from openenv.core import Action, Environment, Observation, State
 class Say(Action):
     text: str
 
-class Heard(Observation):
+class Reply(Observation):
     text: str
 
-class Parrot(Environment[Say, Heard, State]):
-    def reset(self, seed=None, episode_id=None) -> Heard:
-        return Heard(text="")
+class Parrot(Environment[Say, Reply, State]):
+    def reset(self, seed=None, episode_id=None) -> Reply:
+        return Reply(text="")
 
-    def step(self, action: Say, timeout_s=None) -> Heard:
-        return Heard(text=action.text * 2)
+    def step(self, action: Say, timeout_s=None) -> Reply:
+        return Reply(text=action.text * 2)
 
     @property
     def state(self) -> State:
@@ -44,7 +44,7 @@ TARGETS = {
     "application": "from environment import *\ntarget = create_app(Parrot)",
     "application factory": (
         "from environment import *\n"
-        "def target(limit=None):\n    return create_app(Parrot, Say, Heard, max_concurrent_envs=limit)"
+        "def target(limit=None):\n    return create_app(Parrot, Say, Reply, max_concurrent_envs=limit)"
     ),
     "middleware around ours": (
         "from environment import *\nfrom starlette.middleware.gzip import GZipMiddleware\n"

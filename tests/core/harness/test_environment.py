@@ -162,7 +162,7 @@ def test_only_tools_that_clash_are_renamed():
         (["b"], ["b", "env_b"], "'env_b' is taken"),
     ],
 )
-def test_names_that_cannot_be_told_apart_are_refused(names, builtin, error):
+def test_names_that_stay_ambiguous_are_refused(names, builtin, error):
     with pytest.raises(ValueError, match=error):
         resolve_tool_conflicts(tools(*names), builtin)
 

@@ -4,8 +4,6 @@ from typing import Any
 
 from openenv.core.evals.base import EvalHarness
 
-_RENAMED = {"max_samples": "limit"}
-"""Parameters that Inspect AI calls otherwise."""
 _PASSED_ON = (
     "model_base_url", "model_args", "task_args", "max_samples", "max_connections", "temperature", "max_tokens",
     "epochs", "solver",
@@ -50,9 +48,13 @@ class InspectAIHarness(EvalHarness):
             from inspect_ai import task_with
 
             task = task_with(task, scorer=eval_parameters["scorer"])
-        given = {_RENAMED.get(name, name): eval_parameters[name] for name in _PASSED_ON
-                 if eval_parameters.get(name) is not None}  # fmt: skip
-        (log, *_) = evaluate(task, model=model, log_dir=self.log_dir, **given)
+        given = {name: eval_parameters[name] for name in _PASSED_ON if eval_parameters.get(name) is not None}
+        if "max_samples" in given:
+            given["limit"] = given["max_samples"]  # Inspect AI's own max_samples counts those that run at one time
+        logs = evaluate(task, model=model, log_dir=self.log_dir, **given)
+        if not logs:
+            raise RuntimeError(f"the evaluation of {dataset} has no log: is {task!r} a task?")
+        log = logs[0]
         if log.status != "success" or log.results is None:
             raise RuntimeError(
                 f"the evaluation of {dataset} ended as {log.status!r}: {getattr(log.error, 'message', '')}"
