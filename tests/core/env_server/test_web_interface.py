@@ -70,6 +70,13 @@ def test_each_tab_has_a_session_of_its_own(page):
     assert totals == [1, 2]
 
 
+def test_a_tab_that_closes_ends_its_session(page):
+    session = {"X-Session-Id": page.post("/web/reset", headers={"X-Session-Id": "new"}).headers["X-Session-Id"]}
+
+    assert page.post("/web/close", headers=session).status_code == 204
+    assert page.get("/web/state", headers=session).status_code == 404
+
+
 def test_a_wrong_action_is_an_error_that_names_the_field(page):
     session = {"X-Session-Id": page.post("/web/reset").json()["session_id"]}
     refused = page.post("/web/step", json={"action": {"amont": 2}}, headers=session)

@@ -69,6 +69,13 @@ def add_web_page(app: FastAPI, sessions: SessionManager) -> None:
         response = await session.respond(SessionRequest("state", {}))
         return Response(response.data, media_type="application/json", headers={SESSION_HEADER: session.id})
 
+    @app.post("/web/close", tags=["page"], status_code=204)
+    async def close(x_session_id: _SessionId = None) -> Response:
+        """End the named session, as the page does when its tab closes."""
+        if x_session_id is not None:
+            await callers.end(x_session_id)
+        return Response(status_code=204)
+
 
 def _without_none(keywords: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in keywords.items() if value is not None}
