@@ -59,7 +59,9 @@ class EnvThreads:
         """Learn from the seconds of a call."""
         if took_s >= SHORT_CALL_S:
             if self._num_short >= self._num_required:
-                log.info("a call of %s took %.3f s: its next sessions have threads of their own", self._spec.name, took_s)
+                log.info(
+                    "a call of %s took %.3f s: its next sessions have threads of their own", self._spec.name, took_s
+                )
             self._num_required *= 2
             self._num_short, self._total_s = 0, 0.0
         elif self._num_short < self._num_required:

@@ -29,9 +29,7 @@ def load_app(source: AppSource, config: ServerConfig | None = None) -> "FastAPI"
     """
     named = repr(source) if not isinstance(source, str) else source
     found: Any = _import(source) if isinstance(source, str) else source
-    if isinstance(found, type) and not issubclass(found, Environment):
-        raise ValueError(f"{named} is a class, but no subclass of Environment: {_REMEDY}")
-    if not (is_application(found) or isinstance(found, type | Environment) or _annotated(found)):
+    if not (is_application(found) or _is_known(found)):
         found = _called(found, named)
     if isinstance(found, EnvSpec):
         return environment_app(found, config or ServerConfig())
@@ -63,10 +61,11 @@ def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
         return {}
 
 
-def _annotated(factory: Any) -> bool:
-    """Whether a function declares that it returns an environment, so that it need not be called to know that."""
+def _is_known(source: Any) -> bool:
+    """Whether this is an environment, its class, or a function that declares to return one, which need not be called
+    to know that."""
     try:
-        resolve_env_spec(factory)
+        resolve_env_spec(source)
     except TypeError:
         return False
     return True

@@ -50,6 +50,8 @@ class SessionManager:
         self._spans = _verb_spans(spec.name) if config.trace else None
         self._loop = BackgroundLoop()
         self._threads = EnvThreads(spec)
+        self._knows_class = spec.is_known or self._fork_server is not None
+        """Whether the limits of the environments' class are in force. A forked process learns its class by itself."""
         self._first_open = asyncio.Lock()
         """Held by the first session, while the class of the environments is unknown."""
 
@@ -120,8 +122,7 @@ class SessionManager:
         """`open` in a slot that was acquired. Raises FactoryFault, and releases the slot."""
         with contextlib.ExitStack() as on_error:
             on_error.callback(self.capacity.release)
-            is_first = not self._spec.is_known and self._fork_server is None
-            session = await (self._opened_first(options) if is_first else self._opened(options))
+            session = await (self._opened(options) if self._knows_class else self._opened_first(options))
             session.outlives_connection = outlives_connection
             on_error.pop_all()
         self._sessions[session.id] = session
@@ -139,7 +140,7 @@ class SessionManager:
         Raises SessionCapacityError if the environment allows no session beside the first one.
         """
         async with self._first_open:
-            if not self._spec.is_known:
+            if not self._knows_class:
                 session = await self._opened(options)
                 return await self._adopt_class(session, options)
         if self.capacity.is_exceeded:
@@ -148,6 +149,7 @@ class SessionManager:
 
     async def _adopt_class(self, session: Session, options: SessionOptions) -> Session:
         """Keep what the class of the first session's environment declares. Returns the session to use."""
+        self._knows_class = True
         self.max_sessions = self._spec.limited(self.config.max_sessions, self.config.execution)
         if self.max_sessions < self.share.max_sessions:
             self.capacity.limit(self.max_sessions)
