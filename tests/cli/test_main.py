@@ -22,7 +22,13 @@ def test_each_help_shows_an_example(verb):
         (["eval", "--url", "http://127.0.0.1:9"], "is the server running"),
         (["serve", "nothing"], "is not among echo, openspiel"),
         (["serve", "json:nothing"], "has no 'nothing'"),
-        (["serve", "json:loads", "--workers", "0"], "workers=0: give 1"),
+        (["serve", "openenv.envs.echo_env.server.app:app", "--workers", "0"], "workers=0: give 1"),
+        (["serve", "json:loads"], "json:loads needs arguments (s)"),
+        (["serve", "json:JSONDecoder"], "json:JSONDecoder returned JSONDecoder, which cannot be served: give an app"),
+        (["serve", "sys:path"], "sys:path is of type list, which cannot be served"),
+        (["serve", "os:getcwd"], "os:getcwd returned str, which cannot be served"),
+        (["serve", "./nowhere"], "nowhere has no openenv.yaml"),
+        (["serve", "openenv.envs.echo_env.server.app:app", "--max-sessions", "1"], "has limits of its own"),
     ],
 )
 def test_a_wrong_argument_ends_with_one_line_and_the_remedy(args, words, tmp_path):

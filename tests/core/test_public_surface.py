@@ -1,10 +1,17 @@
 """What users import: pinned, and light."""
 
+import importlib.metadata
 import subprocess
 import sys
 
+import pytest
+
 import openenv
 import openenv.core
+from openenv.core.env_server import create_app
+from openenv.core.env_server.types import ServerMode
+from openenv.core.generic_client import GenericAction, GenericEnvClient
+from tests.core.counting_env import CountingEnvironment
 
 PUBLIC = {
     "Action", "AutoAction", "AutoEnv", "EnvClient", "Environment", "GenericAction", "GenericEnvClient", "Observation",
@@ -12,7 +19,7 @@ PUBLIC = {
     "serve",
 }  # fmt: skip
 SERVER_SIDE = {"fastapi", "starlette", "uvicorn"}
-HEAVY = {"torch", "numpy", "gymnasium", "pyspiel", "transformers", "matplotlib", "httpx", "rich", "yaml"}
+HEAVY = {"torch", "numpy", "gymnasium", "pyspiel", "transformers", "matplotlib", "httpx", "rich", "yaml", "fastmcp"}
 
 
 def modules_after(statement: str) -> set[str]:
@@ -23,7 +30,7 @@ def modules_after(statement: str) -> set[str]:
 def test_the_public_names_are_these_and_no_others():
     assert set(openenv.__all__) == PUBLIC
     assert all(hasattr(openenv, name) for name in PUBLIC)
-    assert set(openenv.core.__all__) <= PUBLIC
+    assert all(hasattr(openenv.core, name) for name in openenv.core.__all__)
 
 
 def test_importing_the_library_loads_neither_a_server_nor_a_heavy_library():
@@ -32,3 +39,64 @@ def test_importing_the_library_loads_neither_a_server_nor_a_heavy_library():
 
 def test_importing_a_typed_client_does_not_either():
     assert not modules_after("from openenv.envs.openspiel_env import OpenSpielEnv") & (SERVER_SIDE | HEAVY)
+
+
+@pytest.mark.finding("B1")
+def test_importing_the_servers_names_loads_no_server_either():
+    modules = modules_after("from openenv.core.env_server import MCPEnvironment, WebInterfaceManager, HTTPEnvServer")
+
+    assert not modules & (SERVER_SIDE | HEAVY)
+
+
+@pytest.mark.finding("B4")
+def test_the_package_knows_its_version():
+    assert openenv.__version__ == importlib.metadata.version("openenv-rl")
+
+
+@pytest.mark.finding("B4")
+def test_importing_the_main_module_runs_nothing():
+    code = "import sys; sys.argv = ['openenv', 'envs']; import openenv.__main__; print('imported')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "imported\n"
+
+
+@pytest.mark.finding("B4")
+@pytest.mark.parametrize("start", [ServerMode, lambda mode: create_app(CountingEnvironment, mode=mode)])
+def test_an_unknown_mode_is_refused_with_the_modes_that_there_are(start):
+    with pytest.raises(ValueError, match=r"mode='prod': must be one of 'simulation', 'production'"):
+        start("prod")
+
+
+@pytest.mark.finding("B4")
+def test_a_servers_mode_may_be_written_in_capitals_and_come_from_an_environment_variable(monkeypatch):
+    def is_simulation(**mode: str) -> bool:
+        return "/step" in {route.path for route in create_app(CountingEnvironment, **mode).routes}
+
+    assert not is_simulation(mode="Production")
+    monkeypatch.setenv("OPENENV_MODE", "Production")
+    assert not is_simulation()
+    assert is_simulation(mode="simulation")
+    monkeypatch.setenv("OPENENV_MODE", "prod")
+    with pytest.raises(ValueError, match="mode='prod'"):
+        create_app(CountingEnvironment)
+
+
+@pytest.mark.finding("B4")
+def test_a_clients_mode_may_come_from_an_environment_variable(monkeypatch):
+    monkeypatch.setenv("OPENENV_CLIENT_MODE", "prod")
+    with pytest.raises(ValueError, match="OPENENV_CLIENT_MODE='prod': must be one of 'simulation', 'production'"):
+        GenericEnvClient("http://localhost:8000")
+    assert GenericEnvClient("http://localhost:8000", mode="Production").base_url == "http://localhost:8000"
+
+
+@pytest.mark.finding("B4")
+def test_every_route_of_an_application_has_a_path():
+    paths = {route.path for route in create_app(CountingEnvironment).routes}
+
+    assert {"/ws", "/reset", "/step", "/state", "/mcp", "/list_environments", "/{name}/tasks"} <= paths
+
+
+@pytest.mark.finding("B4")
+def test_a_generic_action_shows_its_name():
+    assert repr(GenericAction(code="x=1", n=2)) == "GenericAction(code='x=1', n=2)"

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from openenv.auto.auto_env import AutoEnv as AutoEnv
 from openenv.auto.auto_env import install_space
 from openenv.auto.discovery import EnvironmentInfo, environments, find_environment
 from openenv.core.containers.hub import Space

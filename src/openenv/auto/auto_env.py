@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from openenv.auto.discovery import EnvironmentInfo, environments, find_environment
 from openenv.core.containers.hub import Space
 from openenv.core.containers.local_process import LocalServer
+from openenv.core.containers.runtime.base import ContainerProvider
 from openenv.core.containers.runtime.owned_server import BoundProvider
-from openenv.core.containers.runtime.providers import ContainerProvider
 from openenv.core.containers.runtime.subprocess_tool import run_tool
 from openenv.core.env_client import EnvClient
 from openenv.core.errors import OpenEnvError
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.utils import hf_space_subdomain as hf_space_subdomain
+from openenv.core.utils import run_async_safely as run_async_safely
 
 if TYPE_CHECKING:
     from openenv.core.vector.env import Autoreset, VectorEnv
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TRUST_VARIABLE = "OPENENV_TRUST_REMOTE_CODE"
+OPENENV_TRUST_REMOTE_CODE = "OPENENV_TRUST_REMOTE_CODE"
 
 _INSTALL_TIMEOUT_S = 900.0
 
@@ -43,12 +45,12 @@ def install_space(space: Space, *, trust_remote_code: bool) -> EnvironmentInfo:
     found = _find_installed(space)
     if found is not None:
         return found
-    trusted = trust_remote_code or os.environ.get(TRUST_VARIABLE, "").lower() in ("1", "true", "yes")
+    trusted = trust_remote_code or os.environ.get(OPENENV_TRUST_REMOTE_CODE, "").lower() in ("1", "true", "yes")
     if not trusted:
         raise RemoteCodeRefused(
             f"{space.repo_id} is not installed, and installing it runs code of its authors on this machine. Read "
             f"https://huggingface.co/spaces/{space.repo_id}, then pass trust_remote_code=True or set "
-            f"{TRUST_VARIABLE}=1; or pass skip_install=True to use dictionaries instead of its classes"
+            f"{OPENENV_TRUST_REMOTE_CODE}=1; or pass skip_install=True to use dictionaries instead of its classes"
         )
     log.info("installing %s", space.repository)
     uv = shutil.which("uv")

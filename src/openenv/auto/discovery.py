@@ -121,14 +121,18 @@ def _key(name: str) -> str:
     return re.sub(r"[-_.]+", "_", name.strip().lower()).removesuffix("_env")
 
 
-def _bundled() -> Iterator[EnvironmentInfo]:
+def bundle_version() -> str:
+    """The version of this package; `0` where it is not installed."""
     try:
-        version = importlib.metadata.version(_BUNDLE)
-    except importlib.metadata.PackageNotFoundError:  # the package is not installed
-        version = "0"
+        return importlib.metadata.version(_BUNDLE)
+    except importlib.metadata.PackageNotFoundError:
+        return "0"
+
+
+def _bundled() -> Iterator[EnvironmentInfo]:
     for entry in catalog.entries():
         yield EnvironmentInfo(
-            key=_key(entry.name), package=_BUNDLE, version=version, description=entry.description,
+            key=_key(entry.name), package=_BUNDLE, version=bundle_version(), description=entry.description,
             client_module=entry.client.partition(":")[0], server=entry.server,
             missing=None if entry.is_installed else f"openenv-rl[{entry.extra}]",
         )  # fmt: skip

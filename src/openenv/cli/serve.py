@@ -1,27 +1,36 @@
 """`openenv serve`: run the server of an environment, also for other commands."""
 
+import argparse
 import importlib
 import os
+import runpy
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 
 import typer
 
 from openenv.core.containers.local_process import LocalServer
+from openenv.core.env_server import ServerConfig
 from openenv.core.env_server import serve as serve_app
-from openenv.core.env_server.serving.graceful_server import load_app
+from openenv.core.env_server.serving.app_loader import load_app
+from openenv.core.env_server.serving.cli_options import add_server_options, server_config
+from openenv.core.env_server.serving.environment_folder import folder_target
 from openenv.core.wire.constants import UNIX
-from openenv.envs.catalog import CatalogEntry, load
+from openenv.envs.catalog import CatalogEntry, entries, load
 
-EXAMPLE = "Examples: `openenv serve openspiel --game blackjack --port 8004`, `openenv serve my_env.server.app:app`"
+EXAMPLE = "Examples: `openenv serve openspiel --game blackjack --port 8004`, `openenv serve my_env.server.app:app`, "
+EXAMPLE += "`openenv serve my_env.environment:MyEnvironment`, `openenv serve ./my_env`"
 PASSES_OPTIONS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def serve(
     context: typer.Context,
     environment: str = typer.Argument(
-        help="Serve this environment of `openenv envs`, or an application as MODULE:APP."
+        help="Serve this environment of `openenv envs`; an application, Environment class or factory as MODULE:NAME; "
+        "or the environment in this folder (with openenv.yaml)."
     ),
     host: str = typer.Option(
         "127.0.0.1", help="Listen on this address, or on a socket at unix:/path (default 127.0.0.1)."
@@ -31,18 +40,46 @@ def serve(
 ) -> None:
     """Serve an environment until interrupted. Other options are those of the environment's server: `--game chess`, or
     any limit (`python -m openenv.envs.echo_env.server.app --help` lists them)."""
-    if ":" in environment:
-        if context.args:
-            raise typer.BadParameter(f"{environment} takes no other options, got {' '.join(context.args)}")
-        sys.path.insert(0, os.getcwd())  # imports from the current folder, like other server commands
-        load_app(environment)  # raises before the announcement
+    sys.path.insert(0, os.getcwd())  # imports from the current folder, like other server commands
+    target = environment
+    if _is_folder(environment):
+        target, paths = folder_target(Path(environment))
+        sys.path[:0] = paths
+    where = ["--host", host, "--port", str(port)]
+    if ":" in target:
+        source = partial(load_app, target, _limits(context.args))
+        app = source()  # raises before the announcement
         _announce(environment, host, port)
-        serve_app(environment, host, port, workers=workers)
+        serve_app(app if workers == 1 else source, host, port, workers=workers)
+    elif target != environment:
+        _announce(environment, host, port)
+        _run_program(target, [*context.args, *where, *(["--workers", str(workers)] if workers != 1 else [])])
     else:
         entry = installed(load(environment))
         server = importlib.import_module(entry.server)
         _announce(environment, host, port)
-        server.main([*context.args, "--host", host, "--port", str(port), "--workers", str(workers)])
+        server.main([*context.args, *where, "--workers", str(workers)])
+
+
+def _is_folder(environment: str) -> bool:
+    """Whether this is a path rather than MODULE:NAME or the name of a bundled environment."""
+    if ":" in environment or any(environment == entry.name for entry in entries()):
+        return False
+    return os.sep in environment or Path(environment).is_dir()
+
+
+def _limits(options: list[str]) -> ServerConfig | None:
+    """The limits in the options of an environment that is served by its class or factory; None without options."""
+    if not options:
+        return None
+    parser = argparse.ArgumentParser("openenv serve MODULE:NAME")
+    add_server_options(parser)
+    return server_config(parser.parse_args(options))
+
+
+def _run_program(module: str, args: list[str]) -> None:
+    sys.argv = [module, *args]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def _announce(environment: str, host: str, port: int) -> None:

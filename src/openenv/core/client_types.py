@@ -7,6 +7,7 @@ from typing import Any, Generic, Literal, Self
 from typing_extensions import TypeVar
 
 ObsT = TypeVar("ObsT", default=Any)
+StateT = TypeVar("StateT", default=Any)
 ClientT = TypeVar("ClientT", default=Any)
 
 

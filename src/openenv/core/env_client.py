@@ -6,6 +6,7 @@ are coroutines.
 
 import asyncio
 import inspect
+import os
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, get_args, get_origin
 
@@ -17,12 +18,16 @@ from openenv.core.client.async_transport import AsyncSession
 from openenv.core.client.blocking_transport import BlockingSession
 from openenv.core.client_types import Clients, Completed, StepResult, Token
 from openenv.core.containers.hub import space_runtime
+from openenv.core.containers.runtime.base import ContainerProvider, RuntimeProvider
+from openenv.core.containers.runtime.docker import LocalDockerProvider as LocalDockerProvider
 from openenv.core.containers.runtime.owned_server import BoundProvider
-from openenv.core.containers.runtime.providers import ContainerProvider, RuntimeProvider
+from openenv.core.containers.runtime.uv_provider import UVProvider as UVProvider
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.errors import EnvironmentFault
 from openenv.core.net.websocket_protocol import websocket_uri
 from openenv.core.sync_client import ActT, ObsT, StateT, SyncEnvClient
+from openenv.core.utils import convert_to_ws_url as convert_to_ws_url
+from openenv.core.utils import hf_space_subdomain as hf_space_subdomain
 from openenv.core.vector.batched_session import BatchedSession
 from openenv.core.wire.arrays import has_array_fields
 from openenv.core.wire.client_codec import Request, encode_body
@@ -32,6 +37,8 @@ if TYPE_CHECKING:
 
 _MEGABYTE = 1 << 20
 _MODES = ("simulation", "production")
+MODE_VARIABLE = "OPENENV_CLIENT_MODE"
+"""The environment variable with the mode of a client whose program names none."""
 
 
 class EnvClient(Generic[ActT, ObsT, StateT]):
@@ -88,15 +95,17 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         environment that the server makes for a new session. websocket_ping_interval_s: silence after which the client
         sends a ping. websocket_ping_timeout_s: further silence after which the connection counts as broken. None turns
         either off. provider: runs the client's own server; without a base_url the first verb starts it, and `close()`
-        stops it. mode: `simulation` (None) or `production`; clients of tools differ in it. headers: sent with the
-        connection, such as `Authorization: Bearer ...`. session_id: attach to that session of the server instead of
-        opening one.
+        stops it. mode: `simulation` or `production`; None: the environment variable OPENENV_CLIENT_MODE, or
+        `simulation`. headers: sent with the connection, such as `Authorization: Bearer ...`. session_id: attach to that
+        session of the server instead of opening one.
         """
         if base_url is None and provider is None:
             raise ValueError(f"{type(self).__name__} needs a base_url, or a provider that runs a server")
-        self._mode = (mode or _MODES[0]).lower()
+        named = mode or os.environ.get(MODE_VARIABLE) or _MODES[0]
+        self._mode = named.lower()
         if self._mode not in _MODES:
-            raise ValueError(f"mode={mode!r}: must be one of {', '.join(map(repr, _MODES))}")
+            source = "mode" if mode else MODE_VARIABLE
+            raise ValueError(f"{source}={named!r}: must be one of {', '.join(map(repr, _MODES))}")
         address = Address(
             base_url=(base_url or "").rstrip("/"),
             connect_timeout_s=connect_timeout_s,

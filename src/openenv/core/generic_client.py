@@ -21,6 +21,9 @@ class GenericAction(dict[str, Any]):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(kwargs)
 
+    def __repr__(self) -> str:
+        return f"GenericAction({', '.join(f'{name}={value!r}' for name, value in self.items())})"
+
 
 class GenericEnvClient(EnvClient[dict[str, Any], dict[str, Any], PlainState]):
     """A session with an environment whose message classes the caller does not have."""
@@ -34,7 +37,7 @@ class GenericEnvClient(EnvClient[dict[str, Any], dict[str, Any], PlainState]):
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[dict[str, Any]]:
         """The observation as the dictionary that came."""
         return StepResult(
-            payload["observation"], payload.get("reward"), payload.get("done", False), payload.get("metadata")
+            payload.get("observation", {}), payload.get("reward"), payload.get("done", False), payload.get("metadata")
         )
 
     def _parse_state(self, payload: dict[str, Any]) -> PlainState:

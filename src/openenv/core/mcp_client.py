@@ -7,9 +7,12 @@ from typing import Any
 from pydantic import ConfigDict
 
 from openenv.core.client_types import StepResult
-from openenv.core.containers.runtime.providers import ContainerProvider, RuntimeProvider
+from openenv.core.containers.runtime.base import ContainerProvider, RuntimeProvider
 from openenv.core.env_client import EnvClient
+from openenv.core.env_server.mcp_types import CallToolAction as CallToolAction
 from openenv.core.env_server.mcp_types import CallToolObservation, ListToolsObservation, McpMethod, Tool
+from openenv.core.env_server.mcp_types import ListToolsAction as ListToolsAction
+from openenv.core.env_server.mcp_types import ToolError as ToolError
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.errors import EnvironmentFault, error_from_wire
 from openenv.core.wire.client_codec import Request
@@ -45,7 +48,7 @@ class MCPClientBase(EnvClient[Any, Observation, State]):
         """As EnvClient, whose parameters come in another order. Raises ValueError for a mode other than `production`:
         tools are an agent's side of an environment."""
         if mode is not None and mode.lower() != "production":
-            raise ValueError(f"mode={mode!r}: clients of tools are for 'production'; in simulation use EnvClient")
+            raise ValueError(f"mode={mode!r}: {type(self).__name__} is for 'production'; in simulation use EnvClient")
         super().__init__(
             base_url,
             connect_timeout_s,
@@ -96,7 +99,7 @@ class MCPClientBase(EnvClient[Any, Observation, State]):
     def _step_payload(self, action: Any) -> dict[str, Any]:
         """The JSON object of any action. Raises TypeError for what is neither an action nor a dictionary."""
         if isinstance(action, Action):
-            return action.model_dump(mode="json")
+            return action.model_dump(mode="json", exclude=None if action.metadata else {"metadata"})
         if isinstance(action, dict):
             return action
         raise TypeError(f"{type(self).__name__}.step takes an Action or a dictionary, not {type(action).__name__}")

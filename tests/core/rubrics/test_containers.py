@@ -88,7 +88,7 @@ async def test_an_error_of_one_asynchronous_rubric_is_raised_as_it_is_and_ends_t
 
 
 def test_weights_that_do_not_sum_to_one_are_refused_with_weights_that_do():
-    with pytest.raises(ValueError, match=r"\[2, 6\] sum to 8: they must sum to 1. Use \[0.25, 0.75\]"):
+    with pytest.raises(ValueError, match=r"\[2, 6\] sum to 8: they must sum to 1.0. Use \[0.25, 0.75\]"):
         WeightedSum([Constant(1.0), Constant(1.0)], [2, 6])
 
 

@@ -3,9 +3,10 @@
 import re
 from typing import Any
 
+from openenv.core.containers.runtime.base import ContainerProvider, RuntimeProvider
 from openenv.core.containers.runtime.owned_server import BoundProvider
-from openenv.core.containers.runtime.providers import ContainerProvider, RuntimeProvider
 from openenv.core.containers.runtime.uv_provider import UVProvider
+from openenv.core.utils import hf_space_subdomain
 
 _SPACE = re.compile(r"(?:https?://huggingface\.co/(?:spaces/)?)?([\w.-]+/[\w.-]+?)/?")
 
@@ -18,7 +19,7 @@ class Space:
         if match is None:
             raise ValueError(f"{repo_id!r} is not a Space: give owner/name or https://huggingface.co/spaces/owner/name")
         self.repo_id = match[1]
-        self._subdomain = re.sub(r"[^a-z0-9]", "-", self.repo_id.lower())  # the Hub's names of hosts and images
+        self._subdomain = hf_space_subdomain(self.repo_id)
 
     @property
     def base_url(self) -> str:

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
-from openenv.core.containers.runtime.providers import RuntimeProvider
+from openenv.core.containers.runtime.base import RuntimeProvider
 from openenv.core.containers.server_process import ServerProcess, free_port, module_command
 from openenv.core.errors import ContainerFault, NotReady
 

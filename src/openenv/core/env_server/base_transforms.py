@@ -1,6 +1,7 @@
 """Transforms that hold for any environment."""
 
 from openenv.core.env_server.interfaces import ObsT, Transform
+from openenv.core.env_server.types import Observation as Observation
 
 
 class CompositeTransform(Transform[ObsT]):

@@ -1,6 +1,7 @@
 """The limits of one server, and their former names."""
 
 import functools
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,6 +15,11 @@ _T = TypeVar("_T")
 
 RENAMED_FIELDS = {"max_waiting": "max_queue", "max_wait_s": "queue_timeout_s", "grace_s": "reconnect_grace_s"}
 """Former name of a field: its name now. The former name is accepted for one release, with a warning."""
+
+
+def default_mode() -> ServerMode:
+    """The mode that the environment variable OPENENV_MODE names, or simulation. Raises ValueError for another word."""
+    return ServerMode(os.environ.get("OPENENV_MODE", ServerMode.SIMULATION).lower())
 
 
 def _accept_former_names(cls: type[_T]) -> type[_T]:
@@ -83,8 +89,8 @@ class ServerConfig:
     """Whether each verb makes an OpenTelemetry span, which needs the extra `otel`."""
     busy_poll: bool = True
     """Whether the event loop polls for a moment after each message, which costs processor time and saves latency."""
-    mode: ServerMode = ServerMode.SIMULATION
-    """Production serves no reset, step and state over plain HTTP."""
+    mode: ServerMode = field(default_factory=default_mode)
+    """Production serves no reset, step and state over plain HTTP. The default is OPENENV_MODE, or simulation."""
 
     def __post_init__(self) -> None:
         for name in (

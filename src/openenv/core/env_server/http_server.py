@@ -8,17 +8,69 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.config import ServerConfig
-from openenv.core.env_server.exceptions import ConcurrencyConfigurationError
+
+# Names that programs for the published package import from this module.
+from openenv.core.env_server.exceptions import (  # noqa: F401
+    ConcurrencyConfigurationError,
+    EnvironmentFactoryError,
+    SessionCapacityError,
+)
 from openenv.core.env_server.execution.program_exit import exit_on_sigterm
+from openenv.core.env_server.interfaces import (  # noqa: F401
+    Environment,
+)
+from openenv.core.env_server.mcp_environment import (  # noqa: F401
+    get_server_tools,
+)
+from openenv.core.env_server.mcp_types import (  # noqa: F401
+    CallToolAction,
+    CallToolObservation,
+    JsonRpcErrorCode,
+    JsonRpcRequest,
+    JsonRpcResponse,
+    ListToolsAction,
+    ListToolsObservation,
+    McpMethod,
+    WSMCPMessage,
+    WSMCPResponse,
+)
+from openenv.core.env_server.route_config import (  # noqa: F401
+    GetEndpointConfig,
+    register_get_endpoints,
+)
 from openenv.core.env_server.runner.env_spec import EnvironmentSource, EnvSpec, resolve_env_spec
-from openenv.core.env_server.types import (
+from openenv.core.env_server.serialization import (  # noqa: F401
+    deserialize_action,
+    serialize_observation,
+)
+from openenv.core.env_server.types import (  # noqa: F401
     Action,
     ConcurrencyConfig,
+    EnvironmentMetadata,
+    GetTaskRangeRequest,
+    GetTaskRequest,
+    HealthResponse,
+    HealthStatus,
+    ListTasksRequest,
+    NumTasksRequest,
     Observation,
+    ResetRequest,
+    ResetResponse,
+    SchemaResponse,
     ServerCapacityStatus,
     ServerMode,
     SessionInfo,
     State,
+    StepRequest,
+    StepResponse,
+    WSCloseMessage,
+    WSErrorCode,
+    WSErrorResponse,
+    WSObservationResponse,
+    WSResetMessage,
+    WSStateMessage,
+    WSStateResponse,
+    WSStepMessage,
 )
 from openenv.core.wire.constants import UNIX
 
@@ -26,7 +78,7 @@ if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
-    from openenv.core.env_server.serving.graceful_server import AppSource
+    from openenv.core.env_server.serving.app_loader import AppSource
     from openenv.core.env_server.sessions.manager import SessionManager
 
 
@@ -54,27 +106,26 @@ def create_app(
     """The application that serves `env` over HTTP and WebSocket.
 
     env: an Environment class or a factory (one environment for each session), or one ready instance (one session at a
-    time). Message classes default to those that the environment declares. reset_observation_cls: the class of a reset's
-    observation, where it differs from a step's. `max_concurrent_envs`, `concurrency_config` and `mode` are the
-    published package's parameters for fields of `config`. The five parameters from `gradio_builder` to
-    `title_override` keep existing calls running; there is no Gradio page, and they have no effect.
+    time). A factory is called when a session opens, not before. Message classes default to those that the environment
+    declares. reset_observation_cls: the class of a reset's observation, where it differs from a step's.
+    `max_concurrent_envs`, `concurrency_config` and `mode` are the published package's parameters for fields of
+    `config`. The environment variable ENABLE_WEB_INTERFACE=true adds the page at `/web`, which is plain HTML: the five
+    parameters from `gradio_builder` to `title_override` keep existing calls running and have no effect.
 
-    Raises TypeError when `env` is no environment, ValueError when `config` comes with one of the published parameters
-    or two of those set one field, ConcurrencyConfigurationError for more sessions than the environment allows.
+    Raises TypeError when `env` is no environment, or a factory whose message classes are unknown; ValueError when
+    `config` comes with one of the published parameters or two of those set one field; ConcurrencyConfigurationError
+    for more sessions than the environment allows.
     """
     # FastAPI takes half a second to import, which a program that needs only an environment's messages is spared
-    from openenv.core.env_server.http.routes import environment_app
-    from openenv.core.env_server.serving.any_uvicorn import add_own_connections
+    from openenv.core.env_server.serving.app_loader import app_of
 
     if gradio_builder is not None:
-        log.info("%s: gradio_builder has no effect: this server has no Gradio page; its routes are at /docs",
+        log.info("%s: gradio_builder has no effect: the page of this server at /web is plain HTML",
                  env_name or env)  # fmt: skip
     limits = _limits(config, max_concurrent_envs, concurrency_config, mode)
     spec = resolve_env_spec(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
     _refuse_too_many(spec, limits, is_requested=bool(max_concurrent_envs or concurrency_config))
-    app = environment_app(dataclasses.replace(spec, mode=limits.mode), limits)
-    add_own_connections(app, limits)
-    return app
+    return app_of(spec, limits)
 
 
 def create_fastapi_app(
@@ -89,18 +140,13 @@ def create_fastapi_app(
     mode: ServerMode | str | None = None,
     reset_observation_cls: type[Observation] | None = None,
 ) -> "FastAPI":
-    """`create_app` with its parameters in the order of the published function of this name."""
-    return create_app(
-        env,
-        action_cls,
-        observation_cls,
-        env_name,
-        max_concurrent_envs,
-        concurrency_config,
-        state_cls=state_cls,
-        mode=mode,
-        reset_observation_cls=reset_observation_cls,
-    )
+    """`create_app` without a page, and with its parameters in the order of the published function of this name."""
+    from openenv.core.env_server.http.routes import environment_app
+
+    limits = _limits(None, max_concurrent_envs, concurrency_config, mode)
+    spec = resolve_env_spec(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
+    _refuse_too_many(spec, limits, is_requested=bool(max_concurrent_envs or concurrency_config))
+    return environment_app(spec, limits, has_page=False)
 
 
 class HTTPEnvServer:
@@ -130,8 +176,8 @@ class HTTPEnvServer:
         from openenv.core.env_server.http.routes import add_environment
         from openenv.core.env_server.serving.any_uvicorn import add_own_connections
 
-        config = dataclasses.replace(self._config, mode=ServerMode(mode))
-        self._sessions = add_environment(app, dataclasses.replace(self._spec, mode=config.mode), config)
+        config = dataclasses.replace(self._config, mode=ServerMode(mode.lower()))
+        self._sessions = add_environment(app, self._spec, config)
         add_own_connections(app, config)
 
     @property
@@ -196,7 +242,7 @@ def _limits(
         if concurrency.session_timeout is not None:
             published["idle_timeout_s"] = concurrency.session_timeout
     if mode is not None:
-        published["mode"] = ServerMode(mode)
+        published["mode"] = ServerMode(mode.lower())
     if config is not None and published:
         raise ValueError(f"config and {', '.join(published)} set the same fields: give config alone")
     return config or ServerConfig(**published)
@@ -207,11 +253,12 @@ def serve(
 ) -> None:
     """Run `app` until SIGINT or SIGTERM; steps that run are finished first.
 
-    app: an application, `MODULE:APP`, or a function that returns one. host: an address, or `unix:/run/echo.sock` for a
-    Unix socket. workers: processes that share the sessions behind the port; more than 1 need `MODULE:APP` or a
-    function of a module. After SIGTERM a program that serves in its main thread exits with 0. Raises ValueError for
-    workers that cannot run, LookupError when `MODULE:APP` does not exist, and, with several workers, OSError when it
-    cannot listen.
+    app: an application, an Environment class, a function that returns an application or an environment, or
+    `MODULE:NAME` of one of these. host: an address, or `unix:/run/echo.sock` for a Unix socket. workers: processes that
+    share the sessions behind the port; more than 1 need `MODULE:NAME`, or a class or function of a module. After
+    SIGTERM a program that serves in its main thread exits with 0. Raises ValueError for workers that cannot run or an
+    app that cannot be served, LookupError when `MODULE:NAME` does not exist, and, with several workers, OSError when
+    it cannot listen.
     """
     if workers < 1:
         raise ValueError(f"workers={workers}: give 1, or as many as the machine has cores")
@@ -231,9 +278,10 @@ def server(app: "AppSource", host: str, port: int, *, log_level: str = "warning"
     """A server for `app`, not yet running, with the arguments of `serve`. Port 0 takes a free one."""
     # imported only by a running server, as FastAPI is
     from openenv.core.env_server.http.auth import warn_if_exposed
-    from openenv.core.env_server.serving.graceful_server import GracefulServer, load_app
+    from openenv.core.env_server.serving.app_loader import load_app, setting_of
+    from openenv.core.env_server.serving.graceful_server import GracefulServer
 
     application = load_app(app)
-    warn_if_exposed(host, getattr(application.state, "config", ServerConfig()))
+    warn_if_exposed(host, setting_of(application, "config") or ServerConfig())
     where: dict[str, Any] = {"uds": host.removeprefix(UNIX)} if host.startswith(UNIX) else {"host": host, "port": port}
     return GracefulServer(application, log_level=log_level, **where)

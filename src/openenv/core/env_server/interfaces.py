@@ -129,6 +129,17 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         if inspect.isawaitable(done):
             await done
 
+    def render_web(self, observation: dict[str, Any]) -> str | None:
+        """HTML that the page at `/web` shows for an observation, without scripts; None: the page lists its fields.
+
+        observation: its fields as JSON values, with `reward` and `done`.
+        """
+        return None
+
+    def web_actions(self, observation: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+        """Label and fields of each action that the page at `/web` offers as a button after an observation."""
+        return []
+
     def vectorized(self, num_envs: int) -> "VectorEnvironment | None":
         """Environments like this one that are stepped together, where a library can do that at once; None: each of
         them is an instance of this class and stepped in turn."""

@@ -6,11 +6,9 @@ import inspect
 import re
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
-
-from fastmcp import Client, FastMCP
-from fastmcp.exceptions import ToolError as ToolFailed
+from concurrent.futures import Future
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from openenv.core.env_server.execution.background_loop import BackgroundLoop
 from openenv.core.env_server.interfaces import Environment, Transform
@@ -26,10 +24,16 @@ from openenv.core.env_server.mcp_types import (
 )
 from openenv.core.env_server.runner.environment_calls import without_paths
 from openenv.core.env_server.types import Action, Observation, ServerMode
+from openenv.core.utils import run_async_safely as run_async_safely
+
+if TYPE_CHECKING:
+    from fastmcp import FastMCP
 
 ResultT = TypeVar("ResultT")
 
-TOOL_TIMEOUT_S = 30.0
+VALID_MODES = frozenset(mode.value for mode in ServerMode)
+"""Modes of a server for which a tool may be."""
+MCP_TOOL_CALL_TIMEOUT = 30.0
 """The most seconds that a tool may take, unless the step has a limit of its own."""
 
 _WRONG_ARGUMENTS = re.compile(r"\d+ validation errors? for call\[")
@@ -58,9 +62,9 @@ class MCPEnvironment(Environment):
     def __init__(self, mcp_server: Any, transform: Transform[Any] | None = None) -> None:
         """mcp_server: a FastMCP server. Raises ValueError when one of its tools has a reserved name."""
         super().__init__(transform=transform)
-        _refuse_reserved({tool.name for tool in _run_in_thread(mcp_server.list_tools())})
+        _refuse_reserved(set(get_server_tools(mcp_server)))
         self.mcp_server = mcp_server
-        self.mcp_client: Any = Client(mcp_server)
+        self.mcp_client: Any = _fastmcp().Client(mcp_server)
         self.mcp_tools = _Tools(self._all_tools)
         self._of_mode: dict[str, FastMCP[Any]] = {}
 
@@ -73,12 +77,12 @@ class MCPEnvironment(Environment):
 
         Raises ValueError for another mode and for a reserved name.
         """
-        if mode is not None and mode not in list(ServerMode):
+        if mode is not None and mode not in VALID_MODES:
             raise ValueError(f"mode={mode!r}: a tool is for simulation, for production, or (None) for both")
 
         def register(function: Callable[..., Any]) -> Any:
             _refuse_reserved({function.__name__})
-            server = self.mcp_server if mode is None else self._of_mode.setdefault(mode, FastMCP(mode))
+            server = self.mcp_server if mode is None else self._of_mode.setdefault(mode, _fastmcp().FastMCP(mode))
             return server.tool(function)
 
         return register
@@ -103,14 +107,15 @@ class MCPEnvironment(Environment):
                 Tool(name=tool.name, description=tool.description or "", input_schema=tool.inputSchema)
                 for tool in listed
             ])  # fmt: skip
-        limit_s = TOOL_TIMEOUT_S if timeout_s is None else timeout_s
+        tool_failed = _fastmcp().exceptions.ToolError
+        limit_s = MCP_TOOL_CALL_TIMEOUT if timeout_s is None else timeout_s
         name = action.tool_name
         try:
             async with asyncio.timeout(limit_s):
                 result = await self.mcp_tools.client.call_tool(name, action.arguments)
         except TimeoutError:
             error = ToolError(error_type=ToolErrorType.TIMEOUT, message=f"tool {name!r} took longer than {limit_s:g} s")
-        except ToolFailed as failed:
+        except tool_failed as failed:
             error = ToolError(error_type=_kind(str(failed)), message=without_paths(str(failed)))
         else:
             return CallToolObservation(tool_name=name, result=result)
@@ -135,8 +140,8 @@ class MCPEnvironment(Environment):
     def get_callables(self) -> dict[str, Callable[..., Any]]:
         """The functions behind the tools, by name, for programs that call them directly."""
         servers = filter(None, (self.mcp_server, self._of_mode.get(self.server_mode)))
-        tools = [tool for server in servers for tool in _run_in_thread(server.list_tools())]
-        return {tool.name: tool.fn for tool in tools if callable(getattr(tool, "fn", None))}
+        tools = {name: tool for server in servers for name, tool in get_server_tools(server).items()}
+        return {name: tool.fn for name, tool in tools.items() if callable(getattr(tool, "fn", None))}
 
     def execute_code(self, code: str) -> Observation:
         """Run a Python program in which the tools are functions; `metadata` holds what it left in the variable
@@ -163,7 +168,7 @@ class MCPEnvironment(Environment):
         of_mode = self._of_mode.get(self.server_mode)
         if of_mode is None:
             return self.mcp_server
-        both: FastMCP[Any] = FastMCP(self.mcp_server.name)
+        both: FastMCP[Any] = _fastmcp().FastMCP(self.mcp_server.name)
         both.mount(self.mcp_server)
         both.mount(of_mode)
         return both
@@ -203,7 +208,7 @@ class _Tools:
 
     async def _connected(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
         if self._client is None:
-            client: Any = Client(self._server())
+            client: Any = _fastmcp().Client(self._server())
             self._client = await client.__aenter__()
         return await coroutine
 
@@ -217,18 +222,25 @@ class _Tools:
         await client.close()
 
 
-def _run_in_thread(coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """The coroutine's result, also where an event loop runs already."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()
+def get_server_tools(mcp_server: Any) -> dict[str, Any]:
+    """The tools of a FastMCP server by name, also where an event loop runs already."""
+    return {tool.name: tool for tool in run_async_safely(mcp_server.list_tools())}
+
+
+def _fastmcp() -> ModuleType:
+    """The library of the extra `mcp`, which takes a second to import."""
+    import fastmcp
+    import fastmcp.exceptions
+
+    return fastmcp
 
 
 def _refuse_reserved(names: set[str]) -> None:
     taken = names & RESERVED_TOOL_NAMES
     if taken:
         raise ValueError(
-            f"tools named {', '.join(sorted(taken))}: {', '.join(sorted(RESERVED_TOOL_NAMES))} are the verbs of "
-            "the program that runs the episode. Give the tools other names."
+            f"tools named {', '.join(sorted(taken))}: the names {', '.join(sorted(RESERVED_TOOL_NAMES))} are reserved "
+            "for the program that runs the episode. Give the tools other names."
         )
 
 

@@ -6,8 +6,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from openenv.core.env_server.messages import BaseMessage
 from openenv.core.env_server.types import Action, Observation
+from openenv.core.wire.messages import BaseMessage
 
 RESERVED_TOOL_NAMES = frozenset({"reset", "step", "state", "close"})
 """Names that no tool may have: they are the verbs of the program that runs the episodes of an agent."""

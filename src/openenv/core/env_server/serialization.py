@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from openenv.core.env_server.mcp_types import CallToolAction as CallToolAction
+from openenv.core.env_server.mcp_types import ListToolsAction as ListToolsAction
 from openenv.core.env_server.runner.environment_calls import deserialize_action
 from openenv.core.env_server.runner.observation_json import observation_data
 from openenv.core.env_server.types import Action, Observation

@@ -9,23 +9,23 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from openenv.core.env_server.messages import BaseMessage as BaseMessage
-from openenv.core.env_server.messages import CodeExecResult as CodeExecResult
-from openenv.core.env_server.messages import GetTaskRangeRequest as GetTaskRangeRequest
-from openenv.core.env_server.messages import GetTaskRequest as GetTaskRequest
-from openenv.core.env_server.messages import ListTasksRequest as ListTasksRequest
-from openenv.core.env_server.messages import NumTasksRequest as NumTasksRequest
-from openenv.core.env_server.messages import ServerCapacityStatus as ServerCapacityStatus
-from openenv.core.env_server.messages import SessionInfo as SessionInfo
-from openenv.core.env_server.messages import WSCloseMessage as WSCloseMessage
-from openenv.core.env_server.messages import WSErrorCode as WSErrorCode
-from openenv.core.env_server.messages import WSErrorResponse as WSErrorResponse
-from openenv.core.env_server.messages import WSIncomingMessage as WSIncomingMessage
-from openenv.core.env_server.messages import WSObservationResponse as WSObservationResponse
-from openenv.core.env_server.messages import WSResetMessage as WSResetMessage
-from openenv.core.env_server.messages import WSStateMessage as WSStateMessage
-from openenv.core.env_server.messages import WSStateResponse as WSStateResponse
-from openenv.core.env_server.messages import WSStepMessage as WSStepMessage
+from openenv.core.wire.messages import BaseMessage as BaseMessage
+from openenv.core.wire.messages import CodeExecResult as CodeExecResult
+from openenv.core.wire.messages import GetTaskRangeRequest as GetTaskRangeRequest
+from openenv.core.wire.messages import GetTaskRequest as GetTaskRequest
+from openenv.core.wire.messages import ListTasksRequest as ListTasksRequest
+from openenv.core.wire.messages import NumTasksRequest as NumTasksRequest
+from openenv.core.wire.messages import ServerCapacityStatus as ServerCapacityStatus
+from openenv.core.wire.messages import SessionInfo as SessionInfo
+from openenv.core.wire.messages import WSCloseMessage as WSCloseMessage
+from openenv.core.wire.messages import WSErrorCode as WSErrorCode
+from openenv.core.wire.messages import WSErrorResponse as WSErrorResponse
+from openenv.core.wire.messages import WSIncomingMessage as WSIncomingMessage
+from openenv.core.wire.messages import WSObservationResponse as WSObservationResponse
+from openenv.core.wire.messages import WSResetMessage as WSResetMessage
+from openenv.core.wire.messages import WSStateMessage as WSStateMessage
+from openenv.core.wire.messages import WSStateResponse as WSStateResponse
+from openenv.core.wire.messages import WSStepMessage as WSStepMessage
 
 _new = object.__new__
 # pydantic's own slots, past its __setattr__
@@ -192,6 +192,11 @@ class ServerMode(StrEnum):
 
     SIMULATION = "simulation"
     PRODUCTION = "production"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "ServerMode":
+        """Raises ValueError that lists the modes."""
+        raise ValueError(f"mode={value!r}: must be one of {', '.join(map(repr, map(str, cls)))}")
 
 
 class ResetData(BaseModel):

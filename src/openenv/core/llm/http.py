@@ -4,11 +4,12 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
-
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from openenv.core.errors import OpenEnvError
+
+if TYPE_CHECKING:
+    import httpx
 
 _TRIES = 3
 _LONGEST_WAIT_S = 30.0
@@ -43,6 +44,8 @@ async def post_json(
     timeout_s: for each try. secret: removed from errors, also where the service repeats it.
     Raises LLMError with the status and a remedy.
     """
+    import httpx  # keeps `import openenv` light
+
     # A client for each request: it is bound to no event loop, and nothing has to be closed.
     async with httpx.AsyncClient(timeout=None, verify=_certificates()) as http:
         for tries_left in reversed(range(_TRIES)):
@@ -66,7 +69,7 @@ def _is_retried(status: int) -> bool:
     return status in _RETRIED_STATUSES or status >= 500
 
 
-def _wait_s(response: httpx.Response, tries: int) -> float:
+def _wait_s(response: "httpx.Response", tries: int) -> float:
     """The service's retry-after, else half a second, doubled with each try."""
     try:
         asked = float(response.headers.get("retry-after", ""))
@@ -75,7 +78,7 @@ def _wait_s(response: httpx.Response, tries: int) -> float:
     return min(max(asked, 0.0), _LONGEST_WAIT_S)
 
 
-def _object(url: str, response: httpx.Response, secret: str | None) -> dict[str, Any]:
+def _object(url: str, response: "httpx.Response", secret: str | None) -> dict[str, Any]:
     if not response.is_success:
         status = response.status_code
         remedy = _REMEDIES.get(status, "the service failed: try again later" if status >= 500 else "change the request")
@@ -102,4 +105,6 @@ def _without(secret: str | None, text: str) -> str:
 @cache
 def _certificates() -> ssl.SSLContext:
     """Cached: loading the certificates blocks the event loop for tens of milliseconds."""
+    import httpx
+
     return httpx.create_ssl_context()

@@ -205,13 +205,15 @@ def _checked(rubric: Rubric, where: str) -> Rubric:
 
 def _check_weights(weights: list[float], count: int) -> None:
     if len(weights) != count:
-        raise ValueError(f"{len(weights)} weights for {count} rubrics: give one weight for each rubric")
+        raise ValueError(
+            f"{len(weights)} weights for {count} rubrics: their numbers must match, one weight for each rubric"
+        )
     total = sum(weights)
     if abs(total - 1.0) <= _TOLERANCE:
         return
     scaled = math.isfinite(total) and abs(total) > _TOLERANCE
     remedy = f"Use {[round(weight / total, 6) for weight in weights]}." if scaled else "Change them."
-    raise ValueError(f"weights={weights} sum to {total:.6g}: they must sum to 1. {remedy}")
+    raise ValueError(f"weights={weights} sum to {total:.6g}: they must sum to 1.0. {remedy}")
 
 
 def _no_score(rubric: Rubric, example: str) -> str:

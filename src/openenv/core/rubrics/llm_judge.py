@@ -4,12 +4,10 @@ import logging
 import math
 import re
 import string
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from openenv.core.llm_client import LLMClient
 from openenv.core.rubrics.base import Rubric
-
-if TYPE_CHECKING:
-    from openenv.core.llm_client import LLMClient
 
 log = logging.getLogger(__name__)
 

@@ -8,6 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from openenv.core.containers.local_process import LocalServer
+from openenv.core.env_server.serving.environment_folder import folder_target
 from openenv.core.errors import OpenEnvError, ServerUnreachable
 from openenv.evaluation.quality.checks.concurrency import concurrency, isolation, step_time
 from openenv.evaluation.quality.checks.determinism import (
@@ -21,7 +23,6 @@ from openenv.evaluation.quality.checks.invalid_input import errors
 from openenv.evaluation.quality.checks.leaks import leaks
 from openenv.evaluation.quality.checks.outcomes import ending, rewards
 from openenv.evaluation.quality.checks.protocol import actions, reachable, schema, verbs
-from openenv.evaluation.quality.probe.environment_folder import server_of
 from openenv.evaluation.quality.probe.raw_client import ServerAddress
 from openenv.evaluation.quality.target import CheckResult, CheckRow, Target, failed, skipped, warned
 
@@ -30,6 +31,7 @@ log = logging.getLogger(__name__)
 OnCheck = Callable[[str], None]
 """Called with the name of each check as it begins."""
 
+_START_TIMEOUT_S = 30.0
 _RESPONSE_SHARE = 1 / 12
 _CHECK_SHARE = 1 / 4
 
@@ -89,7 +91,8 @@ def check_folder(
     """
     started = time.monotonic()
     _target("http://127.0.0.1", seed, seconds, headers)  # raises for wrong numbers before a server is started
-    server = server_of(folder)
+    folder_target(folder)  # raises for a folder without an environment
+    server = _server_of(folder)
     with ExitStack() as stack:
         try:
             stack.enter_context(server)
@@ -101,8 +104,12 @@ def check_folder(
             )
             return [row, *(CheckRow(check.name, skipped("needs `reachable`"), 0.0) for check in CHECKS[1:])]
         target = _target(server.base_url, seed, seconds, headers)
-        target.server, target.start_another = server, lambda: server_of(folder)
+        target.server, target.start_another = server, lambda: _server_of(folder)
         return asyncio.run(_rows(target, started + seconds, on_check or _nothing))
+
+
+def _server_of(folder: Path) -> LocalServer:
+    return LocalServer("openenv", ["serve", str(folder)], start_timeout_s=_START_TIMEOUT_S)
 
 
 def _target(base_url: str, seed: int, seconds: float, headers: Mapping[str, str] | None) -> Target:

@@ -71,7 +71,7 @@ def test_a_restore_that_outlives_its_limit_ends_the_episode(serving):
 
 def test_a_factory_that_returns_one_object_twice_is_refused_its_second_session(serving):
     shared = Counter()
-    url = serving(create_app(lambda: shared))
+    url = serving(create_app(lambda: shared, Do, Seen))
     with CounterEnv(url) as env:
         env.reset()
         do(env)

@@ -11,7 +11,7 @@ import pytest
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.errors import EnvironmentFault, FactoryFault, TimeLimitExceeded, WorkerCrashed
-from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, ProcessEnvironment
+from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, CountObservation, ProcessEnvironment
 
 pytestmark = pytest.mark.process
 
@@ -93,7 +93,11 @@ def test_a_worker_validates_and_reports_as_any_other(process_url):
 
 
 def test_a_factory_that_cannot_be_sent_to_a_worker_is_an_error_with_the_remedy(serving):
-    url = serving(create_app(lambda: CountingEnvironment(), config=ServerConfig(execution="process")))
+    url = serving(
+        create_app(
+            lambda: CountingEnvironment(), CountAction, CountObservation, config=ServerConfig(execution="process")
+        )
+    )
     with pytest.raises(FactoryFault, match="serve a class"):
         CountEnv(url).reset()
 

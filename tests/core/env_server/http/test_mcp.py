@@ -294,7 +294,7 @@ def test_a_tool_with_the_name_of_a_verb_is_refused():
             mcp.tool(lambda: 1, name="reset")
             super(NotebookEnvironment, self).__init__(mcp)
 
-    with pytest.raises(ValueError, match=r"tools named reset.*Give the tools other names"):
+    with pytest.raises(ValueError, match=r"tools named reset.* are reserved .*Give the tools other names"):
         Cheating()
 
 

@@ -27,10 +27,6 @@ def test_message_classes_come_from_annotations_where_there_are_no_type_parameter
     assert (found.action_cls, found.observation_cls, found.state_cls) == (CountAction, CountObservation, CountState)
 
 
-def test_a_factory_is_asked_for_its_environment():
-    assert resolve_env_spec(lambda: CountingEnvironment()).environment_cls is CountingEnvironment
-
-
 def test_a_factory_with_a_return_annotation_is_not_called():
     def make() -> CountingEnvironment:
         raise AssertionError("called too early")

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from openenv.core.containers.runtime.base import ContainerProvider, RuntimeProvider
 from openenv.core.containers.runtime.docker import LocalDockerProvider
-from openenv.core.containers.runtime.providers import ContainerProvider, RuntimeProvider
 
 log = logging.getLogger(__name__)
 

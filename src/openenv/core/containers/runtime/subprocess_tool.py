@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from openenv.core.containers.runtime.providers import ContainerProvider
+from openenv.core.containers.runtime.base import ContainerProvider
 from openenv.core.errors import ContainerFault
 
 PORT_IN_CONTAINER = 8000

@@ -5,12 +5,12 @@ import os
 import tempfile
 from typing import Any
 
-from openenv.core.containers.runtime.providers import RuntimeProvider
+from openenv.core.containers.runtime.base import RuntimeProvider
 from openenv.core.containers.runtime.subprocess_tool import run_tool
 from openenv.core.containers.server_process import ServerProcess, free_port
 from openenv.core.errors import ContainerFault, NotReady
 
-_GIT = "git+"
+GIT_URL_PREFIX = "git+"
 _UV_REMEDY = "Install uv: https://docs.astral.sh/uv"
 
 
@@ -37,7 +37,7 @@ class UVProvider(RuntimeProvider):
         context_timeout_s: for cloning, and until the server is healthy. Raises ContainerFault if uv is not installed.
         """
         run_tool("uv", "--version", remedy=_UV_REMEDY, timeout_s=20)
-        self.project_path = project_path if project_path.startswith(_GIT) else os.path.abspath(project_path)
+        self.project_path = project_path if project_path.startswith(GIT_URL_PREFIX) else os.path.abspath(project_path)
         self.app = app
         self.host = host
         self.reload = reload
@@ -95,10 +95,10 @@ class UVProvider(RuntimeProvider):
 
     def _project(self) -> str:
         """The project's folder on this machine; for a git URL, a new clone."""
-        if not self.project_path.startswith(_GIT):
+        if not self.project_path.startswith(GIT_URL_PREFIX):
             return self.project_path
         self._clone = tempfile.TemporaryDirectory(prefix="openenv-clone-")
-        url = self.project_path.removeprefix(_GIT)
+        url = self.project_path.removeprefix(GIT_URL_PREFIX)
         remedy, limit_s = f"Is git installed, and does {url} exist?", self.context_timeout_s
         run_tool("git", "clone", "--depth=1", "--", url, self._clone.name, remedy=remedy, timeout_s=limit_s)
         return self._clone.name

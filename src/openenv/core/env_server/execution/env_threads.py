@@ -24,10 +24,9 @@ class EnvThreads:
     """
 
     def __init__(self, spec: EnvSpec) -> None:
-        self._name = spec.name
-        self._is_one_instance = spec.is_one_instance
-        has_one_thread = spec.is_one_instance or spec.environment_cls.REQUIRES_SINGLE_THREAD_EXECUTOR
-        self._only = EnvThread() if has_one_thread else None
+        self._spec = spec
+        self._only: EnvThread | None = None
+        """The thread of all environments, while they may need one: also while their class is unknown."""
         self._shared = EnvThread(self._note, is_shared=True)
         self._num_short = 0
         self._total_s = 0.0
@@ -35,8 +34,12 @@ class EnvThreads:
 
     def assign(self) -> EnvThread:
         """The thread of a new environment."""
-        if self._only is not None:
+        spec = self._spec
+        if spec.is_one_instance or not spec.is_known or spec.environment_cls.REQUIRES_SINGLE_THREAD_EXECUTOR:
+            if self._only is None:
+                self._only = EnvThread() if spec.is_known else EnvThread(self._note)
             return self._only
+        self._only = None
         return self._shared if self._num_short >= self._num_required else EnvThread(self._note)
 
     def abandon(self, thread: EnvThread) -> EnvThread:
@@ -46,17 +49,19 @@ class EnvThreads:
         """
         if thread.is_shared:
             return thread.split_off()
-        if not self._is_one_instance:
+        if not self._spec.is_one_instance:
             thread.abandon()
             if thread is self._only:
-                self._only = EnvThread()
+                self._only = None
         return thread
 
     def _note(self, took_s: float) -> None:
         """Learn from the seconds of a call."""
         if took_s >= SHORT_CALL_S:
             if self._num_short >= self._num_required:
-                log.info("a call of %s took %.3f s: its next sessions have threads of their own", self._name, took_s)
+                log.info(
+                    "a call of %s took %.3f s: its next sessions have threads of their own", self._spec.name, took_s
+                )
             self._num_required *= 2
             self._num_short, self._total_s = 0, 0.0
         elif self._num_short < self._num_required:
@@ -66,4 +71,4 @@ class EnvThreads:
                 if self._total_s > self._num_short * SHORT_MEAN_S:
                     self._num_short, self._total_s = 0, 0.0
                 else:
-                    log.info("the calls of %s are short: its next sessions share a thread", self._name)
+                    log.info("the calls of %s are short: its next sessions share a thread", self._spec.name)

@@ -80,7 +80,7 @@ class _Worker:
         if verb == "open":
             options = SessionOptions.from_dict(request["options"])
             self._runner = make_runner(self._spec, self._arguments, self._loop.submit, options)
-            return EncodedResponse(b"")
+            return EncodedResponse(orjson.dumps({"allow_step_after_done": self._runner.env.ALLOWS_STEP_AFTER_DONE}))
         assert self._runner is not None, "open comes first"
         current_episode.set(EpisodeContext(*request["episode"]) if request.get("episode") else None)
         if verb == "close":

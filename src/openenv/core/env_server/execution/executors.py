@@ -41,6 +41,8 @@ class EnvExecutor(ABC):
 
     runner: EnvRunner | None = None
     """The runner of the open environment, if that is in this process."""
+    allow_step_after_done = False
+    """Whether the open environment may be stepped after the end of its episode."""
 
     @abstractmethod
     async def open(self, timeout_s: float) -> None:
@@ -103,6 +105,7 @@ class InProcessExecutor(EnvExecutor):
                 self.runner = await self._make_runner_in_thread(timeout_s)
         except TimeLimitExceeded:
             raise EnvironmentFactoryError(name, f"{name} could not be made in {timeout_s:g} s") from None
+        self.allow_step_after_done = self.runner.env.ALLOWS_STEP_AFTER_DONE
 
     def _make_runner(self) -> EnvRunner:
         return make_runner(self._spec, self._arguments, self._loop.submit, self._options, self._execution_override)

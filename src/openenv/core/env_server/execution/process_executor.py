@@ -42,9 +42,10 @@ class ProcessExecutor(EnvExecutor):
         self._pid, connection = await self._fork_server.fork()
         self._reader, self._writer = await asyncio.open_unix_connection(sock=connection, limit=_MAX_MESSAGE_BYTES)
         try:
-            await self._request({"verb": "open", "options": asdict(self._options)}, timeout_s)
+            opened = await self._request({"verb": "open", "options": asdict(self._options)}, timeout_s)
         except (WorkerCrashed, TimeLimitExceeded) as error:
             raise FactoryFault(f"the environment could not be made: {error.message}") from error
+        self.allow_step_after_done = json.loads(opened.data)["allow_step_after_done"]
 
     async def call(
         self, verb: str, data: dict[str, Any], keywords: Mapping[str, Any], timeout_s: float

@@ -21,6 +21,7 @@ from openenv.core.env_server.http.mcp_routes import add_mcp
 from openenv.core.env_server.http.openapi_errors import DESCRIBE_REFUSALS, END_REFUSALS, VERB_REFUSALS
 from openenv.core.env_server.http.sessions import HttpSessions
 from openenv.core.env_server.http.task_routes import task_routes
+from openenv.core.env_server.http.web_routes import add_web_page, page_is_enabled
 from openenv.core.env_server.runner.env_runner import EncodedResponse
 from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.core.env_server.sessions.manager import SessionManager
@@ -69,19 +70,25 @@ _STATUS = {
 }
 
 
-def environment_app(spec: EnvSpec, config: ServerConfig) -> FastAPI:
-    """The application of one environment: `/ws`, the HTTP verbs, `/mcp`, tasks, descriptions, and `/docs`."""
+def environment_app(spec: EnvSpec, config: ServerConfig, *, has_page: bool | None = None) -> FastAPI:
+    """The application of one environment: `/ws`, the HTTP verbs, `/mcp`, tasks, descriptions, and `/docs`.
+
+    has_page: whether to add the page at `/web`; None: if ENABLE_WEB_INTERFACE turns it on.
+    """
     app = FastAPI(
         title=f"{spec.name}: an OpenEnv environment",
         description="Reset an episode, step it with actions, ask for its state. `/ws` plays the same over a WebSocket.",
         version="1.0.0",
     )
-    add_environment(app, spec, config)
+    sessions = add_environment(app, spec, config)
+    if page_is_enabled() if has_page is None else has_page:
+        add_web_page(app, sessions)
     return app
 
 
 def add_environment(app: FastAPI, spec: EnvSpec, config: ServerConfig) -> SessionManager:
     """Add an environment to an application, beside its other routes. Returns the session manager."""
+    spec.mode = config.mode
     sessions = SessionManager(spec, config)
     app.router.lifespan_context = _lifespan(sessions, app.router.lifespan_context)
     app.state.sessions = sessions
@@ -100,7 +107,7 @@ def add_environment(app: FastAPI, spec: EnvSpec, config: ServerConfig) -> Sessio
         _add_verbs(app, http_sessions)
     add_mcp(app, sessions, http_sessions)
     add_websocket(app, "/ws", WebSocketEndpoint(sessions))
-    app.include_router(task_routes(sessions, spec.name))
+    app.router.routes.extend(task_routes(sessions, spec.name).routes)  # programs list the routes of an application
     return sessions
 
 

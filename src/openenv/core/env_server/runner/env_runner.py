@@ -74,14 +74,11 @@ class EnvRunner:
         execution_override: where the server's configuration runs all verbs. packs_arrays: whether the client reads
         arrays as raw bytes.
         """
-        self.async_verbs = arguments.async_verbs
-        """Verbs that `call_async` runs."""
         self.choosing_verbs: frozenset[str] = frozenset()
         """Verbs for each call of which `execution_for` chooses where it runs."""
         self._execution_override = execution_override
         self._packs_arrays = packs_arrays
         self._spec = spec
-        self._arguments = arguments
         self._submit = submit
         try:
             self.env = spec.new_environment()
@@ -89,6 +86,9 @@ class EnvRunner:
             log.exception("%s could not be made", spec.name)
             reason = f"{spec.name} could not be made: {without_paths(str(error)) or type(error).__name__}"
             raise EnvironmentFactoryError(spec.name, reason) from error
+        self._arguments = arguments.for_class(type(self.env))
+        self.async_verbs = self._arguments.async_verbs
+        """Verbs that `call_async` runs."""
         if execution_override is None and type(self.env).execution_for is not Environment.execution_for:
             self.choosing_verbs = _CHOOSING_VERBS
         if not spec.is_one_instance:

@@ -1,5 +1,6 @@
 """The specification of an environment: how it is made, and the classes of its messages."""
 
+import functools
 import inspect
 import logging
 import sys
@@ -17,13 +18,14 @@ EnvironmentSource = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class EnvSpec:
     """An environment, as the server needs to know it."""
 
     make: Callable[[], Environment]
     """Returns an environment: the author's class or function."""
     environment_cls: type[Environment]
+    """`Environment` itself while it is unknown: of a factory without a return annotation, before its first call."""
     action_cls: type[Action]
     observation_cls: type[Observation]
     reset_observation_cls: type[Observation]
@@ -36,9 +38,21 @@ class EnvSpec:
     mode: ServerMode = ServerMode.SIMULATION
     """What the server is for. Some tools of an environment may be for one of the modes only."""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether the class of the environments is known."""
+        return self.environment_cls is not Environment
+
     def new_environment(self) -> Environment:
-        """Make the environment of a new session and set its `server_mode`."""
-        env = self.make()
+        """Make the environment of a new session and set its `server_mode`; its class is known from then on.
+
+        Raises TypeError when the factory returns something else.
+        """
+        env: object = self.make()
+        if not isinstance(env, Environment):
+            raise TypeError(f"the factory {self.name} returned {type(env).__name__}: it must return an Environment")
+        if not self.is_known:
+            self.environment_cls = type(env)
         env.server_mode = self.mode
         return env
 
@@ -60,13 +74,18 @@ def resolve_env_spec(
     name: str | None = None,
     reset_observation_cls: type[Observation] | None = None,
 ) -> EnvSpec:
-    """The specification of a class, a factory, or one ready instance.
+    """The specification of a class, a factory, or one ready instance. A factory is not called.
 
     Message classes that are not given are taken from `Environment[YourAction, YourObservation, YourState]`, then from
     the annotations of `reset`, `step` and `state`, then from the one subclass that the environment's module knows.
-    Raises TypeError when `env` is none of the three.
+    Raises TypeError when `env` is none of the three, or a factory that needs a return annotation.
     """
     make, environment_cls = _maker(env)
+    if environment_cls is Environment and (action_cls is None or observation_cls is None):
+        raise TypeError(
+            f"env={env!r}: the messages of a factory without a return annotation are unknown until it is called, which "
+            "a session does first. Pass action_cls and observation_cls, or write `def make() -> YourEnvironment:`"
+        )
     hints = _annotated(environment_cls)
     action = action_cls or _find(environment_cls, Action, hints.get("action"))
     if action is None:
@@ -80,7 +99,7 @@ def resolve_env_spec(
         observation_cls=observation,
         reset_observation_cls=reset_observation_cls or observation,
         state_cls=state_cls or _find(environment_cls, State, hints.get("state")) or State,
-        name=name or environment_cls.__name__,
+        name=name or _name_of(env, environment_cls),
         is_one_instance=isinstance(env, Environment),
     )
 
@@ -94,14 +113,18 @@ def _maker(env: EnvironmentSource) -> tuple[Callable[[], Environment], type[Envi
         return env, env
     if not callable(env):
         raise TypeError(f"env={env!r}: pass an Environment class, a function that returns one, or a ready instance")
-    returns = get_type_hints(env).get("return") if inspect.isroutine(env) else None
+    made: Any = env.func if isinstance(env, functools.partial) else env
+    routine = made if isinstance(made, type) or inspect.isroutine(made) else type(made).__call__
+    returns = routine if isinstance(routine, type) else _hints(routine).get("return")
     if isinstance(returns, type) and issubclass(returns, Environment) and not inspect.isabstract(returns):
         return env, returns
-    probe: object = env()
-    if not isinstance(probe, Environment):
-        raise TypeError(f"the factory {env!r} returned {type(probe).__name__}: it must return an Environment")
-    probe.close()
-    return env, type(probe)
+    return env, Environment
+
+
+def _name_of(env: EnvironmentSource, environment_cls: type[Environment]) -> str:
+    """The name of the class, or of the factory while the class is unknown."""
+    name = environment_cls.__name__ if environment_cls is not Environment else getattr(env, "__name__", "")
+    return name if name.isidentifier() else Environment.__name__
 
 
 def _annotated(cls: type[Environment]) -> Mapping[str, Any]:

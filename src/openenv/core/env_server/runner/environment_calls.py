@@ -81,8 +81,10 @@ TOOL_ACTION_CLASSES = frozenset({Action, OpenAction, ListToolsAction, CallToolAc
 class MethodArguments:
     """The signatures of one environment class, and its action's validator."""
 
-    def __init__(self, spec: EnvSpec) -> None:
-        cls = spec.environment_cls
+    def __init__(self, spec: EnvSpec, environment_cls: type[Environment] | None = None) -> None:
+        """environment_cls: None for the class of the specification."""
+        self._spec = spec
+        self._cls = cls = environment_cls or spec.environment_cls
         self.async_verbs = frozenset(
             {"mcp", "describe", *(verb for verb in ("reset", "step") if _prefers_async(cls, verb))}
         )
@@ -97,6 +99,10 @@ class MethodArguments:
             if spec.action_cls in TOOL_ACTION_CLASSES
             else spec.action_cls.__pydantic_validator__.validate_python
         )
+
+    def for_class(self, environment_cls: type[Environment]) -> "MethodArguments":
+        """These arguments, with the signatures of the class that a factory made."""
+        return self if environment_cls is self._cls else MethodArguments(self._spec, environment_cls)
 
     def of(
         self, verb: str, data: dict[str, Any], keywords: Mapping[str, Any]

@@ -1,1 +1,1 @@
-"""How uvicorn runs a server: protocol, graceful shutdown, application loading, command-line options."""
+"""How uvicorn runs a server: protocol, graceful shutdown, what to serve, command-line options."""

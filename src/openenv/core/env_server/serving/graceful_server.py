@@ -1,15 +1,15 @@
-"""uvicorn as this package runs it: its own WebSockets, a shutdown that finishes running steps, and what to serve."""
+"""uvicorn as this package runs it: its own WebSockets, and a shutdown that finishes running steps."""
 
 import asyncio
-import importlib
 import socket
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.serving.any_uvicorn import use_own_connections
+from openenv.core.env_server.serving.app_loader import setting_of
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -36,9 +36,8 @@ class GracefulServer(uvicorn.Server):
 
     def __init__(self, app: "FastAPI", *, log_level: str, **address: Any) -> None:
         """address: uvicorn's settings of where to listen."""
-        # an application that an author made around one of ours has neither
-        self._sessions = getattr(app.state, "sessions", None)
-        config: ServerConfig = getattr(app.state, "config", ServerConfig())
+        self._sessions = setting_of(app, "sessions")
+        config: ServerConfig = setting_of(app, "config") or ServerConfig()
         settings = uvicorn.Config(
             app, log_level=log_level, loop="uvloop",
             proxy_headers=bool(config.trusted_proxies), forwarded_allow_ips=list(config.trusted_proxies),
@@ -65,30 +64,3 @@ class GracefulServer(uvicorn.Server):
         if self._sessions is not None:
             await self._sessions.drain()
         await super().shutdown(sockets)
-
-
-AppSource: TypeAlias = "FastAPI | str | Callable[[], FastAPI]"
-
-
-def load_app(source: AppSource) -> "FastAPI":
-    """The application: `source` itself, what `MODULE:APP` names, or what the function returns.
-
-    Raises LookupError when the module has no such attribute, ImportError, and what the function raises.
-    """
-    if isinstance(source, str):
-        return _import_app(source)
-    return source if is_application(source) else source()  # type: ignore[call-arg,return-value]
-
-
-def is_application(source: AppSource) -> "TypeGuard[FastAPI]":
-    """Whether the source is an application already."""
-    return hasattr(source, "state")
-
-
-def _import_app(target: str) -> "FastAPI":
-    module_name, _, attribute = target.partition(":")
-    module = importlib.import_module(module_name)
-    if not attribute or not hasattr(module, attribute):
-        raise LookupError(f"module {module_name} has no {attribute!r}: write MODULE:APP, such as my_env.server.app:app")
-    app: FastAPI = getattr(module, attribute)
-    return app

@@ -61,7 +61,7 @@ class CapacityLimiter:
         self.num_requested += 1
         if len(self._queue) >= self._max_queue:
             self._on_change()
-            raise self._capacity_error()
+            raise self.error()
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append(turn)
         self._on_change()
@@ -75,7 +75,7 @@ class CapacityLimiter:
                 self.release()
             if isinstance(error, asyncio.CancelledError):
                 raise
-            raise self._capacity_error() from None
+            raise self.error() from None
         finally:
             if turn in self._queue:
                 self._queue.remove(turn)
@@ -92,6 +92,15 @@ class CapacityLimiter:
         self._num_elsewhere -= number
         self._admit()
 
+    def limit(self, num_slots: int) -> None:
+        """Have `num_slots` from now on. Slots that are taken above that stay taken until their release."""
+        self.num_slots = num_slots
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether more slots are taken than there are, after `limit`."""
+        return self.num_acquired > self.num_slots
+
     def return_slots(self, number: int) -> int:
         """Give up to `number` free slots to another process. Returns how many."""
         returned = max(0, min(number, self.num_slots - self.num_acquired))
@@ -107,7 +116,8 @@ class CapacityLimiter:
                 turn.set_result(None)
         self._on_change()
 
-    def _capacity_error(self) -> SessionCapacityError:
+    def error(self) -> SessionCapacityError:
+        """The error of a caller for which there is no slot."""
         retry_after_s = math.ceil(self._queue_timeout_s) if self._max_queue else None
         num_active, limit = self.num_acquired + self._num_elsewhere, self.num_slots + self._num_elsewhere
         return SessionCapacityError(num_active, limit, retry_after_s=retry_after_s)

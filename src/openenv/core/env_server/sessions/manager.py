@@ -53,9 +53,11 @@ class SessionManager:
         self._spans = _verb_spans(spec.name) if config.trace else None
         self._loop = BackgroundLoop()
         self._threads = EnvThreads(spec)
-        self._is_exclusive = spec.limited(2, config.execution) < 2
-        """Whether the server may hold one environment only."""
         self._describer = _Describer(self._new_session)
+        self._knows_class = spec.is_known or self._fork_server is not None
+        """Whether the limits of the environments' class are in force. A forked process learns its class by itself."""
+        self._first_open = asyncio.Lock()
+        """Held by the first session, while the class of the environments is unknown."""
 
     def take_share(self, share: WorkerShare, on_load: Callable[[], None]) -> None:
         """Hold a share of the server's sessions; to be called before the first one opens.
@@ -124,13 +126,42 @@ class SessionManager:
         """`open` in a slot that was acquired. Raises FactoryFault, and releases the slot."""
         with contextlib.ExitStack() as on_error:
             on_error.callback(self.capacity.release)
-            session = self._new_session(options)
+            session = await (self._opened(options) if self._knows_class else self._opened_first(options))
             session.outlives_connection = outlives_connection
-            await session.open()
             on_error.pop_all()
         self._sessions[session.id] = session
         log.info("session %s opened: %d of %d", session.id, len(self), self.max_sessions)
         return session
+
+    async def _opened(self, options: SessionOptions) -> Session:
+        session = self._new_session(options)
+        await session.open()
+        return session
+
+    async def _opened_first(self, options: SessionOptions) -> Session:
+        """Open sessions one after another until one has made an environment, whose class says what the server may do.
+
+        Raises SessionCapacityError if the environment allows no session beside the first one.
+        """
+        async with self._first_open:
+            if not self._knows_class:
+                session = await self._opened(options)
+                return await self._adopt_class(session, options)
+        if self.capacity.is_exceeded:
+            raise self.capacity.error()
+        return await self._opened(options)
+
+    async def _adopt_class(self, session: Session, options: SessionOptions) -> Session:
+        """Keep what the class of the first session's environment declares. Returns the session to use."""
+        self._knows_class = True
+        self.max_sessions = self._spec.limited(self.config.max_sessions, self.config.execution)
+        if self.max_sessions < self.share.max_sessions:
+            self.capacity.limit(self.max_sessions)
+        if self.execution != "process":
+            return session
+        await session.end()  # its environment was made in this process
+        self._fork_server = ForkServer(self._spec)
+        return await self._opened(options)
 
     def _new_session(self, options: SessionOptions = DEFAULT_OPTIONS, *, is_recorded: bool = True) -> Session:
         session_id = self.share.new_session_id()
@@ -140,7 +171,6 @@ class SessionManager:
             self._new_executor(options),
             self._limits,
             self.metrics,
-            allow_step_after_done=self._spec.environment_cls.ALLOWS_STEP_AFTER_DONE,
             spans=self._spans,
             recorder=SessionRecorder(folder, session_id, self._spec.name) if folder else None,
         )
@@ -223,7 +253,7 @@ class SessionManager:
         Raises NotSupported, UnknownTask, and CapacityReached if no session can be opened.
         """
         request = SessionRequest("describe", {"question": question, "arguments": arguments})
-        if not self._is_exclusive:
+        if self._spec.limited(2, self.config.execution) == 2:  # else the server may hold one environment only
             return await self._describer.respond(request)
         open_session = next((session for session in self._sessions.values() if session.is_usable), None)
         if open_session is not None:

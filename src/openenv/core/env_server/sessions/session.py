@@ -62,7 +62,6 @@ class Session:
         limits: Limits,
         metrics: ServerMetrics,
         *,
-        allow_step_after_done: bool,
         recorder: SessionRecorder | None = None,
         spans: "VerbSpans | None" = None,
     ) -> None:
@@ -84,7 +83,6 @@ class Session:
         self._executor = executor
         self._limits = limits
         self._metrics = metrics
-        self._allow_step_after_done = allow_step_after_done
         self._episode_is_over = False
         self._num_resets = 0
         self._episode = EpisodeContext(session_id, "0")
@@ -215,7 +213,7 @@ class Session:
                 with self._spans.span(verb, self._episode, traceparent) if self._spans else _NO_SPAN:
                     if self._fault is not None or self.has_ended:
                         await self._recover(verb)
-                    if self._episode_is_over and verb == "step" and not self._allow_step_after_done:
+                    if self._episode_is_over and verb == "step" and not self._executor.allow_step_after_done:
                         raise EpisodeOver("The episode is over: reset before the next step")
                     limit_s = self._limits.reset_timeout_s if verb == "reset" else self._limits.step_timeout_s
                     if timeout_s is not None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http.auth import warn_if_exposed
 from openenv.core.env_server.observability.log_context import logging_settings
-from openenv.core.env_server.serving.graceful_server import AppSource, is_application, load_app
+from openenv.core.env_server.serving.app_loader import AppSource, is_application, load_app, setting_of
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.worker_share import WorkerShare
 from openenv.core.env_server.workers.dispatcher import ConnectionDispatcher, open_listeners
@@ -48,7 +48,7 @@ def serve_with_workers(source: AppSource, host: str, port: int, *, workers: int,
             "function of a module that returns the application"
         )
     app = load_app(source)
-    sessions: SessionManager | None = getattr(app.state, "sessions", None)
+    sessions: SessionManager | None = setting_of(app, "sessions")
     if sessions is None:
         raise ValueError(
             f"workers={workers}: the application has no session manager, so a client could not return to its session. "
@@ -59,7 +59,7 @@ def serve_with_workers(source: AppSource, host: str, port: int, *, workers: int,
         log.warning("workers=%d: starting %d, one for each session that the server allows at one time",
                     workers, whole.max_sessions)  # fmt: skip
         workers = whole.max_sessions
-    config: ServerConfig = getattr(app.state, "config", ServerConfig())
+    config: ServerConfig = setting_of(app, "config") or ServerConfig()
     warn_if_exposed(host, config)
     shares = [whole.of_worker(number, workers) for number in range(workers)]
     supervisor = Supervisor(partial(load_app, source), shares, log_level, config.head_timeout_s)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fastapi import FastAPI
 
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.env_server.cli_options import add_server_options, run_server
+from openenv.core.env_server.serving.cli_options import add_server_options, run_server
 from openenv.envs.echo_env.models import EchoAction, EchoObservation, EchoState
 from openenv.envs.echo_env.server.environment import EchoEnvironment
 

@@ -15,7 +15,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.env_server.cli_options import add_server_options, run_server
+from openenv.core.env_server.serving.cli_options import add_server_options, run_server
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 

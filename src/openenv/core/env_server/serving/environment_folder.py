@@ -1,0 +1,78 @@
+"""Finds what serves the environment in a folder with an `openenv.yaml`."""
+
+import ast
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+_APP = "server.app:app"
+
+
+class FolderTarget(NamedTuple):
+    """What serves the environment in a folder, and the folders that must be on sys.path for it."""
+
+    target: str
+    """`MODULE:APP`, or a MODULE that runs as a program with --host and --port."""
+    paths: list[str]
+
+
+def folder_target(folder: Path) -> FolderTarget:
+    """What serves the environment in a folder. Nothing is imported.
+
+    It is the `server` module of the manifest, else its `app` (`server.app:app`), else the `main` of that module.
+    Modules may import each other by the folder's name, relatively, or as if they lay beside each other. Raises
+    LookupError that names what the folder lacks, and ValueError when the manifest is not YAML.
+    """
+    manifest = _read(folder / "openenv.yaml")
+    root, package = _importable(folder.resolve())
+    paths = [str(root), str(folder.resolve())]
+    server = manifest.get("server")
+    if isinstance(server, str):
+        return FolderTarget(server, paths)
+    module, _, name = str(manifest.get("app") or _APP).partition(":")
+    path = folder.joinpath(*module.split(".")).with_suffix(".py")
+    if not path.is_file():
+        raise LookupError(f"{folder} has no {path.relative_to(folder)}, and its openenv.yaml names no `server` module")
+    module = f"{package}.{module}" if all(part.isidentifier() for part in package.split(".")) else module
+    names = _names_of(path)
+    if name in names:
+        return FolderTarget(f"{module}:{name}", paths)
+    if "main" in names:
+        return FolderTarget(module, paths)
+    raise LookupError(f"{path} has neither `{name}` nor `main`: write {name} = create_app(YourEnvironment)")
+
+
+def _read(manifest: Path) -> dict[str, Any]:
+    if not manifest.is_file():
+        raise LookupError(
+            f"{manifest.parent} has no openenv.yaml: give an environment's folder, or the URL of a server"
+        )
+    try:
+        content = yaml.safe_load(manifest.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{manifest} is not YAML: {error}") from error
+    return content if isinstance(content, dict) else {}
+
+
+def _importable(folder: Path) -> tuple[Path, str]:
+    """The folder that must be on sys.path, and the dotted name by which `folder` is then imported."""
+    root, names = folder.parent, [folder.name]
+    while (root / "__init__.py").is_file():
+        names.append(root.name)
+        root = root.parent
+    return root, ".".join(reversed(names))
+
+
+def _names_of(module: Path) -> set[str]:
+    """The names that a module defines at its top level, found without importing it."""
+    names: set[str] = set()
+    for statement in ast.parse(module.read_text(encoding="utf-8")).body:
+        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            names.add(statement.name)
+        elif isinstance(statement, ast.Assign | ast.AnnAssign):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            names.update(target.id for target in targets if isinstance(target, ast.Name))
+        elif isinstance(statement, ast.ImportFrom):
+            names.update(alias.asname or alias.name for alias in statement.names)
+    return names

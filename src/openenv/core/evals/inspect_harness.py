@@ -1,0 +1,70 @@
+"""Evaluations by Inspect AI (https://inspect.aisi.org.uk), which the extra `evals` installs."""
+
+from typing import Any
+
+from openenv.core.evals.base import EvalHarness
+
+_PASSED_ON = (
+    "model_base_url", "model_args", "task_args", "max_samples", "max_connections", "temperature", "max_tokens",
+    "epochs", "solver",
+)  # fmt: skip
+_TAKES = ("model", "task", "scorer", *_PASSED_ON)
+
+
+class InspectAIHarness(EvalHarness):
+    """Runs a task of Inspect AI.
+
+    Example:
+        InspectAIHarness().run("0.3", {}, "my_task.py", {"model": "openai/gpt-4o", "max_samples": 10})
+
+    eval_parameters: `model` is required. `task` is a task, its file or its name, and `dataset` without it. `scorer`
+    replaces the scorer of a task that is given as an object. Optional are task_args, model_args, model_base_url,
+    solver, epochs, max_samples, max_connections, temperature and max_tokens, with Inspect AI's meaning and defaults.
+    """
+
+    def __init__(self, *, log_dir: str | None = None) -> None:
+        """log_dir: the folder of Inspect AI's logs; None: where it puts them by itself."""
+        self.log_dir = log_dir
+
+    def run(
+        self, harness_version: str, library_versions: dict[str, str], dataset: str, eval_parameters: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The metrics of the task by name.
+
+        Metrics of further scorers have the scorer's name in front. Raises ImportError where Inspect AI is not
+        installed, ValueError for a parameter that is missing or unknown, RuntimeError when the evaluation fails.
+        """
+        model, unknown = eval_parameters.get("model"), eval_parameters.keys() - set(_TAKES)
+        if not model:
+            raise ValueError("eval_parameters['model'] is missing: give a model, such as 'openai/gpt-4o'")
+        if unknown:
+            raise ValueError(f"eval_parameters has {', '.join(sorted(unknown))}: it takes {', '.join(_TAKES)}")
+        try:
+            from inspect_ai import eval as evaluate  # the extra `evals`
+        except ImportError as error:
+            raise ImportError("inspect-ai is not installed: pip install 'openenv-rl[evals]'") from error
+        task = eval_parameters.get("task") or dataset
+        if eval_parameters.get("scorer") is not None:
+            from inspect_ai import task_with
+
+            task = task_with(task, scorer=eval_parameters["scorer"])
+        given = {name: eval_parameters[name] for name in _PASSED_ON if eval_parameters.get(name) is not None}
+        if "max_samples" in given:
+            given["limit"] = given["max_samples"]  # Inspect AI's own max_samples counts those that run at one time
+        logs = evaluate(task, model=model, log_dir=self.log_dir, **given)
+        if not logs:
+            raise RuntimeError(f"the evaluation of {dataset} has no log: is {task!r} a task?")
+        log = logs[0]
+        if log.status != "success" or log.results is None:
+            raise RuntimeError(
+                f"the evaluation of {dataset} ended as {log.status!r}: {getattr(log.error, 'message', '')}"
+            )
+        return _metrics(log.results.scores)
+
+
+def _metrics(scores: Any) -> dict[str, Any]:
+    metrics: dict[str, Any] = {}
+    for score in scores:
+        for name, metric in score.metrics.items():
+            metrics[f"{score.name}/{name}" if name in metrics else name] = metric.value
+    return metrics

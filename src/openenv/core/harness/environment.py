@@ -1,0 +1,161 @@
+"""An environment whose episodes are conversations with an agent's program."""
+
+import asyncio
+import logging
+import uuid
+from typing import Any
+
+from openenv.core.env_server.interfaces import Transform
+from openenv.core.env_server.mcp_environment import MCPEnvironment, get_server_tools
+from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction, Tool
+from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.harness.adapter import AgenticHarnessAdapter, HarnessNotRunningError, HarnessTurnTimeoutError
+from openenv.core.harness.bridge import HarnessMCPBridge, build_bridge_server
+from openenv.core.harness.events import HarnessEvent, HarnessEventType, events_to_metadata
+from openenv.core.harness.tools import resolve_tool_conflicts
+from openenv.core.rubrics.base import Rubric
+from openenv.core.utils import run_async_safely
+
+log = logging.getLogger(__name__)
+
+
+class HarnessAction(Action):
+    """One message to the agent."""
+
+    message: str
+
+
+class HarnessEnvironment(MCPEnvironment):
+    """Each reset starts the agent's program, and each step with a HarnessAction is one turn of the conversation.
+
+    The observation's metadata has the agent's `response`, the `turn_events` and the `turn_number`; its reward is the
+    rubric's. Tool actions list and call the environment's own tools, which the agent has, too. A server needs a factory
+    that makes an adapter for each environment.
+    """
+
+    def __init__(
+        self,
+        adapter: AgenticHarnessAdapter,
+        mcp: Any = None,
+        rubric: Rubric | None = None,
+        transform: Transform[Any] | None = None,
+    ) -> None:
+        """mcp: a FastMCP server with the tools of the environment; None: it has none. Nothing starts before `reset`."""
+        if mcp is None:
+            from fastmcp import FastMCP  # the extra `mcp`
+
+            mcp = FastMCP("harness")
+        super().__init__(mcp, transform=transform)
+        self.rubric = rubric
+        self.adapter = adapter
+        self._bridge: HarnessMCPBridge | None = None
+        self._state = State()
+        self._events: list[HarnessEvent] = []
+        self._is_in_episode = False
+
+    @property
+    def state(self) -> State:
+        """Identity of the episode, and its turns."""
+        return self._state
+
+    @property
+    def trajectory(self) -> list[HarnessEvent]:
+        """The events of all turns of the episode."""
+        return list(self._events)
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Observation:
+        """`reset_async` for callers without an event loop."""
+        return run_async_safely(self.reset_async(seed, episode_id, **kwargs))
+
+    def step(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        """`step_async` for callers without an event loop."""
+        return run_async_safely(self.step_async(action, timeout_s, **kwargs))
+
+    async def reset_async(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Observation:
+        """Start the program again, with the tools of the environment. The seed has no effect.
+
+        The metadata has `injected_tools`. Raises HarnessStartupError, and ValueError for names of tools that clash.
+        """
+        await self._end_episode()
+        self._state = State(episode_id=episode_id or str(uuid.uuid4()))
+        self._events = []
+        await self._reset_rubric_async()
+        tools = await self._inject_tools()
+        await self.adapter.start(self.adapter.config.working_directory)
+        self._is_in_episode = True
+        metadata = {"episode_id": self._state.episode_id, "injected_tools": [tool.name for tool in tools]}
+        return self._apply_transform(Observation(reward=0.0, metadata=metadata))
+
+    async def _inject_tools(self) -> list[Tool]:
+        own = [
+            Tool(name=name, description=tool.description or "", input_schema=tool.parameters)
+            for name, tool in (await asyncio.to_thread(get_server_tools, self.mcp_server)).items()
+        ]
+        tools = resolve_tool_conflicts(own, self.adapter.BUILTIN_TOOL_NAMES)
+        url = None
+        if tools:
+            renames = {new.name: old.name for new, old in zip(tools, own, strict=True) if new.name != old.name}
+            self._bridge = HarnessMCPBridge(build_bridge_server(self.mcp_server, renames))
+            url = await asyncio.to_thread(self._bridge.start)
+        await self.adapter.inject_tools(tools, bridge_url=url)
+        return tools
+
+    async def step_async(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        """Hold one turn, or list or call tools.
+
+        timeout_s: for the turn; None: `session_timeout_s` of the configuration. A turn that takes longer ends the
+        episode. Raises HarnessNotRunningError without a program, TypeError for another action, and what the adapter
+        raises.
+        """
+        if isinstance(action, ListToolsAction | CallToolAction):
+            return await super().step_async(action, timeout_s, **kwargs)
+        if not isinstance(action, HarnessAction):
+            raise TypeError(
+                f"action={type(action).__name__}: give a HarnessAction, a ListToolsAction or a CallToolAction"
+            )
+        if not self._is_in_episode or not await self.adapter.is_alive():
+            raise HarnessNotRunningError(f"{self.adapter.config.name} does not run: reset before the step")
+        observation = await self._turn(action.message, timeout_s)
+        if "error" not in observation.metadata:
+            observation.reward = await self._apply_rubric_async(action, observation)
+        return self._apply_transform(observation)
+
+    async def _turn(self, message: str, timeout_s: float | None) -> Observation:
+        limit_s = self.adapter.config.session_timeout_s if timeout_s is None else timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                turn = await self.adapter.send_message(message)
+        except (TimeoutError, HarnessTurnTimeoutError):
+            await self._end_episode()
+            error = f"the turn took longer than its limit of {limit_s:g} s"
+            event = HarnessEvent(type=HarnessEventType.ERROR, data={"message": error, "recoverable": False})
+            self._events.append(event)
+            failure = {"error": error, "error_type": "turn_timeout", "turn_events": events_to_metadata([event])}
+            return Observation(done=True, metadata=failure)
+        except BaseException:
+            await self._end_episode()
+            raise
+        self._state.step_count += 1
+        self._events += turn.events
+        metadata: dict[str, Any] = {
+            "response": turn.response,
+            "turn_events": events_to_metadata(turn.events),
+            "turn_number": self._state.step_count,
+        }
+        return Observation(done=turn.done, metadata=metadata)
+
+    def _step_impl(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Any:
+        """Not reached: `step_async` takes every action."""
+        raise TypeError(f"action={type(action).__name__}: give a HarnessAction")
+
+    async def _end_episode(self) -> None:
+        self._is_in_episode = False
+        await self.adapter.stop()
+        bridge, self._bridge = self._bridge, None
+        if bridge is not None:
+            await asyncio.to_thread(bridge.stop)
+
+    def close(self) -> None:
+        """Stop the program and its tools."""
+        run_async_safely(self._end_episode())
+        super().close()

@@ -1,0 +1,151 @@
+"""Repositories of a Gitea server as the working folders of tasks."""
+
+import shlex
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+_REQUEST_TIMEOUT_S = 10.0
+_GIT_TIMEOUT_S = 300.0
+_POLL_INTERVAL_S = 0.2
+_PAGE_SIZE = 50
+
+
+@dataclass
+class RepoInfo:
+    """A repository."""
+
+    name: str
+    url: str
+    commit: str
+    clone_url: str
+
+
+class GitServerClient:
+    """Clones repositories of a Gitea server into one folder, and resets them between tasks.
+
+    Example:
+        client = GitServerClient("http://gitea:3000", "agent", password)
+        client.wait_for_ready()
+        folder = client.clone_to_workspace("task-7", commit="abc123")
+        ...
+        client.reset_workspace("task-7", commit="abc123")
+    """
+
+    def __init__(self, gitea_url: str, username: str, password: str, workspace_dir: str = "/workspace") -> None:
+        """workspace_dir: the folder of the clones, which is created."""
+        self.gitea_url = gitea_url.rstrip("/")
+        self.username = username
+        self.password = password
+        self.workspace_dir = Path(workspace_dir)
+        self.workspace_dir.mkdir(parents=True, exist_ok=True)
+        self.is_ready = False
+
+    def wait_for_ready(self, timeout: int = 30) -> bool:
+        """Whether the server answers within `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        while not self.is_ready and time.monotonic() < deadline:
+            try:
+                self._get("version")
+                self.is_ready = True
+            except RuntimeError:
+                time.sleep(_POLL_INTERVAL_S)
+        return self.is_ready
+
+    def list_repositories(self) -> list[dict[str, str]]:
+        """Name, full name, clone URL and description of each repository of the user. Raises RuntimeError."""
+        found: list[dict[str, str]] = []
+        while len(found) % _PAGE_SIZE == 0:
+            page = self._get(f"user/repos?limit={_PAGE_SIZE}&page={len(found) // _PAGE_SIZE + 1}")
+            if not page:
+                break
+            found += [{key: str(repo.get(key) or "") for key in ("name", "full_name", "clone_url", "description")}
+                      for repo in page]  # fmt: skip
+        return found
+
+    def clone_to_workspace(self, repo_name: str, target_dir: str | None = None, commit: str = "main") -> str:
+        """Clone a repository, in place of an earlier clone, and return the path of its folder.
+
+        target_dir: name of the folder; None: the repository's. commit: a commit or branch. Raises RuntimeError.
+        """
+        folder = self._folder(target_dir or repo_name)
+        shutil.rmtree(folder, ignore_errors=True)
+        owner, _, name = repo_name.rpartition("/")
+        url = f"{self._url_with_password()}/{quote(owner or self.username)}/{quote(name)}.git"
+        self._git("clone", url, str(folder), cwd=self.workspace_dir)
+        self._git("checkout", commit, "--", cwd=folder)
+        return str(folder)
+
+    def reset_workspace(self, repo_name: str, commit: str = "main") -> bool:
+        """Return a clone to a commit or branch, without the files that are not tracked. Raises RuntimeError."""
+        folder = self._existing(repo_name)
+        try:
+            self._git("checkout", "--force", commit, "--", cwd=folder)
+        except RuntimeError:  # a commit that is newer than the clone
+            self._git("fetch", "--all", cwd=folder)
+            self._git("checkout", "--force", commit, "--", cwd=folder)
+        self._git("reset", "--hard", commit, "--", cwd=folder)
+        self._git("clean", "-ffdx", cwd=folder)
+        return True
+
+    def execute_git_command(self, command: str, working_dir: str = "") -> tuple[int, str, str]:
+        """Exit code, output and errors of a git command. command: without `git`. working_dir: in the workspace.
+
+        Raises RuntimeError when the folder does not exist or lies outside the workspace.
+        """
+        done = _run(["git", *shlex.split(command)], self._existing(working_dir))
+        return done.returncode, done.stdout, done.stderr
+
+    def get_current_commit(self, repo_name: str) -> str:
+        """The commit that a clone is at. Raises RuntimeError."""
+        return self._git("rev-parse", "HEAD", cwd=self._existing(repo_name)).strip()
+
+    def workspace_exists(self, repo_name: str) -> bool:
+        """Whether there is a clone of that name."""
+        return (self._folder(repo_name) / ".git").exists()
+
+    def _folder(self, name: str) -> Path:
+        folder = (self.workspace_dir / name).resolve()
+        if not folder.is_relative_to(self.workspace_dir.resolve()):
+            raise RuntimeError(f"{name!r} lies outside the workspace {self.workspace_dir}")
+        return folder
+
+    def _existing(self, name: str) -> Path:
+        folder = self._folder(name)
+        if not folder.is_dir():
+            raise RuntimeError(f"{folder} does not exist: clone_to_workspace({name!r}) first")
+        return folder
+
+    def _url_with_password(self) -> str:
+        parts = urlsplit(self.gitea_url)
+        login = f"{quote(self.username, safe='')}:{quote(self.password, safe='')}"
+        return urlunsplit(parts._replace(netloc=f"{login}@{parts.netloc}"))
+
+    def _git(self, *args: str, cwd: Path) -> str:
+        done = _run(["git", *args], cwd)
+        if done.returncode != 0:
+            hidden = done.stderr.strip().replace(quote(self.password, safe=""), "***") if self.password else done.stderr
+            raise RuntimeError(f"git {args[0]} failed in {cwd}: {hidden}")
+        return done.stdout
+
+    def _get(self, path: str) -> Any:
+        import httpx  # keeps `import openenv.core.tools` light
+
+        url = f"{self.gitea_url}/api/v1/{path}"
+        try:
+            response = httpx.get(url, auth=(self.username, self.password), timeout=_REQUEST_TIMEOUT_S)
+            response.raise_for_status()
+        except httpx.HTTPError as error:
+            raise RuntimeError(f"{url}: {error}") from error
+        return response.json()
+
+
+def _run(command: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
+    try:
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RuntimeError(f"{' '.join(command[:2])} failed in {folder}: {error}") from error

@@ -1,0 +1,108 @@
+"""Episodes are collected as JSON lines, and a run that was interrupted continues."""
+
+import json
+
+import pytest
+
+from openenv.core.harness import MCPHarnessAdapter
+from openenv.core.harness.collect import (
+    CollectRunner,
+    RolloutSerializer,
+    build_dataset_readme,
+    build_model_step,
+    push_to_hf_hub,
+)
+from openenv.core.llm_client import LLMClient, LLMResponse, ToolCall
+from tests.core.harness.test_rollout import ADD, Factory, model
+
+pytestmark = pytest.mark.finding("B1")
+
+
+@pytest.fixture
+def runner(tmp_path):
+    serializer = RolloutSerializer(tmp_path / "data")
+    adapter = MCPHarnessAdapter()
+    return CollectRunner(session_factory=Factory(), harness_adapter=adapter, serializer=serializer, tasks=["a", "b"])
+
+
+def lines(tmp_path):
+    return [json.loads(line) for line in (tmp_path / "data" / "results.jsonl").read_text().splitlines()]
+
+
+def test_each_episode_is_a_line_with_its_task_and_reward(runner, tmp_path):
+    result = runner.run(model_step=model(["add"])[0], num_episodes=3)
+
+    assert [(line["episode_id"], line["task"], line["reward"]) for line in lines(tmp_path)] == [
+        ("ep-000000", "a", 1.0),
+        ("ep-000001", "b", 0.0),
+        ("ep-000002", None, 0.0),
+    ]
+    assert (result.num_collected, result.avg_reward, result.success_rate) == (
+        3,
+        pytest.approx(1 / 3),
+        pytest.approx(1 / 3),
+    )
+    assert lines(tmp_path)[0]["tool_trace"][0]["result"]["data"] == {"total": 1}
+
+
+def test_a_run_continues_where_it_was_and_keeps_what_it_should(runner, tmp_path):
+    runner.run(model_step=model()[0], num_episodes=1)
+    dropped = runner.run(model_step=model()[0], num_episodes=2, should_keep=lambda record: record.reward > 0)
+    again = runner.run(model_step=model()[0], num_episodes=2)
+
+    assert (dropped.num_skipped, dropped.num_dropped, dropped.num_collected) == (1, 1, 0)
+    assert (again.num_skipped, again.num_collected, again.episode_ids) == (1, 1, ["ep-000000", "ep-000001"])
+    assert len(lines(tmp_path)) == 2
+
+
+def test_an_episode_that_fails_is_counted_and_the_others_go_on(runner, tmp_path):
+    result = runner.run(model_step=model(["nothing"])[0], num_episodes=2)
+
+    assert (result.num_failed, result.num_collected) == (1, 1)
+
+
+def test_a_line_that_is_no_episode_is_named(runner, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "results.jsonl").write_text('{"episode_id": "ep-000000"}\n\n{"broken\n')
+    with pytest.raises(ValueError, match=r"results.jsonl, line 3 is no episode"):
+        runner.run(model_step=model()[0], num_episodes=1)
+
+
+class Scripted(LLMClient):
+    def __init__(self):
+        super().__init__("http://localhost", 1)
+        self.requests = []
+
+    async def complete(self, prompt, **kwargs):
+        raise AssertionError("not used")
+
+    async def complete_with_tools(self, messages, tools, **kwargs):
+        self.requests.append((messages, tools, kwargs))
+        return LLMResponse("ok", [ToolCall("1", "add", {})])
+
+
+def test_a_model_step_sends_conversation_tools_and_sampling_to_the_service():
+    client = Scripted()
+    step = build_model_step(client, system_prompt="Add.")
+    result = step([{"role": "user", "content": "go"}], [ADD], {"temperature": 0.5})
+    step([{"role": "system", "content": "Own."}], [], {})
+
+    messages, tools, sampling = client.requests[0]
+    assert (result.response.content, sampling) == ("ok", {"temperature": 0.5})
+    assert messages == [{"role": "system", "content": "Add."}, {"role": "user", "content": "go"}]
+    assert tools == [{"name": "add", "description": ADD.description, "inputSchema": ADD.input_schema}]
+    assert client.requests[1][0] == [{"role": "system", "content": "Own."}]
+
+
+def test_the_page_of_a_data_set_takes_the_episodes_alone_as_data(runner, tmp_path):
+    runner.run(model_step=model()[0], num_episodes=2)
+    readme = build_dataset_readme(tmp_path / "data")
+
+    assert readme.startswith("---\nconfigs:\n")
+    assert 'path: "results.jsonl"' in readme
+    assert "2 episodes" in readme
+
+
+def test_without_episodes_nothing_is_uploaded(tmp_path):
+    with pytest.raises(FileNotFoundError, match="collect episodes first"):
+        push_to_hf_hub(tmp_path, "owner/name")

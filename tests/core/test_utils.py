@@ -1,0 +1,48 @@
+"""The helpers that programs for the published package import."""
+
+import asyncio
+
+import pytest
+
+from openenv.core.utils import convert_to_ws_url, hf_space_subdomain, run_async_safely
+
+pytestmark = pytest.mark.finding("B1")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://localhost:8000", "ws://localhost:8000"),
+        ("https://example.org/env/", "wss://example.org/env"),
+        ("localhost:8000", "ws://localhost:8000"),
+        ("ws://localhost:8000", "ws://localhost:8000"),
+        ("wss://example.org/", "wss://example.org"),
+    ],
+)
+def test_a_url_of_http_becomes_one_of_a_websocket(url, expected):
+    assert convert_to_ws_url(url) == expected
+
+
+def test_a_space_has_the_name_that_the_hub_gives_its_host():
+    assert hf_space_subdomain("Owner/My_Env.v2") == "owner-my-env-v2"
+
+
+async def _three() -> int:
+    await asyncio.sleep(0)
+    return 3
+
+
+def test_a_coroutine_runs_without_a_loop():
+    assert run_async_safely(_three()) == 3
+
+
+async def test_a_coroutine_runs_inside_a_loop():
+    assert run_async_safely(_three()) == 3
+
+
+def test_an_error_of_a_coroutine_is_raised():
+    async def fails():
+        raise LookupError("nothing")
+
+    with pytest.raises(LookupError, match="nothing"):
+        run_async_safely(fails())
