@@ -141,12 +141,12 @@ def create_fastapi_app(
     reset_observation_cls: type[Observation] | None = None,
 ) -> "FastAPI":
     """`create_app` without a page, and with its parameters in the order of the published function of this name."""
-    from openenv.core.env_server.http.routes import environment_app
+    from openenv.core.env_server.serving.app_loader import app_of
 
     limits = _limits(None, max_concurrent_envs, concurrency_config, mode)
     spec = resolve_env_spec(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
     _refuse_too_many(spec, limits, is_requested=bool(max_concurrent_envs or concurrency_config))
-    return environment_app(spec, limits, has_page=False)
+    return app_of(spec, limits, has_page=False)
 
 
 class HTTPEnvServer:

@@ -236,3 +236,11 @@ def test_a_body_without_a_length_is_limited_too(serving):
 def test_a_server_without_a_token_warns_when_other_machines_reach_it(caplog, host, config, warns):
     server(create_app(CountingEnvironment, config=config), host, 0)
     assert ("LISTENING ON" in caplog.text) == warns
+
+
+@pytest.mark.finding("H5")
+def test_the_dependencies_of_an_application_guard_its_task_routes(serving):
+    app = FastAPI(dependencies=[Depends(_needs_key)])
+    HTTPEnvServer(CountingEnvironment).register_routes(app)
+
+    assert httpx.get(f"{serving(app)}/list_environments").status_code in (401, 403)

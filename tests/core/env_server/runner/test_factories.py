@@ -4,6 +4,7 @@ import functools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 
 from openenv.core.env_server import ServerConfig, create_app
@@ -61,6 +62,24 @@ def test_a_factory_is_called_once_for_each_session_and_not_before(serving):
             env.reset()
             assert env.step(CountAction(amount=2)).observation.total == 2
             assert len(made) == number
+
+
+def test_a_question_about_the_environment_leaves_none_beside_the_first_session(serving):
+    closed = []
+
+    class AloneUntilClosed(Alone):
+        def close(self) -> None:
+            closed.append(self)
+
+    make, made = counted(AloneUntilClosed)
+    url = serving(create_app(make, *MESSAGES))
+    assert httpx.get(f"{url}/metadata").json()["name"] == "AloneUntilClosed"
+    assert closed == made
+
+    with CountEnv(url) as env:
+        env.reset()
+        assert httpx.get(f"{url}/metadata").status_code == 200
+        assert len(made) == 2
 
 
 def test_a_server_in_an_application_of_ones_own_calls_no_factory_either():

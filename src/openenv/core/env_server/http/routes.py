@@ -9,6 +9,7 @@ import orjson
 from fastapi import FastAPI, Header, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse
+from fastapi.routing import APIRoute
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field
 from starlette.middleware.cors import CORSMiddleware
@@ -107,7 +108,13 @@ def add_environment(app: FastAPI, spec: EnvSpec, config: ServerConfig) -> Sessio
         _add_verbs(app, http_sessions)
     add_mcp(app, sessions, http_sessions)
     add_websocket(app, "/ws", WebSocketEndpoint(sessions))
-    app.router.routes.extend(task_routes(sessions, spec.name).routes)  # programs list the routes of an application
+    for route in task_routes(sessions, spec.name).routes:
+        assert isinstance(route, APIRoute)
+        # one by one: programs list the routes of an application, and its dependencies guard each
+        app.add_api_route(
+            route.path, route.endpoint, methods=sorted(route.methods or ()), response_model=route.response_model,
+            responses=route.responses, tags=route.tags,
+        )  # fmt: skip
     return sessions
 
 

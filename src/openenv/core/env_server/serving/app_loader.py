@@ -42,9 +42,9 @@ def load_app(source: AppSource, config: ServerConfig | None = None) -> "FastAPI"
     return found
 
 
-def app_of(spec: EnvSpec, config: ServerConfig) -> "FastAPI":
-    """The application of an environment, for any server."""
-    app = environment_app(spec, config)
+def app_of(spec: EnvSpec, config: ServerConfig, *, has_page: bool | None = None) -> "FastAPI":
+    """The application of an environment, for any server. has_page: as in `environment_app`."""
+    app = environment_app(spec, config, has_page=has_page)
     add_own_connections(app, config)
     return app
 

@@ -253,7 +253,8 @@ class SessionManager:
         Raises NotSupported, UnknownTask, and CapacityReached if no session can be opened.
         """
         request = SessionRequest("describe", {"question": question, "arguments": arguments})
-        if self._spec.limited(2, self.config.execution) == 2:  # else the server may hold one environment only
+        may_hold_two = self._knows_class and self._spec.limited(2, self.config.execution) == 2
+        if may_hold_two:
             return await self._describer.respond(request)
         open_session = next((session for session in self._sessions.values() if session.is_usable), None)
         if open_session is not None:
