@@ -80,7 +80,6 @@ def fails():
 
 @pytest.fixture
 def task_file(tmp_path, monkeypatch):
-    pytest.importorskip("inspect_ai")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("INSPECT_DISPLAY", "none")
     # its table of tokens comes from a server

@@ -3,9 +3,6 @@
 import sys
 
 import pytest
-
-pytest.importorskip("fastmcp")
-
 from fastmcp import FastMCP
 
 from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction, Tool

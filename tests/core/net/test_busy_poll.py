@@ -6,7 +6,17 @@ import socket
 
 import pytest
 
-from openenv.core.net.busy_poll import MAX_LATE, MAX_SKIPPED, PROMPT_S, LoopSpinner, SocketSpinner, SpinBackoff
+from openenv.core.net.busy_poll import (
+    INTERRUPTED_S,
+    MAX_LATE,
+    MAX_SKIPPED,
+    NUM_UNINTERRUPTED,
+    PROMPT_S,
+    SPIN_S,
+    LoopSpinner,
+    SocketSpinner,
+    SpinBackoff,
+)
 
 
 @pytest.fixture
@@ -31,7 +41,7 @@ def test_each_miss_skips_twice_as_many_spins_until_a_hit(backoff):
     drawn = [set[int]() for _ in range(4)]
     for _ in range(200):
         for numbers in drawn:
-            backoff.miss()
+            backoff.miss(SPIN_S)
             numbers.add(skipped(backoff))
         backoff.hit(PROMPT_S)
         assert skipped(backoff) == 0
@@ -40,7 +50,7 @@ def test_each_miss_skips_twice_as_many_spins_until_a_hit(backoff):
 
 def test_no_more_than_a_maximum_is_skipped(backoff):
     for _ in range(20):
-        backoff.miss()
+        backoff.miss(SPIN_S)
     assert (MAX_SKIPPED + 1) // 2 <= skipped(backoff) <= MAX_SKIPPED
 
 
@@ -57,6 +67,27 @@ def test_each_prompt_message_makes_up_for_a_late_one(backoff):
     for after_s in [1.5 * PROMPT_S, PROMPT_S] * 2 * MAX_LATE:
         backoff.hit(after_s)
         assert skipped(backoff) == 0
+
+
+@pytest.mark.finding("A2")
+def test_spins_that_other_processes_interrupt_are_skipped_longer_each_time(backoff):
+    for most in (255, 511, 1023, 2047):
+        interrupt = backoff.hit if most in (255, 1023) else backoff.miss
+        interrupt(INTERRUPTED_S + SPIN_S)
+        assert (most + 1) // 2 <= skipped(backoff) <= most
+        backoff.hit(PROMPT_S)
+
+
+@pytest.mark.finding("A2")
+def test_many_prompt_messages_show_that_the_processors_are_free_again(backoff):
+    for _ in range(8):
+        backoff.miss(INTERRUPTED_S + SPIN_S)
+        skipped(backoff)
+    for _ in range(NUM_UNINTERRUPTED + 1):
+        backoff.hit(PROMPT_S)
+
+    backoff.miss(INTERRUPTED_S + SPIN_S)
+    assert 128 <= skipped(backoff) <= 255
 
 
 def test_a_disabled_backoff_never_spins():

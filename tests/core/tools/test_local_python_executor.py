@@ -17,7 +17,6 @@ def test_without_smolagents_the_error_names_it(monkeypatch):
 
 @pytest.mark.process
 def test_programs_share_their_variables_and_errors_are_results():
-    pytest.importorskip("smolagents")
     executor = PyExecutor(additional_imports=["json"])
     first = executor.run("import json\nx = 20\nprint(json.dumps([x]))\nx + 1")
     failed = executor.run("x // 0")
