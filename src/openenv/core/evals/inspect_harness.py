@@ -43,7 +43,7 @@ class InspectAIHarness(EvalHarness):
             from inspect_ai import eval as evaluate  # the extra `evals`
         except ImportError as error:
             raise ImportError("inspect-ai is not installed: pip install 'openenv-rl[evals]'") from error
-        task = eval_parameters.get("task") or dataset
+        task: Any = eval_parameters.get("task") or dataset
         if eval_parameters.get("scorer") is not None:
             from inspect_ai import task_with
 

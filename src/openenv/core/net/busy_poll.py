@@ -3,6 +3,8 @@
 To block and be woken costs both ends of a connection more than most steps take, above all on virtual machines. A
 blocking client polls its own socket. An event loop keeps itself awake, and so polls all of its sockets in each turn.
 
+Between two polls a spin yields its processor to any other thread that is ready, such as that of the environment.
+
 A spin that receives nothing wastes processor time, so the next ones are skipped: 1, up to 3, 7 and at last 255 of
 them. A message that arrives later than 200 us came from an end that slept, or that is slow. Late messages do not pay
 either, but the other end may be about to spin too. So 16 more late ones than prompt ones are allowed before skipping.
@@ -113,6 +115,7 @@ class SocketSpinner:
             try:
                 data = receive(max_bytes, socket.MSG_DONTWAIT)
             except BlockingIOError:
+                os.sched_yield()
                 now = time.perf_counter()
                 continue
             self._backoff.hit(time.perf_counter() - started)
@@ -167,6 +170,7 @@ class LoopSpinner:
             return
         now = time.perf_counter()
         if now < self._deadline:
+            os.sched_yield()
             self._is_scheduled = True
             loop.call_soon(self._spin, loop)
         else:

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -148,33 +148,24 @@ class InProcessExecutor(EnvExecutor):
         execution = runner.execution
         if verb in runner.choosing_verbs:
             execution = call_with_timeout("execution_for", EXECUTION_FOR_TIMEOUT_S, runner.execution_for, verb, data)
-        is_async = verb in runner.async_verbs
-        if execution != "inline":
-            return await self._call_off_loop(runner, verb, data, keywords, timeout_s, is_async=is_async)
-        if is_async:
+        if verb in runner.async_verbs:
             coroutine = runner.call_async(verb, data, keywords)
-            return await _await_with_timeout(verb, TimedCoroutine(verb, timeout_s, coroutine), timeout_s)
-        return call_with_timeout(verb, timeout_s, runner.call, verb, data, keywords)
-
-    async def _call_off_loop(
-        self,
-        runner: EnvRunner,
-        verb: str,
-        data: dict[str, Any],
-        keywords: Mapping[str, Any],
-        timeout_s: float,
-        *,
-        is_async: bool,
-    ) -> EncodedResponse:
-        """Run a verb in the thread, or in the background loop."""
-        if is_async:
-            running = asyncio.wrap_future(self._loop.submit(runner.call_async(verb, data, keywords)))
-            try:
-                return await _await_with_timeout(verb, running, timeout_s)
-            except TimeLimitExceeded:
-                await self._loop.abandon_if_blocked()
-                raise
+            return await self._await_in_loop(verb, timeout_s, coroutine, is_inline=execution == "inline")
+        if execution == "inline":
+            return call_with_timeout(verb, timeout_s, runner.call, verb, data, keywords)
         return await self._call_in_thread(verb, timeout_s, partial(runner.call, verb, data, keywords))
+
+    async def _await_in_loop(
+        self, verb: str, timeout_s: float, coroutine: Coroutine[Any, Any, EncodedResponse], *, is_inline: bool
+    ) -> EncodedResponse:
+        """Await an asynchronous verb in the server's loop, or in the background loop."""
+        if is_inline:
+            return await _await_with_timeout(verb, TimedCoroutine(verb, timeout_s, coroutine), timeout_s)
+        try:
+            return await _await_with_timeout(verb, asyncio.wrap_future(self._loop.submit(coroutine)), timeout_s)
+        except TimeLimitExceeded:
+            await self._loop.abandon_if_blocked()
+            raise
 
     async def restart(self) -> None:
         if self._spec.is_one_instance:

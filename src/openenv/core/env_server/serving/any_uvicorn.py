@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import gc
+import threading
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
@@ -40,6 +42,9 @@ def add_own_connections(app: FastAPI, config: ServerConfig) -> None:
     async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
         if not config.busy_poll:
             LoopSpinner.of(asyncio.get_running_loop()).disable()
+        if threading.current_thread() is threading.main_thread():  # else it is a program that does other things, too
+            gc.collect()
+            gc.freeze()  # the collector need not visit again what the program has loaded
         starter = _starter()
         if starter is not None and starter.config.ws == starter.config.http == "auto":
             use_own_connections(starter.config, config)
