@@ -13,6 +13,8 @@ from benchmarks.peers import Sides
 PARTS = {
     "steps": ("Steps of single sessions", steps.rows),
     "busy": ("Steps beside one busy process", steps.busy_rows),
+    "polling": ("Busy polling beside two busy processes", steps.polling_rows),
+    "blocked": ("Sessions beside a step that sleeps", steps.blocked_rows),
     "vector": ("Vector sessions", vector.rows),
     "frames": ("Arrays", steps.screen_rows),
     "startup": ("Start and sessions", startup.rows),

@@ -1,4 +1,4 @@
-"""Servers of the benchmarks, under our package: `python -m benchmarks.environments pixels|echo|catch --port 8000`.
+"""Servers of the benchmarks, under our package: `python -m benchmarks.environments catch --port 8000`.
 
 `echo` and `catch` are the environments of `tests/interop/published_peer.py`, as their author wrote them for the
 published package: they declare no execution, so they run in a thread, and `uvicorn.run(app)` serves them. `pixels`
@@ -6,10 +6,12 @@ returns screens, and runs inline.
 """
 
 import argparse
+import time
+from typing import Any
 
 import numpy as np
 import uvicorn
-from tests.interop.published_peer import SERVED
+from tests.interop.published_peer import SERVED, EchoAction, EchoEnvironment, EchoObservation, EchoState
 
 from openenv.core import Action, EnvClient, Environment, Observation, State
 from openenv.core.env_server import ServerConfig, create_app
@@ -60,7 +62,21 @@ class PixelEnv(EnvClient[PixelAction, PixelObservation, State]):
     """Client of one session of screens."""
 
 
-ENVIRONMENTS = {**SERVED, "pixels": (PixelEnvironment, PixelAction, PixelObservation, State)}
+class SleepyEnvironment(EchoEnvironment):
+    """Sleeps for 2 s when it is asked to."""
+
+    def step(self, action: EchoAction, timeout_s: float | None = None, **kwargs: Any) -> EchoObservation:
+        """Echo, later if the message is `sleep`."""
+        if action.message == "sleep":
+            time.sleep(2)
+        return super().step(action, timeout_s, **kwargs)
+
+
+ENVIRONMENTS = {
+    **SERVED,
+    "sleep": (SleepyEnvironment, EchoAction, EchoObservation, EchoState),
+    "pixels": (PixelEnvironment, PixelAction, PixelObservation, State),
+}
 
 
 def main() -> None:

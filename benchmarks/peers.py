@@ -98,17 +98,22 @@ def resident_mb(pid: int) -> float:
 
 
 @contextmanager
-def serving(sides: Sides, side: str, name: str, *options: str, execution: str = "inline") -> Iterator[Served]:
+def serving(
+    sides: Sides, side: str, name: str, *options: str, execution: str = "inline", polls: bool = True
+) -> Iterator[Served]:
     """Run a server of one side on a TCP port.
 
-    options: further ones of ours. execution: of ours; DEFAULT serves the environment of the published side.
+    options: further ones of ours. execution: of ours; DEFAULT serves the environment of the published side. polls:
+    whether ours polls its sockets.
     """
     port = str(free_port())
     module = ["benchmarks.environments", name] if execution == DEFAULT else INLINE[name]
     ours = [sys.executable, "-m", *module, "--port", port, *options]
     theirs = [sides.python("published"), str(PUBLISHED_SERVER), "serve", port, name]
     began = time.perf_counter()
-    process = subprocess.Popen(ours if side == "ours" else theirs, stderr=subprocess.DEVNULL, cwd=ROOT)
+    command = ours if side == "ours" else theirs
+    environment = {**os.environ, "OPENENV_BUSY_POLL": str(int(polls))}
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=ROOT, env=environment)
     try:
         url = f"http://127.0.0.1:{port}"
         wait_until_healthy(url, process, timeout_s=60)
@@ -130,12 +135,14 @@ def busy_process() -> Iterator[None]:
         process.wait()
 
 
-def play(sides: Sides, server: Served, mode: str, sessions: int = 1, client: str = "typed") -> Figures:
+def play(
+    sides: Sides, server: Served, mode: str, sessions: int = 1, client: str = "typed", *, polls: bool = True
+) -> Figures:
     """Return one turn's figures: of a client in a process of its own, and the server's processor time a step."""
     arguments = [server.side, server.url, server.name, client, mode, str(sessions), str(sides.seconds)]
     before = cpu_s(server.pid)
     command = [sides.python(server.side), str(ROOT / "benchmarks/players/peer_client.py"), *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OPENENV_BUSY_POLL": str(int(polls))}
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}\n{done.stderr[-2000:]}")

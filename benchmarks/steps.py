@@ -1,41 +1,49 @@
-"""Steps of one session, and of 32, beside the published package: `python -m benchmarks steps busy frames`."""
+"""Steps of one session, and of 32, beside the published package: `python -m benchmarks steps busy polling blocked`."""
 
 import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 from benchmarks.environments import SHAPE
 from benchmarks.peers import DEFAULT, ROOT, Figures, Served, Sides, busy_process, play, serving
 from benchmarks.report import MATCH, Row
+from openenv.core.generic_client import GenericEnvClient
 
 GAMES = ("echo", "catch")
 SCREENS_FLOOR = 20
 BESIDE = ", beside a busy process"
+POLLING_FLOOR, BLOCKED_FLOOR = 0.9, 0.8
+"""As good as without, but for the noise of a busy machine."""
 NO_OWN_FLOOR = "must only match the published package"
 
 
 class Load(NamedTuple):
-    """How the published side plays, and the floors for typed clients with an inline environment."""
+    """How the published side plays, and the floors for typed clients: with an inline environment, or a default one."""
 
     mode: str
     sessions: int
     floor: float
+    default_floor: float
+    """Of an environment as its author wrote it for the published package."""
     p99_floor: float | None = None
+    default_p99_floor: float | None = None
     pool_floor: float | None = None
 
     def halved(self) -> "Load":
         """Return the load with half of its floors, and without a pool."""
-        return Load(self.mode, self.sessions, self.floor / 2, self.p99_floor and self.p99_floor / 2)
+        return Load(self.mode, self.sessions, self.floor / 2, MATCH, self.p99_floor and self.p99_floor / 2)
 
 
 LOADS = (
-    Load("sync", 1, floor=6),
-    Load("async", 1, floor=4),
-    Load("async", 32, floor=4, p99_floor=2.5, pool_floor=12),
+    Load("sync", 1, floor=6, default_floor=5),
+    Load("async", 1, floor=4, default_floor=3.5),
+    Load("async", 32, floor=4, default_floor=4, p99_floor=2.5, default_p99_floor=2, pool_floor=12),
 )
 
 
@@ -75,8 +83,9 @@ def rows(sides: Sides) -> list[Row]:
 
 
 def _ways(load: Load) -> list[Way]:
-    """Return the ways to play a load. Only inline environments with typed clients have floors of their own."""
-    ways = [_typed_inline(load), Way(DEFAULT, "typed", load.mode), Way("inline", "dictionaries", load.mode)]
+    """Return the ways to play a load. Only typed clients have floors of their own."""
+    default = Way(DEFAULT, "typed", load.mode, load.default_floor, load.default_p99_floor)
+    ways = [_typed_inline(load), default, Way("inline", "dictionaries", load.mode)]
     if load.pool_floor is not None:
         ways += [Way("inline", "typed", "pool", load.pool_floor), Way(DEFAULT, "typed", "pool")]
     return ways
@@ -94,6 +103,51 @@ def busy_rows(sides: Sides) -> list[Row]:
             for load in map(Load.halved, LOADS):
                 shown += _compare(sides, {"inline": ours}, published, load, [_typed_inline(load)], BESIDE)
     return shown
+
+
+def polling_rows(sides: Sides) -> list[Row]:
+    """Measure what busy polling costs while two processes keep both cores busy, beside the same without it."""
+    shown: list[Row] = []
+    for execution in ("inline", DEFAULT):
+        with ExitStack() as stack:
+            servers = {
+                polls: stack.enter_context(serving(sides, "ours", "echo", execution=execution, polls=polls))
+                for polls in (True, False)
+            }
+            for _ in range(2):
+                stack.enter_context(busy_process())
+            for load in LOADS:
+                what = f"echo, {execution}, typed, {load.mode}, {load.sessions}: polling beside not polling"
+                turns = {
+                    str(polls): partial(play, sides, server, load.mode, load.sessions, polls=polls)
+                    for polls, server in servers.items()
+                }
+                on, off = sides.in_turns(what, turns).values()
+                shown.append(Row(what, "/s", on["rate"], off["rate"], POLLING_FLOOR, latencies(on, off)))
+    return shown
+
+
+def blocked_rows(sides: Sides) -> list[Row]:
+    """Measure 32 sessions while another one's steps sleep for 2 s, beside the same without it."""
+    with serving(sides, "ours", "sleep", execution=DEFAULT) as sleepy:
+        server = replace(sleepy, name="echo")  # its clients are those of echo
+        turns = {
+            "beside": partial(_beside_a_step_that_sleeps, sides, server),
+            "alone": partial(play, sides, server, "async", 32),
+        }
+        play(sides, server, "sync", 1)  # the environments share a thread from now on
+        beside, alone = sides.in_turns("32 sessions, another one's step sleeps", turns).values()
+    what = "echo, default execution, typed, async, 32 sessions, beside a step that sleeps 2 s and alone: p99"
+    return [Row(what, "us", beside["p99_us"], alone["p99_us"], BLOCKED_FLOOR, latencies(beside, alone))]
+
+
+def _beside_a_step_that_sleeps(sides: Sides, server: Served) -> Figures:
+    with GenericEnvClient(server.url).sync() as env, ThreadPoolExecutor(1) as thread:
+        env.reset()
+        step = thread.submit(env.step, {"message": "sleep"})
+        figures = play(sides, server, "async", 32)
+        step.result()
+    return figures
 
 
 def screen_rows(sides: Sides) -> list[Row]:
