@@ -27,7 +27,7 @@ FLOODS = {
 }
 """The endpoint, and frames that take the server a second or more."""
 END = b"the end of the flood"
-FEWEST_STEPS = 20
+FEWEST_STEPS = 10
 """Of the other client while the flood is under way: a server that reads all that has arrived allows two or three."""
 
 

@@ -115,3 +115,4 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             super().shutdown()
         else:
             self._direct.shut_down()
+            self.transport.close()

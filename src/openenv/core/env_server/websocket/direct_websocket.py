@@ -182,10 +182,12 @@ class DirectWebSocket(asyncio.Protocol):
         return True
 
     def shut_down(self, code: int = SERVICE_RESTART, reason: str = "") -> None:
-        """Close the connection, because the server stops or for another reason; frames that still come are ignored."""
+        """Send a close frame, because the server stops or for another reason; frames that still come are ignored.
+
+        `close` follows when `respond_with` has returned.
+        """
         self._end(closed_by_client=False)
         self._send_close(code, reason)
-        self._transport.close()
 
     async def has_left(self) -> bool:
         """Whether the client has left by now: what has arrived is read first, also after the loop was blocked."""
