@@ -85,6 +85,19 @@ def test_environments_whose_calls_are_short_share_the_thread_that_made_them(url)
         assert len({thread for env in envs for thread in threads_of(env)}) == 1
 
 
+def test_environments_that_declare_a_thread_share_none(serving):
+    class Declared(Threaded):
+        execution = "thread"
+
+    url = serving(create_app(Declared))
+    with sessions(url, 1) as [env]:
+        for _ in range(3 * NUM_SHORT_CALLS):
+            env.step(CountAction(amount=0))
+
+    with sessions(url, 3) as envs:
+        assert len({threads_of(env) for env in envs}) == 3
+
+
 def test_a_step_that_blocks_a_shared_thread_stops_no_other_session(url):
     show_short_calls(url)
 

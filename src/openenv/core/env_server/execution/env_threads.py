@@ -3,6 +3,7 @@
 import logging
 
 from openenv.core.env_server.execution.env_thread import EnvThread
+from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.runner.env_spec import EnvSpec
 
 log = logging.getLogger(__name__)
@@ -19,8 +20,8 @@ class EnvThreads:
 
     An environment has a thread of its own, until the calls of its class have shown to be short. From then on new
     environments share a thread, because 32 threads that wait for one another cost more than most steps. An environment
-    always stays in the thread that made it, unless a call of another one blocks that. A library that allows one
-    thread, and one ready instance, always have the same.
+    always stays in the thread that made it, unless a call of another one blocks that. A class that declares `execution`
+    shares no thread. A library that allows one thread, and one ready instance, always have the same.
     """
 
     def __init__(self, spec: EnvSpec) -> None:
@@ -40,7 +41,8 @@ class EnvThreads:
                 self._only = EnvThread() if spec.is_known else EnvThread(self._note)
             return self._only
         self._only = None
-        return self._shared if self._num_short >= self._num_required else EnvThread(self._note)
+        is_shared = self._num_short >= self._num_required and not _declares_execution(spec.environment_cls)
+        return self._shared if is_shared else EnvThread(self._note)
 
     def abandon(self, thread: EnvThread) -> EnvThread:
         """Leave a thread to the call that has outlived its limit; returns the object that stands for it.
@@ -72,3 +74,7 @@ class EnvThreads:
                     self._num_short, self._total_s = 0, 0.0
                 else:
                     log.info("the calls of %s are short: its next sessions share a thread", self._spec.name)
+
+
+def _declares_execution(cls: type[Environment]) -> bool:
+    return any("execution" in vars(base) for base in cls.__mro__ if base is not Environment)
