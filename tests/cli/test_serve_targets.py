@@ -4,6 +4,7 @@ import signal
 import subprocess
 from contextlib import contextmanager
 
+import httpx
 import pytest
 
 from openenv.core.containers.server_process import wait_until_healthy
@@ -98,6 +99,15 @@ def test_an_environment_that_is_served_by_its_name_takes_limits_and_workers(port
         second.reset()
         with pytest.raises(CapacityReached, match="2/2"):
             GenericEnvClient(base_url=url).reset()
+
+
+@pytest.mark.parametrize("kind", ["class", "factory"])
+def test_the_token_of_the_program_guards_an_environment_that_is_served_by_its_name(port, tmp_path, monkeypatch, kind):
+    monkeypatch.setenv("OPENENV_TOKEN", "s3cret")
+    (tmp_path / "environment.py").write_text(ENVIRONMENT)
+    (tmp_path / "served.py").write_text(TARGETS[kind])
+    with served(port, tmp_path, "served:target") as url:
+        assert httpx.get(f"{url}/state").status_code == 401
 
 
 @pytest.mark.parametrize("imports", ["environment", "my_env.environment", "..environment"])

@@ -15,7 +15,7 @@ import typer
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig
 from openenv.core.env_server import serve as serve_app
-from openenv.core.env_server.serving.app_loader import load_app
+from openenv.core.env_server.serving.app_loader import load_app, setting_of
 from openenv.core.env_server.serving.cli_options import add_server_options, server_config
 from openenv.core.env_server.serving.environment_folder import folder_target
 from openenv.core.wire.constants import UNIX
@@ -47,8 +47,11 @@ def serve(
         sys.path[:0] = paths
     where = ["--host", host, "--port", str(port)]
     if ":" in target:
-        source = partial(load_app, target, _limits(context.args))
+        config = _limits(context.args)
+        source = partial(load_app, target, config if context.args else None, default=config)
         app = source()  # raises before the announcement
+        if config.token is not None and getattr(setting_of(app, "config"), "token", None) != config.token:
+            typer.echo(f"{target} is an application with limits of its own: it does not check OPENENV_TOKEN", err=True)
         _announce(environment, host, port)
         serve_app(app if workers == 1 else source, host, port, workers=workers)
     elif target != environment:
@@ -68,10 +71,8 @@ def _is_folder(environment: str) -> bool:
     return os.sep in environment or Path(environment).is_dir()
 
 
-def _limits(options: list[str]) -> ServerConfig | None:
-    """The limits in the options of an environment that is served by its class or factory; None without options."""
-    if not options:
-        return None
+def _limits(options: list[str]) -> ServerConfig:
+    """The limits in the options, and the token, of an environment that is served by its class or factory."""
     parser = argparse.ArgumentParser("openenv serve MODULE:NAME")
     add_server_options(parser)
     return server_config(parser.parse_args(options))

@@ -75,7 +75,8 @@ async def test_pings_are_answered_during_a_slow_step_of_an_asynchronous_client(p
 
 
 def test_silence_of_several_short_waits_adds_up(proxy):
-    with CountEnv(proxy.url, message_timeout_s=0.15, **QUICK) as env:
+    pings = {"websocket_ping_interval_s": 0.6, "websocket_ping_timeout_s": 0.6}
+    with CountEnv(proxy.url, message_timeout_s=0.5, **pings) as env:
         env.reset()
         proxy.swallow()
         for _ in range(2):

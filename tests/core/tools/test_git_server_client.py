@@ -105,6 +105,20 @@ def test_a_repository_is_cloned_at_a_commit_and_reset_between_tasks(client, comm
     assert not client.workspace_exists("other")
 
 
+def test_an_agent_in_a_clone_reads_no_password_and_leaves_no_commit(client):
+    folder = client.workspace_dir / "sums"
+    client.clone_to_workspace("sums")
+    head = client.get_current_commit("sums")
+    assert "s3" not in client.execute_git_command("remote -v", "sums")[1] + (folder / ".git/config").read_text()
+
+    (folder / "file.txt").write_text("three")
+    assert client.execute_git_command("commit -am three", "sums")[0] == 0
+    client.reset_workspace("sums", commit="main")
+    assert client.get_current_commit("sums") == head
+    with pytest.raises(RuntimeError, match="workspace itself"):
+        client.clone_to_workspace("sums", ".")
+
+
 def test_a_git_command_runs_in_the_workspace(client):
     client.clone_to_workspace("sums")
 

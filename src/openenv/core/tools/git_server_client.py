@@ -1,18 +1,29 @@
 """Repositories of a Gitea server as the working folders of tasks."""
 
+import os
 import shlex
 import shutil
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote
 
 _REQUEST_TIMEOUT_S = 10.0
 _GIT_TIMEOUT_S = 300.0
 _POLL_INTERVAL_S = 0.2
 _PAGE_SIZE = 50
+_LOGIN = '!f() { echo "username=$OPENENV_GIT_USERNAME"; echo "password=$OPENENV_GIT_PASSWORD"; }; f'
+"""A credential helper of git that reads the login from the environment."""
+_IDENTITY = {
+    f"GIT_{role}_{field}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for field, value in (("NAME", "agent"), ("EMAIL", "agent@localhost"))
+}
+"""Of commits, where the environment names none."""
 
 
 @dataclass
@@ -73,22 +84,25 @@ class GitServerClient:
         target_dir: name of the folder; None: the repository's. commit: a commit or branch. Raises RuntimeError.
         """
         folder = self._folder(target_dir or repo_name)
+        if folder == self.workspace_dir.resolve():
+            raise RuntimeError(f"target_dir={target_dir!r} is the workspace itself: give the name of a folder in it")
         shutil.rmtree(folder, ignore_errors=True)
         owner, _, name = repo_name.rpartition("/")
-        url = f"{self._url_with_password()}/{quote(owner or self.username)}/{quote(name)}.git"
-        self._git("clone", url, str(folder), cwd=self.workspace_dir)
+        url = f"{self.gitea_url}/{quote(owner or self.username)}/{quote(name)}.git"
+        self._git_with_login("clone", url, str(folder), cwd=self.workspace_dir)
         self._git("checkout", commit, "--", cwd=folder)
         return str(folder)
 
     def reset_workspace(self, repo_name: str, commit: str = "main") -> bool:
-        """Return a clone to a commit or branch, without the files that are not tracked. Raises RuntimeError."""
+        """Return a clone to a commit, or to a branch as the server has it now. Raises RuntimeError.
+
+        Files that are not tracked, and commits that were made here, are gone.
+        """
         folder = self._existing(repo_name)
-        try:
-            self._git("checkout", "--force", commit, "--", cwd=folder)
-        except RuntimeError:  # a commit that is newer than the clone
-            self._git("fetch", "--all", cwd=folder)
-            self._git("checkout", "--force", commit, "--", cwd=folder)
-        self._git("reset", "--hard", commit, "--", cwd=folder)
+        self._git_with_login("fetch", "--all", cwd=folder)
+        branch = _run(["git", "rev-parse", "--verify", "--quiet", f"origin/{commit}"], folder)
+        self._git("checkout", "--force", commit, "--", cwd=folder)
+        self._git("reset", "--hard", branch.stdout.strip() or commit, "--", cwd=folder)
         self._git("clean", "-ffdx", cwd=folder)
         return True
 
@@ -120,17 +134,13 @@ class GitServerClient:
             raise RuntimeError(f"{folder} does not exist: clone_to_workspace({name!r}) first")
         return folder
 
-    def _url_with_password(self) -> str:
-        parts = urlsplit(self.gitea_url)
-        login = f"{quote(self.username, safe='')}:{quote(self.password, safe='')}"
-        return urlunsplit(parts._replace(netloc=f"{login}@{parts.netloc}"))
-
     def _git(self, *args: str, cwd: Path) -> str:
-        done = _run(["git", *args], cwd)
-        if done.returncode != 0:
-            hidden = done.stderr.strip().replace(quote(self.password, safe=""), "***") if self.password else done.stderr
-            raise RuntimeError(f"git {args[0]} failed in {cwd}: {hidden}")
-        return done.stdout
+        return _output(_run(["git", *args], cwd), args[0], cwd)
+
+    def _git_with_login(self, *args: str, cwd: Path) -> str:
+        """Run git with the password, which no clone keeps: an agent that works in it must not read it."""
+        login = {"OPENENV_GIT_USERNAME": self.username, "OPENENV_GIT_PASSWORD": self.password}
+        return _output(_run(["git", "-c", f"credential.helper={_LOGIN}", *args], cwd, login), args[0], cwd)
 
     def _get(self, path: str) -> Any:
         import httpx  # keeps `import openenv.core.tools` light
@@ -144,8 +154,19 @@ class GitServerClient:
         return response.json()
 
 
-def _run(command: list[str], folder: Path) -> "subprocess.CompletedProcess[str]":
+def _run(
+    command: list[str], folder: Path, environment: Mapping[str, str] = MappingProxyType({})
+) -> "subprocess.CompletedProcess[str]":
+    variables = {**_IDENTITY, **os.environ, **environment, "GIT_TERMINAL_PROMPT": "0"}
     try:
-        return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=False)
+        return subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=False, env=variables
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RuntimeError(f"{' '.join(command[:2])} failed in {folder}: {error}") from error
+
+
+def _output(done: "subprocess.CompletedProcess[str]", command: str, folder: Path) -> str:
+    if done.returncode != 0:
+        raise RuntimeError(f"git {command} failed in {folder}: {done.stderr.strip()}")
+    return done.stdout

@@ -13,7 +13,7 @@ from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.types import EnvironmentMetadata
 from openenv.core.errors import RequestRefused
-from openenv.core.wire.constants import SESSION_HEADER
+from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
 from openenv.core.wire.server_codec import SessionRequest
 
 PAGE_VARIABLE = "ENABLE_WEB_INTERFACE"
@@ -54,7 +54,12 @@ def add_web_page(app: FastAPI, sessions: SessionManager) -> None:
     async def reset(request: Request, body: _Object = None, x_session_id: _SessionId = None) -> Response:
         """Start an episode; the body has the keywords of `reset`. The response names its session."""
         session = await callers.for_reset(request, x_session_id)
-        return await _observed(session, SessionRequest("reset", _without_none(body or {})))
+        try:
+            return await _observed(session, SessionRequest("reset", _without_none(body or {})))
+        except RequestRefused:
+            if x_session_id == NEW_SESSION:
+                await sessions.end(session)  # no response has named it
+            raise
 
     @app.post("/web/step", tags=["page"])
     async def step(request: Request, body: _Object = None, x_session_id: _SessionId = None) -> Response:

@@ -19,11 +19,14 @@ AppSource: TypeAlias = "FastAPI | str | Callable[[], FastAPI] | type[Environment
 _REMEDY = "give an application, an Environment class, or a function without parameters that returns one of them"
 
 
-def load_app(source: AppSource, config: ServerConfig | None = None) -> "FastAPI":
+def load_app(
+    source: AppSource, config: ServerConfig | None = None, *, default: ServerConfig | None = None
+) -> "FastAPI":
     """The application that serves `source`.
 
     source: an application, an Environment class or instance, a function that returns an application or an environment,
-    or `MODULE:NAME` of one of these. config: limits for an environment; an application has its own.
+    or `MODULE:NAME` of one of these. config: limits for an environment; an application has its own, and is refused
+    beside them. default: the limits of an environment without `config`.
 
     Raises LookupError when the module has no such attribute, ImportError, ValueError for what cannot be served or for
     a `config` beside an application, and what a function raises.
@@ -34,7 +37,7 @@ def load_app(source: AppSource, config: ServerConfig | None = None) -> "FastAPI"
         found = _called(found, named)
     if not is_application(found):
         spec = found if isinstance(found, EnvSpec) else resolve_env_spec(found)
-        return app_of(spec, config or ServerConfig())
+        return app_of(spec, config or default or ServerConfig())
     if config is not None:
         raise ValueError(
             f"{named} is an application, which has limits of its own: set them in its create_app(config=...)"

@@ -153,6 +153,8 @@ class SessionManager:
 
     async def _adopt_class(self, session: Session, options: SessionOptions) -> Session:
         """Keep what the class of the first session's environment declares. Returns the session to use."""
+        if self.execution == "process":
+            self._fork_server = ForkServer(self._spec)
         self._knows_class = True
         self.max_sessions = self._spec.limited(self.config.max_sessions, self.config.execution)
         if self.max_sessions < self.share.max_sessions:
@@ -160,7 +162,6 @@ class SessionManager:
         if self.execution != "process":
             return session
         await session.end()  # its environment was made in this process
-        self._fork_server = ForkServer(self._spec)
         return await self._opened(options)
 
     def _new_session(self, options: SessionOptions = DEFAULT_OPTIONS, *, is_recorded: bool = True) -> Session:
