@@ -182,6 +182,48 @@ def test_a_trainer_gets_tokens_and_rewards_of_each_prompt():
     json.dumps(final_state)
 
 
+class Paid(Sums):
+    """Its tool gives the reward; the verdict of `verify` is a test's."""
+
+    def __init__(self, reward, verdict):
+        super().__init__()
+        self.reward, self.verdict = reward, verdict
+
+    def call_tool(self, name, arguments):
+        return ToolResult(done=True, metadata={} if self.reward is None else {"reward": self.reward})
+
+    def verify(self, transcript, final_state):
+        return VerifyResult(env_reward=self.verdict)
+
+
+def rewards_of(reward, verdict):
+    rollout_func = build_harness_rollout_func(
+        session_factory=SimpleNamespace(create=lambda *args, **kwargs: Paid(reward, verdict)),
+        harness_adapter=MCPHarnessAdapter(), model_step_builder=lambda trainer, session: model(["add"])[0],
+    )  # fmt: skip
+    return rollout_func(["one"], None)["env_reward"]
+
+
+@pytest.mark.parametrize(("reward", "verdict"), [(1.0, None), (1.0, 1.0), (None, 1.0)])
+def test_the_reward_is_that_of_the_environment(reward, verdict):
+    assert rewards_of(reward, verdict) == [1.0]
+
+
+def test_no_reward_and_another_reward_than_the_environments_are_errors():
+    with pytest.raises(ValueError, match="the episode has no reward"):
+        rewards_of(None, None)
+    with pytest.raises(ValueError, match="env_reward=2, and the environment gave 1"):
+        rewards_of(1.0, 2.0)
+
+
+def test_an_episode_that_ends_with_its_last_allowed_call_is_whole():
+    rollout = MCPHarnessAdapter().run_white_box(
+        model(["add", "add"])[0], Paid(1.0, None), HarnessRunLimits(max_total_tool_calls=1)
+    )
+    assert rollout.done
+    assert "truncated" not in rollout.metrics
+
+
 def test_a_session_is_closed_when_its_episode_fails():
     factory = Factory()
     rollout_func = build_harness_rollout_func(

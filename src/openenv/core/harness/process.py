@@ -91,7 +91,9 @@ class HarnessProcess:
             if ready_check(line):
                 return
         in_time = (
-            f"was not ready in {self._startup_timeout_s:g} s" if self.is_running() else "ended before it was ready"
+            f"was not ready in {self._startup_timeout_s:g} s"
+            if time.monotonic() >= deadline
+            else "ended before it was ready"
         )
         await self.stop()
         raise HarnessStartupError(f"{self._command[0]} {in_time}: {self.drain_stderr() or 'it wrote no error'}")

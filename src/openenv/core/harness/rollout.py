@@ -1,9 +1,10 @@
 """Whole episodes, played by a language model that calls the tools of a session."""
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from pydantic_core import to_jsonable_python
@@ -117,8 +118,10 @@ class MCPHarnessAdapter(HarnessAdapter):
             rollout.done = not calls
             for call in calls[: limits.max_tool_calls_per_turn]:
                 total = limits.max_total_tool_calls
+                if rollout.done:
+                    break
                 is_truncated = total is not None and len(rollout.tool_trace) >= total
-                if is_truncated or rollout.done:
+                if is_truncated:
                     break
                 _call_tool(rollout, session, call)
         rollout.metrics = {"turns": turns, "tool_calls": len(rollout.tool_trace)}
@@ -211,11 +214,32 @@ def build_harness_rollout_func(
 
 
 def verified(session: ResourceSession, rollout: HarnessRolloutResult) -> VerifyResult:
-    """The session's verdict on an episode."""
+    """The session's verdict on an episode, with the reward that the environment gave.
+
+    Raises ValueError if neither the verdict nor a tool's result has a reward, or if they differ.
+    """
     final_state = {
         "done": rollout.done,
         "metrics": rollout.metrics,
         "events": [asdict(event) for event in rollout.events],
         "tool_trace": [asdict(entry) for entry in rollout.tool_trace],
     }
-    return session.verify(rollout.messages, final_state)
+    verdict = session.verify(rollout.messages, final_state)
+    given = [reward for reward in map(_reward_in, rollout.tool_trace) if reward is not None]
+    if not given:
+        if verdict.env_reward is None:
+            raise ValueError("the episode has no reward: neither verify() nor the result of a tool gave one")
+        return verdict
+    if verdict.env_reward is not None and not math.isclose(verdict.env_reward, given[-1], abs_tol=1e-6):
+        raise ValueError(
+            f"verify() returned env_reward={verdict.env_reward:g}, and the environment gave {given[-1]:g}: pass on the "
+            "environment's reward"
+        )
+    return replace(verdict, env_reward=given[-1])
+
+
+def _reward_in(entry: ToolTraceEntry) -> float | None:
+    """The reward in a tool's result: in its metadata, else in its data."""
+    data = entry.result.data if isinstance(entry.result.data, dict) else {}
+    reward = entry.result.metadata.get("reward", data.get("reward"))
+    return None if reward is None else float(reward)
