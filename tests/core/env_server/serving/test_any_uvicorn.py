@@ -1,5 +1,6 @@
 """`uvicorn module:app` and `uvicorn.run(app)` read connections as `openenv serve` does."""
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 import uvicorn
 from fastapi import FastAPI
+from fastapi.testclient import TestClient
 from websockets.sync.client import connect
 
 from openenv.core.env_server import create_app
@@ -68,3 +70,36 @@ def test_another_protocol_that_the_user_chose_plays_through_asgi():
         env.reset()
 
         assert env.step(CountAction(amount=2)).observation.total == 2
+
+
+class SlowAccept:
+    """Middleware that awaits something after it has accepted a connection."""
+
+    def __init__(self, app):
+        self._app = app
+
+    async def __call__(self, scope, receive, send):
+        async def send_and_wait(message):
+            await send(message)
+            if message["type"] == "websocket.accept":
+                await asyncio.sleep(0.1)
+
+        await self._app(scope, receive, send_and_wait)
+
+
+def test_frames_that_arrive_while_a_middleware_waits_are_answered():
+    app = create_app(CountingEnvironment)
+    app.add_middleware(SlowAccept)
+    with plain_uvicorn(app) as url, connect(f"ws{url[4:]}/ws") as connection:
+        connection.send('{"type":"reset","data":{"start":3}}')
+        connection.send('{"type":"step","data":{"amount":1}}')
+
+        assert '"total":3' in connection.recv(10)
+        assert '"total":4' in connection.recv(10)
+
+
+def test_an_application_can_be_started_again():
+    app = create_app(CountingEnvironment)
+    for _ in range(2):
+        with TestClient(app) as client:
+            assert client.post("/reset", json={}).status_code == 200

@@ -188,11 +188,14 @@ class InProcessExecutor(EnvExecutor):
         self._is_blocked = False
 
     async def _close_in_thread(self, thread: EnvThread, runner: EnvRunner) -> None:
+        self._thread = thread  # until another stands for it
         try:
-            await thread.submit("close", CLOSE_TIMEOUT_S, runner.close)
+            await thread.submit("close", CLOSE_TIMEOUT_S, runner.close, self._keep_thread)
         except TimeLimitExceeded as error:
             log.warning("%s: %s", self._spec.name, error)
-            self._threads.abandon(thread)
+            self._threads.abandon(self._env_thread())
+        finally:
+            self._thread = None
 
     def _close_inline(self, runner: EnvRunner) -> None:
         try:

@@ -131,6 +131,7 @@ def _lifespan(sessions: SessionManager, around: Any) -> Any:
 
 @contextlib.asynccontextmanager
 async def _running(sessions: SessionManager) -> AsyncIterator[None]:
+    sessions.is_draining = False  # a test client may start an application again
     reaper = asyncio.create_task(sessions.reap_idle(), name="session reaper")
     handlers = asyncio.create_task(keep_signal_handlers(), name="signal handlers")
     is_watching = sessions.execution != "process" and start_watchdog()

@@ -28,6 +28,8 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     """One connection whose client has requested a WebSocket."""
 
     _direct: DirectWebSocket | None = None
+    will_detach = False
+    """Whether an endpoint is going to detach the connection: what arrives until then is kept for that."""
 
     def __init__(self, **settings: Any) -> None:
         """settings: uvicorn's."""
@@ -56,8 +58,10 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         """Called by the event loop."""
         if self.handshake_initiated and not self.handshake_complete:
             self.transport.abort()  # a client sends nothing before its handshake is answered
-        elif self._unread:
+        elif self._unread or self.will_detach:
             self._unread += data
+            if self.will_detach and len(self._unread) > _MAX_BYTES_PER_TURN:
+                self.transport.pause_reading()
         elif self.handshake_initiated and len(data) > _MAX_BYTES_PER_TURN:
             self._unread += data
             self._take_turn()
@@ -87,13 +91,16 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         return message
 
     def detach(self) -> DirectWebSocket:
-        """Pass all frames to a DirectWebSocket. To be called right after the accept, before a frame can have come."""
+        """Pass all frames to a DirectWebSocket. `will_detach` is to be set before the accept."""
         self.stop_keepalive()
         self._direct = DirectWebSocket(self.transport, self.config.ws_max_size, self.loop, self.connection_lost)
         self.transport.set_protocol(self._direct)
         if not self.writable.is_set():  # the transport resumes the new protocol when the client has caught up
             self.writable.set()
             self._direct.pause_writing()
+        if self._unread:  # a middleware has awaited something after the accept
+            self.transport.resume_reading()
+            self._direct.data_received(bytes(self._unread))
         return self._direct
 
     def send_500_response(self) -> None:

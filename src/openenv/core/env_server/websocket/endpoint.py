@@ -46,8 +46,12 @@ class WebSocketEndpoint:
         offered = scope.get("subprotocols", ())
         chosen = next((name for name in (ARRAYS_SUBPROTOCOL, SUBPROTOCOL) if name in offered), None)
         extended, arrays = chosen is not None, chosen == ARRAYS_SUBPROTOCOL
+        direct: WebSocketConnection | None = scope.get("extensions", {}).get(EXTENSION)
+        if direct is not None:
+            direct.will_detach = True
         await send({"type": "websocket.accept", "subprotocol": chosen})
-        connection = _connection(scope, receive, send)
+        # under another server than uvicorn frames pass through ASGI
+        connection = AsgiWebSocket(receive, send) if direct is None else direct.detach()
         try:
             query_string = scope.get("query_string", b"")
             query = parse_qs(query_string.decode("latin-1"), keep_blank_values=True) if query_string else {}
@@ -188,12 +192,6 @@ def _closed_by_client(message: Message) -> bool:
 
 
 _SessionWebSocket = DirectWebSocket | AsgiWebSocket
-
-
-def _connection(scope: Scope, receive: Receive, send: Send) -> _SessionWebSocket:
-    """The connection itself under our own server; under another server frames pass through ASGI."""
-    direct: WebSocketConnection | None = scope.get("extensions", {}).get(EXTENSION)
-    return AsgiWebSocket(receive, send) if direct is None else direct.detach()
 
 
 async def _first_of(*awaited: "asyncio.Future[Any]") -> None:
