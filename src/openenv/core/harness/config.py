@@ -14,7 +14,7 @@ class HarnessTransport(StrEnum):
 
 
 class HarnessConfig(BaseModel):
-    """An agent's program, such as Claude Code, that runs beside an environment. Times are seconds."""
+    """An agent's program that runs beside an environment. Times are seconds."""
 
     model_config = ConfigDict(extra="forbid")
 
