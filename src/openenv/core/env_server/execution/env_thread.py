@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
 
+CLOSE = "close"
+"""The name of calls that close an environment, which an abandoned thread runs too."""
 BLOCKED_AFTER_S = 0.1
 """A call that runs for longer holds up the calls of other environments that share its thread."""
 
@@ -28,15 +30,25 @@ BLOCKED_AFTER_S = 0.1
 class EnvThread:
     """Runs calls one after another, in the caller's context. The thread ends when nothing refers to this object."""
 
-    def __init__(self, note: Callable[[float], None] = lambda _: None, *, is_shared: bool = False) -> None:
-        """note: called with the seconds that each call took. is_shared: whether other environments use the thread, and
-        move to another one when a call blocks it."""
+    def __init__(
+        self,
+        on_ended: Callable[[float], None] = lambda _: None,
+        on_overrun: "Callable[[EnvThread], object]" = lambda _: None,
+        *,
+        is_shared: bool = False,
+        taken_over: "tuple[_Worker, list[_Call]] | None" = None,
+    ) -> None:
+        """on_ended: called with the seconds that each call took. on_overrun: called when a call has outlived its limit.
+        is_shared: whether other environments use the thread, and move to another one when a call blocks it.
+        taken_over: a thread that runs already, with its calls."""
         self.is_shared = is_shared
         self.is_abandoned = False
         """Whether a call has outlived its limit: no further verbs are to be submitted."""
-        self._note = note
-        self._worker = _Worker()
-        self._unfinished: deque[_Call] = deque()
+        self._on_ended = on_ended
+        self._on_overrun = on_overrun
+        worker, calls = taken_over or (_Worker(), [])
+        self._worker = worker
+        self._unfinished: deque[_Call] = deque(calls)
         """In the order in which the worker runs them."""
         self._timer: asyncio.TimerHandle | None = None
 
@@ -62,8 +74,7 @@ class EnvThread:
         call = _Call(name, timeout_s, run, loop.create_future(), on_blocked, self)
         self._unfinished.append(call)
         self._worker.calls.put(call)
-        if self._timer is None:
-            self._timer = loop.call_later(min(timeout_s, BLOCKED_AFTER_S), self._watch)
+        self._watch_later()
         return call.future
 
     def split_off(self) -> "EnvThread":
@@ -71,28 +82,34 @@ class EnvThread:
 
         Returns the object that stands for the old thread.
         """
-        old = EnvThread.__new__(EnvThread)
-        old.is_shared = old.is_abandoned = False
-        old._note, old._worker, old._timer = self._note, self._worker, None
         queued = self._worker.take_queued()
-        old._unfinished = deque(call for call in self._unfinished if call not in queued)
+        running = [call for call in self._unfinished if call not in queued]
+        old = EnvThread(self._on_ended, self._on_overrun, taken_over=(self._worker, running))
         self._worker, self._unfinished = _Worker(), deque(queued)
-        for call in old._unfinished:
+        for call in running:
             call.thread = old
             call.on_blocked(old)
         for call in queued:
             self._worker.calls.put(call)
-        if old._unfinished:
-            old._timer = asyncio.get_running_loop().call_later(BLOCKED_AFTER_S, old._watch)
+        old._watch_later()
         return old
 
     def abandon(self) -> None:
-        """Leave the thread to the call that runs: those that are queued fail with TimeLimitExceeded."""
+        """Leave the thread to the call that runs. Those that are queued fail with TimeLimitExceeded; of them the thread
+        runs only those that close an environment."""
         self.is_abandoned = True
         for call in self._worker.take_queued():
-            self._unfinished.remove(call)
-            if not call.future.done():
-                call.future.set_exception(blocked_by_another())
+            call.fail(blocked_by_another())
+            if call.name == CLOSE:
+                self._worker.calls.put(call)
+            else:
+                self._unfinished.remove(call)
+
+    def _watch_later(self) -> None:
+        """Watch the first call. One that has outlived its limit needs no more of that."""
+        if self._timer is None and self._unfinished and not self._unfinished[0].is_overdue:
+            due_s = min(self._unfinished[0].timeout_s, BLOCKED_AFTER_S)
+            self._timer = asyncio.get_running_loop().call_later(due_s, self._watch)
 
     def _watch(self) -> None:
         """Fail a call that has outlived its limit, and move the calls that one holds up."""
@@ -101,19 +118,21 @@ class EnvThread:
             return
         call = self._unfinished[0]
         ran_s = time.monotonic() - call.started if call.started and not call.took_s else 0.0
-        if ran_s >= call.timeout_s and not call.future.done():
-            call.fail_by_limit()
+        if ran_s >= call.timeout_s:
+            call.is_overdue = True
+            self._on_overrun(self)  # also if the session has left: the thread is blocked all the same
+            limit = f"{call.name} took longer than its limit of {call.timeout_s:g} s: reset the session"
+            call.fail(TimeLimitExceeded(limit))
         elif ran_s >= BLOCKED_AFTER_S and self.is_shared and len(self._unfinished) > 1:
             log.warning("%s blocks a thread that other environments share: they move to another", call.name)
             self.split_off()
-        if not all(call.future.done() for call in self._unfinished):
-            due_s = call.timeout_s - ran_s if ran_s < call.timeout_s else BLOCKED_AFTER_S
-            self._timer = asyncio.get_running_loop().call_later(min(due_s, BLOCKED_AFTER_S), self._watch)
+        self._watch_later()
 
     def deliver(self, call: "_Call", result: Any, error: BaseException | None) -> None:
         """Called in the event loop when a call has ended."""
         self._unfinished.remove(call)
-        self._note(call.took_s)
+        self._watch_later()
+        self._on_ended(call.took_s)
         if not call.future.done():
             if error is None:
                 call.future.set_result(result)
@@ -124,7 +143,9 @@ class EnvThread:
 class _Call:
     """A call of environment code, and the future of its result."""
 
-    __slots__ = ("context", "future", "name", "on_blocked", "run", "started", "thread", "timeout_s", "took_s")
+    __slots__ = (
+        "context", "future", "is_overdue", "name", "on_blocked", "run", "started", "thread", "timeout_s", "took_s"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -147,9 +168,14 @@ class _Call:
         self.took_s = 0.0
         """0: it has not ended."""
 
-    def fail_by_limit(self) -> None:
-        limit = f"{self.name} took longer than its limit of {self.timeout_s:g} s: reset the session"
-        self.future.set_exception(TimeLimitExceeded(limit))
+        self.is_overdue = False
+        """Whether it has outlived its limit, and still runs."""
+
+    def fail(self, error: TimeLimitExceeded) -> None:
+        """End the wait for the call, if there is one."""
+        if not self.future.done():
+            self.future.set_exception(error)
+            self.future.exception()  # marks it as retrieved: a close may be submitted without a wait
 
 
 def blocked_by_another() -> TimeLimitExceeded:
@@ -193,4 +219,4 @@ def _run_calls(calls: "SimpleQueue[_Call | None]") -> None:
 
 
 def _deliver(call: _Call, result: Any, error: BaseException | None) -> None:
-    call.thread.deliver(call, result, error)  # whatever stands for the thread by now
+    call.thread.deliver(call, result, error)  # the object that stands for the thread by now

@@ -28,7 +28,7 @@ class EnvThreads:
         self._spec = spec
         self._only: EnvThread | None = None
         """The thread of all environments, while they may need one: also while their class is unknown."""
-        self._shared = EnvThread(self._note, is_shared=True)
+        self._shared = EnvThread(self._note, self._abandon, is_shared=True)
         self._num_short = 0
         self._total_s = 0.0
         self._num_required = NUM_SHORT_CALLS
@@ -38,24 +38,23 @@ class EnvThreads:
         spec = self._spec
         if spec.is_one_instance or not spec.is_known or spec.environment_cls.REQUIRES_SINGLE_THREAD_EXECUTOR:
             if self._only is None:
-                self._only = EnvThread() if spec.is_known else EnvThread(self._note)
+                self._only = EnvThread(self._note, self._abandon)
             return self._only
         self._only = None
         is_shared = self._num_short >= self._num_required and not _declares_execution(spec.environment_cls)
-        return self._shared if is_shared else EnvThread(self._note)
+        return self._shared if is_shared else EnvThread(self._note, self._abandon)
 
-    def abandon(self, thread: EnvThread) -> EnvThread:
-        """Leave a thread to the call that has outlived its limit; returns the object that stands for it.
+    def _abandon(self, thread: EnvThread) -> None:
+        """Leave a thread to the call that has outlived its limit.
 
         New environments get another thread, but for the server's one ready instance.
         """
         if thread.is_shared:
-            return thread.split_off()
-        if not self._spec.is_one_instance:
+            thread.split_off()
+        elif not self._spec.is_one_instance:
             thread.abandon()
             if thread is self._only:
                 self._only = None
-        return thread
 
     def _note(self, took_s: float) -> None:
         """Learn from the seconds of a call."""

@@ -5,7 +5,6 @@
 
 import asyncio
 import logging
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 
 from openenv.core.env_server.exceptions import EnvironmentFactoryError
 from openenv.core.env_server.execution.background_loop import BackgroundLoop
-from openenv.core.env_server.execution.env_thread import EnvThread, blocked_by_another
+from openenv.core.env_server.execution.env_thread import CLOSE, EnvThread, blocked_by_another
 from openenv.core.env_server.execution.env_threads import EnvThreads
 from openenv.core.env_server.execution.inline_timeout import TimedCoroutine, call_with_timeout
 from openenv.core.env_server.interfaces import Execution
@@ -120,7 +119,7 @@ class InProcessExecutor(EnvExecutor):
         try:
             await self._call_in_thread("the constructor", timeout_s, lambda: made.append(self._make_runner()))
         except BaseException:  # also a cancellation: the session does not wait for what is being made
-            self._env_thread().submit("close", math.inf, close_made)
+            self._env_thread().submit(CLOSE, CLOSE_TIMEOUT_S, close_made)
             await self.close()
             raise
         return made[0]
@@ -133,7 +132,6 @@ class InProcessExecutor(EnvExecutor):
             return await thread.submit(name, timeout_s, run, self._keep_thread)
         except TimeLimitExceeded:
             self._is_blocked = True
-            self._thread = self._threads.abandon(self._env_thread())
             raise
 
     def _keep_thread(self, thread: EnvThread) -> None:
@@ -166,6 +164,13 @@ class InProcessExecutor(EnvExecutor):
         except TimeLimitExceeded:
             await self._loop.abandon_if_blocked()
             raise
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise TimeLimitExceeded(
+                "another session's step has blocked the loop that asynchronous environments share: reset the session"
+            ) from None
 
     async def restart(self) -> None:
         if self._spec.is_one_instance:
@@ -179,23 +184,21 @@ class InProcessExecutor(EnvExecutor):
         runner, self.runner = self.runner, None
         thread, self._thread = self._thread, None
         if runner is not None:
-            if thread is None or (self._is_made_inline and not self._is_blocked):
+            if self._spec.is_one_instance:
+                pass  # the server keeps it
+            elif thread is None or (self._is_made_inline and not self._is_blocked):
                 self._close_inline(runner)
-            elif self._is_blocked or self._spec.is_one_instance or thread.is_abandoned:
-                thread.submit("close", math.inf, runner.close)  # after a call that still runs
+            elif self._is_blocked or thread.is_abandoned:
+                thread.submit(CLOSE, CLOSE_TIMEOUT_S, runner.close)  # after a call that still runs
             else:
                 await self._close_in_thread(thread, runner)
         self._is_blocked = False
 
     async def _close_in_thread(self, thread: EnvThread, runner: EnvRunner) -> None:
-        self._thread = thread  # until another stands for it
         try:
-            await thread.submit("close", CLOSE_TIMEOUT_S, runner.close, self._keep_thread)
+            await thread.submit(CLOSE, CLOSE_TIMEOUT_S, runner.close)
         except TimeLimitExceeded as error:
             log.warning("%s: %s", self._spec.name, error)
-            self._threads.abandon(self._env_thread())
-        finally:
-            self._thread = None
 
     def _close_inline(self, runner: EnvRunner) -> None:
         try:

@@ -175,8 +175,9 @@ class HttpConnection(HttpToolsProtocol):
         text = message.encode()
         head = f"content-type: text/plain; charset=utf-8\r\ncontent-length: {len(text)}\r\nconnection: close\r\n\r\n"
         self.transport.write(STATUS_LINE[status] + head.encode() + text)
-        self.transport.write_eof()
-        self._timer = self.loop.call_later(_LINGER_S, self.transport.close)
+        self._timer = self.loop.call_later(_LINGER_S, self.transport.abort)  # TLS would wait for the client
+        if self.transport.can_write_eof():  # TLS cannot
+            self.transport.write_eof()
 
     # The handshake of a WebSocket.
 

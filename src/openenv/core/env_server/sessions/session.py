@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -114,27 +115,36 @@ class Session:
         if known is not None:
             self._responses.check_repeats(key, request.body)
             return known
-        run = self._run(request, _NO_WAIT, runner) if execution == "inline" else self._run(request, self._turn)
-        result = self._advance(run)
+        if execution == "inline":
+            result = self._advance(self._run(request, _NO_WAIT, runner), None)
+        else:
+            context = contextvars.copy_context()  # both parts of the verb, before and after its thread, run in this one
+            result = context.run(self._advance, self._run(request, self._turn), context)
         if request_id is not None:
             self._responses.put(key, result, request.body)
         return result
 
-    def _advance(self, run: Coroutine[Any, Any, EncodedResponse], pending: Pending | None = None) -> Result | Pending:
+    def _advance(
+        self,
+        run: Coroutine[Any, Any, EncodedResponse],
+        context: contextvars.Context | None,
+        pending: Pending | None = None,
+    ) -> Result | Pending:
         """Run a coroutine that waits for nothing, or for its thread: without a task, which costs more than most steps.
 
-        Returns what it ends with, or a future of that. pending: that future, after the first time.
+        Returns what it ends with, or a future of that. context: the current one, for the second time; None: there is
+        none. pending: that future, after the first time.
         """
         result: Result
         try:
             waits_for: asyncio.Future[Any] = run.send(None)
         except StopIteration as end:
             result = end.value
-        except Exception as error:  # noqa: BLE001  border: the verb may have run, so a repeated request gets this error
+        except BaseException as error:  # noqa: BLE001  border: the verb may have run, a repeated request gets the error
             result = self._refused(error)
         else:
             pending = pending or asyncio.get_running_loop().create_future()
-            waits_for.add_done_callback(lambda _: self._advance(run, pending))
+            waits_for.add_done_callback(lambda _: self._advance(run, context, pending), context=context)
             return pending
         if pending is not None and not pending.done():
             pending.set_result(result)

@@ -107,8 +107,11 @@ class DirectWebSocket(asyncio.Protocol):
             self._input_ended = True
             self._end(closed_by_client=False)
             self._send_close(error.code, error.reason)
-            if not self._transport.is_closing():
-                self._transport.write_eof()  # the client's close frame is not waited for, as it cannot be read any more
+            # the client's close frame is not waited for, as it cannot be read any more
+            if not self._transport.can_write_eof():  # TLS
+                self._transport.close()
+            elif not self._transport.is_closing():
+                self._transport.write_eof()
             return
         if reader.has_more or len(data) > _MAX_BYTES_PER_TURN:
             self._has_more = True
