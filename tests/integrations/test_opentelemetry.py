@@ -55,6 +55,16 @@ def test_a_servers_spans_belong_to_the_clients(url, client_class):
         }  # fmt: skip
 
 
+def test_the_spans_of_steps_that_follow_one_another_do_not_nest(url, caplog):
+    with CountEnv(url) as env:
+        env.reset()
+        for _ in range(2):
+            env.step(CountAction(amount=1))
+
+    assert [span.parent for span in EXPORTER.get_finished_spans() if span.name == "openenv.step"] == [None, None]
+    assert "Failed to detach context" not in caplog.text
+
+
 def test_a_refused_request_has_its_code_in_its_span(url):
     with CountEnv(url) as env:
         env.reset()
