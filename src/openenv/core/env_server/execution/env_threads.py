@@ -13,6 +13,8 @@ SHORT_CALL_S = 0.01
 SHORT_MEAN_S = 0.0005
 NUM_SHORT_CALLS = 200
 """So many short calls in a row show that the calls of a class are short; twice as many after each long one."""
+MAX_SHORT_CALLS = 1 << 14
+"""At most so many are required."""
 
 
 class EnvThreads:
@@ -63,7 +65,7 @@ class EnvThreads:
                 log.info(
                     "a call of %s took %.3f s: its next sessions have threads of their own", self._spec.name, took_s
                 )
-            self._num_required *= 2
+            self._num_required = min(2 * self._num_required, MAX_SHORT_CALLS)
             self._num_short, self._total_s = 0, 0.0
         elif self._num_short < self._num_required:
             self._num_short += 1

@@ -48,8 +48,11 @@ def add_own_connections(app: FastAPI, config: ServerConfig) -> None:
         starter = _starter()
         if starter is not None and starter.config.ws == starter.config.http == "auto":
             use_own_connections(starter.config, config)
-        async with around(app) as state:
-            yield state
+        try:
+            async with around(app) as state:
+                yield state
+        finally:
+            gc.unfreeze()
 
     app.router.lifespan_context = lifespan
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import uvicorn
 
 from openenv.core.env_server.config import ServerConfig
+from openenv.core.env_server.execution.executors import CLOSE_TIMEOUT_S
 from openenv.core.env_server.serving.any_uvicorn import use_own_connections
 from openenv.core.env_server.serving.app_loader import setting_of
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 
-_SHUTDOWN_TIMEOUT_S = 3
+_SHUTDOWN_TIMEOUT_S = int(CLOSE_TIMEOUT_S) + 3
+"""Long enough for the environments to close."""
 
 
 def enable_keepalive(listener: socket.socket) -> None:

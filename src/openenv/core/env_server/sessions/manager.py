@@ -275,10 +275,12 @@ class SessionManager:
         """Close every session when the server stops, after the verbs that run; their limits bound the wait."""
         self.is_draining = True
         ends = [self.end(session, "the server stops") for session in list(self._sessions.values())]
-        await asyncio.gather(*self._ending, *ends, self._describer.end())
-        if self._fork_server is not None:
-            await self._fork_server.stop()
-        self._loop.stop()
+        try:
+            await asyncio.gather(*self._ending, *ends, self._describer.end())
+        finally:
+            if self._fork_server is not None:
+                await self._fork_server.stop()
+            self._loop.stop()
 
     async def reap_idle(self) -> None:
         """End idle sessions, and those whose client has not reconnected. Runs as long as the server does."""
