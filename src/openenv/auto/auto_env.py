@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from openenv.auto.environment import NamedEnvironment, named_environment, names_source
 from openenv.auto.discovery import EnvironmentInfo, environments, find_environment
 from openenv.core.containers.hub import Space
 from openenv.core.containers.local_process import LocalServer
@@ -101,8 +102,9 @@ class AutoEnv:
     ) -> AnyClient:
         """Return a client of a named environment. It may be used as it is, or awaited.
 
-        name: a bundled or installed environment (`echo`, `echo-env`), or a Hugging Face Space (`owner/name`, or the
-        address of its page).
+        name: a bundled or installed environment (`echo`, `echo-env`), a Hugging Face Space (`owner/name`, or the
+        address of its page), or a folder with openenv.yaml, MODULE:CLASS, FILE.py:CLASS, the URL of a server,
+        docker:IMAGE. Of these last the server is started now, because the client's classes come from its schemas.
         base_url: the server to connect to. Without it, the first call of the client starts a server and `close()`
         stops it: a container of docker_image; with a container_provider, a container of the environment's own image;
         a local process for a bundled environment. A Space is used where it runs at the Hub, else from its image.
@@ -113,6 +115,8 @@ class AutoEnv:
 
         Raises UnknownEnvironment (a ValueError), RemoteCodeRefused (a ValueError), ImportError.
         """
+        if names_source(name):
+            return _client_by_schema(named_environment(name), base_url, env_vars, kwargs)
         container = {"env_vars": env_vars or {}, "wait_timeout": wait_timeout, **kwargs}
         if "/" in name:
             space = Space(name)
@@ -195,6 +199,23 @@ def make_vec(
         on_error.pop_all()
     envs.after_close.append(client.close)
     return envs
+
+
+def _client_by_schema(
+    named: NamedEnvironment, base_url: str | None, env_vars: Mapping[str, str] | None, kwargs: dict[str, Any]
+) -> AnyClient:
+    """A client with the classes of its server's schemas. It stops a server that was started for it."""
+    provider = None if base_url is not None else named.provider(env_vars=env_vars)
+    with contextlib.ExitStack() as on_error:
+        if provider is not None:
+            on_error.callback(provider.stop)
+            base_url = provider.start()
+            provider.wait_for_ready()
+        url = base_url or named.url
+        assert url is not None
+        client = named.served_at(url, headers=kwargs.get("headers")).client_class(url, provider=provider, **kwargs)
+        on_error.pop_all()
+    return client
 
 
 def _client(info: EnvironmentInfo | None) -> type[AnyClient]:

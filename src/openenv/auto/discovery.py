@@ -42,6 +42,8 @@ class EnvironmentInfo:
     description: str = ""
     server: str | None = None
     """The module that serves it on this machine; None where only a container image serves it."""
+    text: str | None = None
+    """The class of its text interface, as MODULE:CLASS; None where it follows from the schemas."""
     source: str | None = None
     """The URL from which the distribution was installed; None for a package index."""
     missing: str | None = None
@@ -133,7 +135,7 @@ def _bundled() -> Iterator[EnvironmentInfo]:
     for entry in catalog.entries():
         yield EnvironmentInfo(
             key=_key(entry.name), package=_BUNDLE, version=bundle_version(), description=entry.description,
-            client_module=entry.client.partition(":")[0], server=entry.server,
+            client_module=entry.client.partition(":")[0], server=entry.server, text=entry.text,
             missing=None if entry.is_installed else f"openenv-rl[{entry.extra}]",
         )  # fmt: skip
 
@@ -167,5 +169,5 @@ def _info(package: str, distribution: importlib.metadata.Distribution, module: s
     return EnvironmentInfo(
         key=_key(manifest.get("name", module)), package=package, version=distribution.version,
         description=manifest.get("description", ""), client_module=f"{module}.client",
-        source=direct_url.get("url"), manifest=manifest,
+        source=direct_url.get("url"), text=manifest.get("text"), manifest=manifest,
     )  # fmt: skip

@@ -1,7 +1,6 @@
 """`openenv check`: check whether an environment keeps the specification."""
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from openenv.auto.environment import token_headers
 from openenv.evaluation.quality import CheckRow, check_folder, check_url
 
 EXAMPLE = "Examples: `openenv check http://localhost:8000`, `openenv check my_env --seconds 30`"
@@ -31,11 +31,10 @@ def check(
     itself and then runs more checks. It sends the token of OPENENV_TOKEN, if that is set. The exit code is 1 if a
     check fails."""
     progress = Console(stderr=True)
-    token = os.environ.get("OPENENV_TOKEN")
     options: dict[str, Any] = {
         "seed": seed,
         "seconds": seconds,
-        "headers": {"Authorization": f"Bearer {token}"} if token else None,
+        "headers": token_headers(),
     }
     with progress.status("starting") as status:
         options["on_check"] = lambda name: status.update(f"checking: {name}")

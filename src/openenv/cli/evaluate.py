@@ -12,26 +12,25 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from openenv.cli.serve import server_for
+from openenv.auto.environment import FORMS, named_environment
 from openenv.core.text_interface import TextInterface
-from openenv.envs.catalog import load
 from openenv.evaluation import Summary, medal_table
 from openenv.evaluation import evaluate as run_evaluation
 from openenv.policies import ChatEndpoint, LanguageModelPolicy, make_policy
 
 log = logging.getLogger(__name__)
 
-EXAMPLE = "Example: `openenv eval --env openspiel --game catch --policy random,stay,smart,learning --episodes 50`"
+EXAMPLE = "Example: `openenv eval openspiel --game catch --policy random,stay,smart,learning --episodes 50`"
 LANGUAGE_MODEL = "llm:"
 
 
 def evaluate(
+    environment: str = typer.Argument("openspiel", help=f"Play in this environment: {FORMS} (default openspiel)."),
     policy: str = typer.Option(
         "random",
         help="Compare these policies, separated by commas: random, stay, smart, learning, chart, mcts, always:ACTION, "
         "or llm:MODEL@URL of an OpenAI-compatible endpoint (default random).",
     ),
-    env: str = typer.Option("openspiel", help="Play in this environment of `openenv envs` (default openspiel)."),
     game: str = typer.Option(None, help="Play this game, where the environment has several (default: the server's)."),
     reset: list[str] = typer.Option(
         [], help="Send KEY=VALUE with every reset; VALUE is JSON or a word. Repeatable (default: none)."
@@ -41,14 +40,17 @@ def evaluate(
         0, min=0, help="Start the first episode from this seed; all policies play equal episodes (default 0)."
     ),
     sessions: int = typer.Option(32, min=1, help="Play this many episodes at the same time (default 32)."),
-    url: str = typer.Option(None, help="Play on the server at this URL (default: a server of its own)."),
+    text: str = typer.Option(
+        None, help="Use this text interface, MODULE:CLASS or FILE.py:CLASS (default: the environment's own)."
+    ),
+    max_steps: int = typer.Option(
+        None, min=1, help="Stop an episode after this many steps; it is not counted (default: no limit)."
+    ),
     plot: Path = typer.Option(Path("runs/eval.png"), help="Write the plot to this file (default runs/eval.png)."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: a table)."),
 ) -> None:
     """Play equal episodes with each policy. Print a ranking with 95 % intervals and draw a plot."""
-    entry = load(env)
-    text = entry.text_class() if entry.text else None
-    policies = [policy_named(name.strip(), text, seed) for name in policy.split(",")]
+    named = named_environment(environment, text=text)
     keywords = reset_keywords(reset, game)
     summaries: list[Summary] = []
 
@@ -56,10 +58,11 @@ def evaluate(
         summaries.append(summary)
         log.info("finished policy=%s episodes=%d", summary.name, summary.num_episodes)
 
-    with server_for(entry, url) as base_url, Progress(console=Console(stderr=True), transient=True) as progress:
+    with named.served() as served, Progress(console=Console(stderr=True), transient=True) as progress:
+        policies = [policy_named(name.strip(), served.text, seed) for name in policy.split(",")]
         playing = run_evaluation(
-            base_url, entry.client_class, policies, episodes, seed, num_sessions=sessions, reset_kwargs=keywords,
-            text=text, on_progress=_reporter(progress), on_summary=keep,
+            served.base_url, served.client, policies, episodes, seed, num_sessions=sessions, reset_kwargs=keywords,
+            text=served.text, on_progress=_reporter(progress), on_summary=keep, max_steps=max_steps,
         )  # fmt: skip
         try:
             asyncio.run(playing)
@@ -97,15 +100,13 @@ def as_row(summary: Summary) -> dict[str, Any]:
     return {**fields, "win_rate": summary.win_rate, "win_interval": summary.win_interval}
 
 
-def policy_named(name: str, text: TextInterface[Any, Any] | None, seed: int) -> Any:
+def policy_named(name: str, text: TextInterface[Any, Any], seed: int) -> Any:
     """Return a policy by its name on the command line. Raises ValueError that lists the names."""
     if not name.startswith(LANGUAGE_MODEL):
-        return make_policy(name, seed=seed)
+        return make_policy(name, seed=seed, text=text)
     model, at, base_url = name.removeprefix(LANGUAGE_MODEL).partition("@")
     if not (model and at and base_url):
         raise ValueError(f"policy={name!r}: write llm:MODEL@URL, such as llm:qwen3@http://localhost:8001/v1")
-    if text is None:
-        raise ValueError(f"policy={name!r}: this environment has no text interface for a language model")
     return LanguageModelPolicy(model, text, ChatEndpoint(base_url, model))
 
 

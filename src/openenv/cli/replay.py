@@ -9,27 +9,25 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from openenv.cli.serve import server_for
+from openenv.auto.environment import FORMS, named_environment, token_headers
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.sessions.recording import FORMAT, observation_hash
 from openenv.core.errors import EnvironmentFault, RequestRefused
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.mcp_client import rpc_result
 from openenv.core.wire.client_codec import Request
-from openenv.envs.catalog import load
 
 EXAMPLE = "Example: `openenv replay recordings/1f3a.jsonl --env openspiel`"
 
 
 def replay(
     recording: Path = typer.Argument(help="Replay this recording, a file of a server with --record-dir.", exists=True),
-    env: str = typer.Option("openspiel", help="Serve this environment of `openenv envs` (default openspiel)."),
-    url: str = typer.Option(None, help="Replay on the server at this URL (default: a server of its own)."),
+    env: str = typer.Option("openspiel", help=f"Replay on a server of this environment: {FORMS} (default openspiel)."),
 ) -> None:
     """Replay a recorded session. The command prints the first difference and exits with code 1, or reports that all
     requests are as recorded."""
     lines = _read(recording)
-    with server_for(load(env), url) as base_url, _ReplayClient(base_url) as client:
+    with named_environment(env).running() as base_url, _ReplayClient(base_url, headers=token_headers()) as client:
         progress = track(lines, description="replay", console=Console(stderr=True), transient=True)
         replayed = Replay(client)
         for number, line in enumerate(progress, start=2):

@@ -5,19 +5,16 @@ import importlib
 import os
 import runpy
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import typer
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig
 from openenv.core.env_server import serve as serve_app
 from openenv.core.env_server.serving.app_loader import load_app, setting_of
 from openenv.core.env_server.serving.cli_options import add_server_options, server_config
-from openenv.core.env_server.serving.environment_folder import folder_target
+from openenv.core.env_server.serving.environment_folder import file_target, folder_target
 from openenv.core.wire.constants import UNIX
 from openenv.envs.catalog import CatalogEntry, entries, load
 
@@ -29,8 +26,8 @@ PASSES_OPTIONS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 def serve(
     context: typer.Context,
     environment: str = typer.Argument(
-        help="Serve this environment of `openenv envs`; an application, Environment class or factory as MODULE:NAME; "
-        "or the environment in this folder (with openenv.yaml)."
+        help="Serve this environment of `openenv envs`; an application, Environment class or factory as MODULE:NAME or "
+        "FILE.py:NAME; or the environment in this folder (with openenv.yaml)."
     ),
     host: str = typer.Option(
         "127.0.0.1", help="Listen on this address, or on a socket at unix:/path (default 127.0.0.1)."
@@ -44,6 +41,9 @@ def serve(
     target = environment
     if _is_folder(environment):
         target, paths = folder_target(Path(environment))
+        sys.path[:0] = paths
+    elif ".py:" in environment:
+        target, paths = file_target(environment)
         sys.path[:0] = paths
     where = ["--host", host, "--port", str(port)]
     if ":" in target:
@@ -95,13 +95,3 @@ def installed(entry: CatalogEntry) -> CatalogEntry:
             f"environment {entry.name!r} needs {', '.join(entry.requires)}: pip install 'openenv-rl[{entry.extra}]'"
         )
     return entry
-
-
-@contextmanager
-def server_for(entry: CatalogEntry, url: str | None) -> Iterator[str]:
-    """Yield `url`, or the URL of a server that runs inside the `with` statement."""
-    if url is not None:
-        yield url
-        return
-    with LocalServer(installed(entry).server) as server:
-        yield server.base_url

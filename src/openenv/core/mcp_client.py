@@ -24,6 +24,19 @@ class GenericMCPObservation(Observation):
     model_config = ConfigDict(extra="allow")
 
 
+def tool_result(payload: dict[str, Any], other: type[Observation]) -> StepResult[Observation]:
+    """The result of a step that lists or calls tools. other: the class of an observation that does neither."""
+    fields = payload["observation"]
+    reward, done = payload.get("reward"), payload.get("done", False)
+    if "tools" in fields:
+        fields = {**fields, "tools": [parse_tool(entry) for entry in fields["tools"]]}
+        observation_cls: type[Observation] = ListToolsObservation
+    else:
+        observation_cls = CallToolObservation if "tool_name" in fields else other
+    observation = observation_cls.model_validate({**fields, "reward": reward, "done": done})
+    return StepResult(observation, reward, done, payload.get("metadata"))
+
+
 class MCPClientBase(EnvClient[Any, Observation, State]):
     """A session with an environment that has tools, which are there beside its verbs.
 
@@ -93,7 +106,7 @@ class MCPClientBase(EnvClient[Any, Observation, State]):
         self._use_async()
 
     def _read_tools(self, result: dict[str, Any]) -> list[Tool]:
-        self._tools = [_tool(entry) for entry in result["tools"]]
+        self._tools = [parse_tool(entry) for entry in result["tools"]]
         return self._tools
 
     def _step_payload(self, action: Any) -> dict[str, Any]:
@@ -106,15 +119,7 @@ class MCPClientBase(EnvClient[Any, Observation, State]):
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[Observation]:
         """The result, its observation of the class that its fields call for."""
-        fields = payload["observation"]
-        reward, done = payload.get("reward"), payload.get("done", False)
-        if "tools" in fields:
-            fields = {**fields, "tools": [_tool(entry) for entry in fields["tools"]]}
-            observation_cls: type[Observation] = ListToolsObservation
-        else:
-            observation_cls = CallToolObservation if "tool_name" in fields else GenericMCPObservation
-        observation = observation_cls.model_validate({**fields, "reward": reward, "done": done})
-        return StepResult(observation, reward, done, payload.get("metadata"))
+        return tool_result(payload, GenericMCPObservation)
 
 
 class MCPToolClient(MCPClientBase):
@@ -162,7 +167,8 @@ def rpc_result(response: dict[str, Any]) -> Any:
     raise EnvironmentFault(error["message"])
 
 
-def _tool(entry: dict[str, Any]) -> Tool:
+def parse_tool(entry: dict[str, Any]) -> Tool:
+    """A tool of a `tools/list` result, in MCP's spelling of its fields or in that of the observation."""
     schema = entry.get("input_schema", entry.get("inputSchema", {}))
     return Tool(name=entry["name"], description=entry.get("description") or "", input_schema=schema)
 

@@ -2,11 +2,13 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import ClassVar, Generic, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from typing import Any, ClassVar, Generic, Literal, Self
 
 from typing_extensions import TypeVar
 
+from openenv.core.env_server.mcp_types import Tool
 from openenv.core.env_server.types import Action, Observation
 
 ActT = TypeVar("ActT", bound=Action, default=Action)
@@ -19,11 +21,22 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
     """Converts observations to text and replies to actions. An instance has no state: it serves any number of episodes.
 
     A good description is short, and names what matters and is visible to the player. A small model learns nothing from
-    a grid of characters, but does from "ball row 3 column 1, paddle column 2".
+    a grid of characters, but does from "ball row 3 column 1, paddle column 2". `openenv.core.text.derived` has the
+    interface of environments that come without one.
     """
 
     history: ClassVar[History] = "full"
     """Turns that a prompt shows: all (`full`), or the newest one if its description is complete (`latest`)."""
+
+    @classmethod
+    def for_environment(
+        cls, action_class: type[Action], observation_class: type[Observation], description: str, tools: Sequence[Tool]
+    ) -> Self:
+        """The instance for an environment with these messages and tools. By default the class needs none of them.
+
+        description: what the environment says of itself.
+        """
+        return cls()
 
     @abstractmethod
     def instructions(self, observation: ObsT) -> str:
@@ -35,17 +48,29 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
 
     @abstractmethod
     def replies(self, observation: ObsT) -> Mapping[str, ActT]:
-        """The wording of each legal action, in the order of the legal actions."""
+        """The wording of each legal action, in the order of the legal actions; empty where they cannot be counted."""
 
     def parse(self, reply: str, observation: ObsT) -> ActT | None:
         """The action that `reply` names, or None if it names no legal action or several."""
         replies = self.replies(observation)
-        words = " ".join(reply.lower().split())
-        for wording, action in replies.items():
-            if words == wording.lower():
-                return action
-        named = {wording for wording in replies if re.search(rf"(?<!\w){re.escape(wording.lower())}(?!\w)", words)}
-        return replies[named.pop()] if len(named) == 1 else None
+        named = named_in(reply, replies)
+        return None if named is None else replies[named]
+
+    def problem(self, reply: str, observation: ObsT) -> str:
+        """Why `parse` returned None: what is wrong, and what may be written instead."""
+        return f"{reply!r:.200} names none of: {', '.join(self.replies(observation))}"
+
+    def random_reply(self, observation: ObsT, rng: Random) -> tuple[str, ActT]:
+        """A reply of random play and its action: each legal action has the same probability."""
+        return rng.choice(list(self.replies(observation).items()))
+
+    def wording(self, action: ActT, observation: ObsT) -> str | None:
+        """The reply that names an action; None if no reply does."""
+        return next((reply for reply, legal in self.replies(observation).items() if legal == action), None)
+
+    def tools(self, observation: ObsT) -> list[dict[str, Any]] | None:
+        """The tools that a model may call, as chat templates take them; None where a reply is no tool call."""
+        return None
 
     def situation(self, observation: ObsT) -> str | None:
         """The kind of decision, such as `hard 16`, by which reports count replies; None: not counted."""
@@ -54,3 +79,13 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
     def outcome(self, total_reward: float) -> str:
         """The outcome of an episode: `won`, `lost` or `push`, by the sign of its total reward."""
         return "won" if total_reward > 0 else "lost" if total_reward < 0 else "push"
+
+
+def named_in(reply: str, wordings: Iterable[str]) -> str | None:
+    """The wording that a reply is, or the only one that it contains as words, in any case of letters; else None."""
+    words = " ".join(reply.lower().split())
+    known = {wording.lower(): wording for wording in wordings}
+    if words in known:
+        return known[words]
+    named = {whole for lower, whole in known.items() if re.search(rf"(?<!\w){re.escape(lower)}(?!\w)", words)}
+    return named.pop() if len(named) == 1 else None

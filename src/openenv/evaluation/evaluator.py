@@ -252,9 +252,9 @@ class _PolicyPlayer:
         situation = self._text.situation(running.observation) if self._text else None
         if self._text is None or situation is None:
             return
-        for reply, legal in self._text.replies(running.observation).items():
-            if legal == action:
-                running.decisions[situation, reply] += 1
+        wording = self._text.wording(action, running.observation)
+        if wording is not None:
+            running.decisions[situation, wording] += 1
 
 
 def _problem_with(choice: Any, observation: Any) -> str | None:

@@ -23,26 +23,25 @@ class RandomPolicy(Policy):
     def __init__(self, seed: int | str | None = None, *, text: TextInterface[Any, Any] | None = None) -> None:
         """seed: equal seeds give equal choices; None takes a seed from the system.
 
-        text: chooses among the replies of this text interface, for environments whose observations have no
-        `legal_actions`.
+        text: gives the random replies, for environments whose observations have no `legal_actions`.
         """
         self._rng = Random(seed)
         self._text = text
 
     def select_action(self, observation: Any) -> Any:
         """One of the legal actions."""
+        if self._text is not None:
+            return self.select_reply(observation)[1]
         return self._rng.choice(self.legal_choices(observation))
 
     def select_reply(self, observation: Any) -> tuple[str, Action]:
-        """One of the text interface's replies, and the action that it names. Raises ValueError without `text`."""
+        """A random reply of the text interface, and the action that it names. Raises ValueError without `text`."""
         if self._text is None:
             raise ValueError("RandomPolicy was created without a text interface: give text=...")
-        return self._rng.choice(list(self._text.replies(observation).items()))
+        return self._text.random_reply(observation, self._rng)
 
     def legal_choices(self, observation: Any) -> Sequence[Any]:
-        """The actions to choose from."""
-        if self._text is not None:
-            return list(self._text.replies(observation).values())
+        """The actions to choose from, without a text interface."""
         legal: Sequence[int] = observation.legal_actions
         return legal
 
@@ -50,14 +49,28 @@ class RandomPolicy(Policy):
 class ConstantPolicy(Policy):
     """Always chooses the action of one name, such as `stay` in catch or `stand` in blackjack."""
 
-    def __init__(self, action_name: str = "stay", *, otherwise: int | None = None) -> None:
-        """otherwise: the action number to choose if no legal action has that name."""
+    def __init__(
+        self,
+        action_name: str = "stay",
+        *,
+        otherwise: int | None = None,
+        text: TextInterface[Any, Any] | None = None,
+    ) -> None:
+        """otherwise: the action number to choose if no legal action has that name. text: names the actions of
+        environments whose observations have no `legal_actions`.
+        """
         self.name = f"always {action_name}"
         self._action_name = action_name.lower()
         self._otherwise = otherwise
+        self._text = text
 
-    def select_action(self, observation: Any) -> int:
-        """The number of the action. Raises ValueError if it is not legal."""
+    def select_action(self, observation: Any) -> Any:
+        """The action. Raises ValueError if it is not legal."""
+        if self._text is not None and not hasattr(observation, "legal_actions"):
+            action = self._text.parse(self._action_name, observation)
+            if action is None:
+                raise ValueError(f"{self.name}: {self._text.problem(self._action_name, observation)}")
+            return action
         names = legal_names(observation)
         if self._action_name in names:
             number: int = observation.legal_actions[names.index(self._action_name)]

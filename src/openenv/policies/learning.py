@@ -1,9 +1,10 @@
 """Tabular Monte Carlo control: a table of action values, learned from rewards alone."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from random import Random
 from typing import Any, ClassVar
 
+from openenv.core.text_interface import TextInterface
 from openenv.policies.base import Policy
 
 
@@ -30,17 +31,24 @@ class LearningPolicy(Policy):
         half_life: float = 5.0,
         min_epsilon: float = 0.02,
         min_step_size: float = 0.1,
-        state_key: Callable[[Any], Hashable] = seen_numbers,
+        state_key: Callable[[Any], Hashable] | None = None,
+        text: TextInterface[Any, Any] | None = None,
     ) -> None:
-        """half_life: episodes after which exploration has halved. state_key: equal keys mean the same state."""
+        """half_life: episodes after which exploration has halved. text: names the actions of environments whose
+        observations have no `legal_actions`. state_key: equal keys mean the same state; None: the observation's
+        numbers, or with `text` its description.
+        """
         self._rng = Random(seed)
+        self._text = text
+        if state_key is None:
+            state_key = seen_numbers if text is None else text.describe
         self._half_life = half_life
         self._min_epsilon = min_epsilon
         self._min_step_size = min_step_size
         self._state_key = state_key
-        self._values: dict[tuple[Hashable, int], float] = {}
-        self._visits: dict[tuple[Hashable, int], int] = {}
-        self._path: list[tuple[tuple[Hashable, int], float]] = []
+        self._values: dict[tuple[Hashable, Hashable], float] = {}
+        self._visits: dict[tuple[Hashable, Hashable], int] = {}
+        self._path: list[tuple[tuple[Hashable, Hashable], float]] = []
         self.episodes = 0
 
     @property
@@ -48,19 +56,32 @@ class LearningPolicy(Policy):
         """The current probability of a random action."""
         return max(self._min_epsilon, 1.0 / (1.0 + self.episodes / self._half_life))
 
-    def select_action(self, observation: Any) -> int:
-        """A random legal action with probability `epsilon`, else one of the highest value. Unknown values are 0."""
-        legal: list[int] = observation.legal_actions
+    def select_action(self, observation: Any) -> Any:
+        """A random legal action with probability `epsilon`, else one of the highest value. Unknown values are 0.
+
+        Raises ValueError where the actions cannot be counted.
+        """
+        legal = self._legal(observation)
         if self._rng.random() < self.epsilon:
-            return self._rng.choice(legal)
+            return legal[self._rng.choice(list(legal))]
         state = self._state_key(observation)
-        values = [self._values.get((state, action), 0.0) for action in legal]
-        best = max(values)
-        return self._rng.choice([action for action, value in zip(legal, values, strict=True) if value == best])
+        values = {name: self._values.get((state, name), 0.0) for name in legal}
+        best = max(values.values())
+        return legal[self._rng.choice([name for name, value in values.items() if value == best])]
+
+    def _legal(self, observation: Any) -> Mapping[Hashable, Any]:
+        """The legal actions by the name that the table has for each."""
+        if self._text is None:
+            return {number: number for number in observation.legal_actions}
+        legal: Mapping[Hashable, Any] = self._text.replies(observation)
+        if not legal:
+            raise ValueError("policy 'learning' has a row for each action, and the actions here cannot be counted.")
+        return legal
 
     def learn(self, observation: Any, action: Any, reward: float, next_observation: Any, done: bool) -> None:
         """Store the step. At the end of the episode, move the values of its actions toward their returns."""
-        self._path.append(((self._state_key(observation), action), reward))
+        name = action if self._text is None else self._text.wording(action, observation)
+        self._path.append(((self._state_key(observation), name), reward))
         if not done:
             return
         self.episodes += 1

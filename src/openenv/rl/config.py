@@ -30,9 +30,12 @@ class EnvConfig:
     """The environment."""
 
     name: str = "openspiel"
-    """Name of the environment (`openenv envs` lists them)."""
+    """The environment: a name of `openenv envs`, a folder with openenv.yaml, MODULE:CLASS, FILE.py:CLASS, the URL of a
+    server, or docker:IMAGE. A URL is only reached; for all others the run starts and stops a server."""
     server_url: str = ""
-    """URL of a running server, such as http://localhost:8004. Empty: the run starts and stops a server."""
+    """URL of a running server of the named environment, such as http://localhost:8004."""
+    text: str = ""
+    """A text interface, MODULE:CLASS or FILE.py:CLASS, that replaces the environment's own."""
     reset: dict[str, Any] = field(default_factory=dict)
     """Keywords of every reset, such as `game_name: blackjack`. The seed is added."""
 
@@ -238,7 +241,7 @@ class Config:
     seed: int = 0
     """Seed of weights, deals and sampling."""
     env: EnvConfig = field(default_factory=EnvConfig)
-    """The environment. The tutorial's `blackjack_env.server_url` is accepted too."""
+    """The environment. A string is its name. The tutorial's `blackjack_env.server_url` is accepted too."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """The model. A string is its path."""
     group_size: int = 8

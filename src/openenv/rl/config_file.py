@@ -32,7 +32,12 @@ def config_from_mapping(data: Mapping[str, Any]) -> Config:
     data = _with_current_keys(data)
     if "blackjack_env" in data:
         game = {"name": "openspiel", "reset": {"game_name": "blackjack"}}
-        data["env"] = {**game, **data.get("env", {}), **data.pop("blackjack_env")}
+        data["env"] = {**game, **(data.get("env") or {}), **data.pop("blackjack_env")}
+    env = data.get("env")
+    if isinstance(env, str):
+        data["env"] = {"name": env}
+    elif isinstance(env, dict) and env.get("server_url") and "name" not in env:
+        data["env"] = {**env, "name": env["server_url"]}
     if isinstance(data.get("model"), str):
         data["model"] = {"path": data["model"], "instructions": True}
     return typing.cast(Config, _build(Config, data, ""))

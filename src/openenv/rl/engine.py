@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from transformers import PreTrainedModel
 
+from openenv.auto.environment import ServedEnvironment
 from openenv.core.session_pool import SessionPool
 from openenv.core.text_interface import TextInterface
-from openenv.envs import catalog
 from openenv.evaluation.episodes import EpisodeSessions
 from openenv.rl.config import Config
 from openenv.rl.loop import OnStep, TrainingLoop
@@ -67,11 +67,11 @@ class Engine:
 
     @classmethod
     async def make(
-        cls, config: Config, server_url: str, reward: Reward | None, *, resume: bool, on_progress: "OnProgress"
+        cls, config: Config, served: ServedEnvironment, reward: Reward | None, *, resume: bool, on_progress: "OnProgress"
     ) -> Self:
         """Load the model, or create and pretrain it. A resumed run restores its latest checkpoint instead."""
         torch.set_num_threads(config.threads)
-        text = catalog.load(config.env.name).text_class()
+        text = served.text
         reward = reward or OutcomeReward(config.reward)
         checkpoints = Checkpoints(config.run_dir)
         if resume and checkpoints.has_any:
@@ -80,7 +80,7 @@ class Engine:
             engine.progress = checkpoints.restore(engine.trainer)
             log.info("resumed: step=%d", engine.progress.step)
             return engine
-        random_play = await _random_play(config, server_url, text, on_progress)
+        random_play = await _random_play(config, served, on_progress)
         if config.model.path:
             model, tokenizer = await asyncio.to_thread(load_model, config.model.path)
             chat = Chat(tokenizer)
@@ -140,17 +140,16 @@ class Engine:
 
 
 async def _random_play(
-    config: Config, server_url: str, text: TextInterface[Any, Any], on_progress: "OnProgress"
+    config: Config, served: ServedEnvironment, on_progress: "OnProgress"
 ) -> RandomPlay:
     """Collect random play from the run's server: for pretraining, and to measure the length of episodes."""
     settings = config.pretrain
     if config.model.path:
         settings = dataclasses.replace(settings, max_episodes=_EPISODES_TO_MEASURE)
-    client_class = catalog.load(config.env.name).client_class
-    async with SessionPool(client_class, server_url, min(config.evaluation.sessions, settings.max_episodes)) as pool:
+    async with SessionPool(served.client, served.base_url, min(config.evaluation.sessions, settings.max_episodes)) as pool:
         return await play_at_random(
             pool,
-            text,
+            served.text,
             settings,
             reset=config.env.reset,
             seed=config.seed,

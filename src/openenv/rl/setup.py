@@ -3,6 +3,7 @@
 Importing this module is cheap; `setup_training` imports torch when it is called.
 """
 
+import asyncio
 import contextlib
 import itertools
 import json
@@ -12,10 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.containers.local_process import LocalServer
+from openenv.auto.environment import ServedEnvironment, named_environment, token_headers
 from openenv.core.session_pool import SessionPool
-from openenv.envs import catalog
-from openenv.rl.config import Config, ConfigError
+from openenv.rl.config import Config, ConfigError, EnvConfig
 from openenv.rl.config_file import RENAMED_KEYS, load_config
 from openenv.rl.reports.results import MetricsLog
 
@@ -48,7 +48,7 @@ class TrainingRun:
     def __init__(
         self,
         config: Config,
-        server_url: str,
+        served: ServedEnvironment,
         stack: contextlib.AsyncExitStack,
         engine: "Engine",
         metrics: MetricsLog,
@@ -56,8 +56,8 @@ class TrainingRun:
     ) -> None:
         """stack: closes the server and the engine."""
         self.config = config
-        self.server_url = server_url
-        """URL of the environment's server."""
+        self.served = served
+        """The environment on its server."""
         self.engine = engine
         self._stack = stack
         self._metrics = metrics
@@ -83,9 +83,8 @@ class TrainingRun:
 
     def pool(self, num_sessions: int | None = None) -> SessionPool[Any, Any]:
         """Sessions of the run's server. num_sessions: None for as many as a rollout worker uses."""
-        entry = catalog.load(self.config.env.name)
         number = num_sessions or self.config.groups_in_flight * self.config.group_size
-        return SessionPool(entry.client_class, self.server_url, number)
+        return SessionPool(self.served.client, self.served.base_url, number)
 
     async def shutdown(self) -> None:
         """Stop the threads, and the server if the run started it. A second call does nothing."""
@@ -113,19 +112,27 @@ async def setup_training(
 
     async with contextlib.AsyncExitStack() as stack:
         resuming = resume and config.run_dir.exists()
-        server_url = config.env.server_url
-        if not server_url:
-            server = LocalServer(catalog.load(config.env.name).server)
-            server_url = (await stack.enter_async_context(server)).base_url
+        served = await _served(config.env, stack)
         if resuming:
             _require_same_settings(config)
         else:
             _fresh_folder(config)
-        engine = await Engine.make(config, server_url, reward, resume=resuming, on_progress=on_progress)
+        engine = await Engine.make(config, served, reward, resume=resuming, on_progress=on_progress)
         stack.callback(engine.close)
         metrics = MetricsLog(config.run_dir / "metrics.jsonl", first_step=engine.progress.step)
-        return TrainingRun(config, server_url, stack.pop_all(), engine, metrics, on_progress)
+        return TrainingRun(config, served, stack.pop_all(), engine, metrics, on_progress)
     raise AssertionError("unreachable: an exit stack suppresses no exception")
+
+
+async def _served(config: EnvConfig, stack: contextlib.AsyncExitStack) -> ServedEnvironment:
+    """The environment on its server, which the stack stops if the run has started it."""
+    named = named_environment(config.name, text=config.text or None)
+    if config.server_url:
+        return await asyncio.to_thread(named.served_at, config.server_url, headers=token_headers())
+    serving = named.served()
+    served = await asyncio.to_thread(serving.__enter__)
+    stack.push_async_callback(asyncio.to_thread, serving.__exit__, None, None, None)
+    return served
 
 
 setup_forge_training = setup_training

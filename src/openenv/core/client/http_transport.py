@@ -111,6 +111,12 @@ def _http_settings(address: Address) -> dict[str, Any]:
     return {"base_url": base_url if "://" in base_url else f"http://{base_url}", "headers": address.headers}
 
 
+def http_client(address: Address) -> httpx.Client:
+    """A client of the routes of the server at an address."""
+    transport = None if address.unix_path is None else httpx.HTTPTransport(uds=address.unix_path)
+    return httpx.Client(transport=transport, **_http_settings(address))
+
+
 class _HttpLifecycle(Lifecycle):
     """Opens nothing: the first reset does."""
 
@@ -150,9 +156,7 @@ class BlockingHttpSession(_HttpLifecycle, BlockingLifecycle):
         """Start the server and prepare connections; HTTP connects at each request."""
         if self._http is None:
             self._endpoint.start()
-            address = self._endpoint.address
-            transport = None if address.unix_path is None else httpx.HTTPTransport(uds=address.unix_path)
-            self._http = httpx.Client(transport=transport, **_http_settings(address))
+            self._http = http_client(self._endpoint.address)
 
     def _end(self) -> None:
         http, self._http = self._http, None

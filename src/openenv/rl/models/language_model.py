@@ -30,6 +30,7 @@ def tiny_model(config: ModelConfig, tokenizer: Any, *, max_length: int, seed: in
         head_dim=_HEAD_DIM,
         max_position_embeddings=max_length,
         tie_word_embeddings=True,
+        initializer_range=config.hidden_size**-0.5,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,

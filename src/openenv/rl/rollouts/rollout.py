@@ -130,16 +130,12 @@ class _RecordingPlayer:
         self._record_turn(trajectory, turn.observation, reply, action)
         if action is None:
             trajectory.outcome = "unparseable"
-            trajectory.reason = f"{str(reply)!r} names none of: {', '.join(self._text.replies(turn.observation))}"
+            trajectory.reason = self._text.problem(str(reply), turn.observation)
         return action
 
     def _record_turn(self, trajectory: Trajectory, observation: Any, reply: SampledReply, action: Any) -> None:
         """Add the turn, with the text interface's own wording of the action that was parsed."""
-        wording: str | None = None
-        if action is not None:
-            replies = self._text.replies(observation)
-            same = (known for known, legal in replies.items() if legal == action)
-            wording = str(reply) if reply in replies else next(same, str(reply))
+        wording = None if action is None else self._text.wording(action, observation) or str(reply)
         situation = self._text.situation(observation)
         trajectory.turns.append(Turn(self._text.describe(observation), str(reply), situation, wording))
 

@@ -173,6 +173,13 @@ def transcript_ids(chat: Chat, transcript: Transcript) -> TokenIds:
     return chat.prompt(messages[:-1]) + reply_ids + chat.encode(transcript[1])
 
 
+def hindsight_ids(chat: Chat, transcript: Transcript) -> TokenIds:
+    """The outcome first, then the transcript: the reply is read knowing how the episode ended."""
+    whole = transcript_ids(chat, transcript)
+    outcome = chat.encode(transcript[1])
+    return outcome + whole[: len(whole) - len(outcome)]
+
+
 def pretrain(
     model: PreTrainedModel,
     chat: Chat,
@@ -188,9 +195,10 @@ def pretrain(
     Equal transcripts in a batch are run once and weighted by their number.
     """
     rows = [transcript_ids(chat, transcript) for transcript in transcripts]
+    rows += [hindsight_ids(chat, transcript) for transcript in transcripts]
     input_ids = padded(rows, chat.pad_id)
     lengths = torch.tensor([len(row) for row in rows])
-    frequency = torch.tensor(list(transcripts.values()), dtype=torch.float32)
+    frequency = torch.tensor(list(transcripts.values()), dtype=torch.float32).repeat(2)
     draws = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.lr, betas=(0.9, 0.98), weight_decay=0.01)
     model.train()

@@ -1,4 +1,4 @@
-"""Finds what serves the environment in a folder with an `openenv.yaml`."""
+"""Finds what serves the environment in a folder with an `openenv.yaml`, or in a file."""
 
 import ast
 from pathlib import Path
@@ -10,7 +10,7 @@ _APP = "server.app:app"
 
 
 class FolderTarget(NamedTuple):
-    """What serves the environment in a folder, and the folders that must be on sys.path for it."""
+    """What serves an environment, and the folders that must be on sys.path for it."""
 
     target: str
     """`MODULE:APP`, or a MODULE that runs as a program with --host and --port."""
@@ -41,6 +41,20 @@ def folder_target(folder: Path) -> FolderTarget:
     if "main" in names:
         return FolderTarget(module, paths)
     raise LookupError(f"{path} has neither `{name}` nor `main`: write {name} = create_app(YourEnvironment)")
+
+
+def file_target(named: str) -> FolderTarget:
+    """What serves `FILE.py:NAME`: the module of that name in the file's folder.
+
+    Raises LookupError for a file that is not there, ValueError for one whose name no module can have.
+    """
+    path, _, name = named.rpartition(":")
+    file = Path(path)
+    if not file.is_file():
+        raise LookupError(f"{named}: there is no file {file}. Write FILE.py:NAME with a file of this folder")
+    if not file.stem.isidentifier() or not name:
+        raise ValueError(f"{named}: write FILE.py:NAME, where FILE has letters, digits and _ only")
+    return FolderTarget(f"{file.stem}:{name}", [str(file.resolve().parent)])
 
 
 def _read(manifest: Path) -> dict[str, Any]:

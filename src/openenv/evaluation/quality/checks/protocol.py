@@ -12,7 +12,7 @@ import httpx
 
 from openenv.evaluation.quality.probe.raw_client import RawClient, RawFrame
 from openenv.evaluation.quality.probe.recordings import EPISODE_ID, begin, play, take
-from openenv.evaluation.quality.probe.sample_policies import legal_actions
+from openenv.evaluation.quality.probe.sample_policies import legal_of
 from openenv.evaluation.quality.target import CheckResult, Target, failed, passed, skipped, warned
 
 _MESSAGES = ("action", "observation", "state")
@@ -66,7 +66,7 @@ async def actions(target: Target) -> CheckResult:
                 recording = await begin(client, target.seed + 1)
                 if recording.last.done:
                     return failed("an episode is done before its first action", "return done=False from reset()")
-            is_named = is_named or bool(legal_actions(recording.last))
+            is_named = is_named or bool(legal_of(recording.last))
             frame = await take(client, recording, policy.select_action(recording.last))
             if frame.is_error:
                 refused, reason = refused + 1, frame.message

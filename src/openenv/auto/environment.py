@@ -1,0 +1,208 @@
+"""Environments by any of their names: what serves one, its typed client, and its text interface."""
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openenv.auto.discovery import EnvironmentInfo, find_environment
+from openenv.core.containers.local_process import LocalServer
+from openenv.core.containers.runtime.base import RuntimeProvider
+from openenv.core.containers.runtime.owned_server import BoundProvider, OwnedServer
+from openenv.core.env_client import EnvClient
+from openenv.core.schema_client import ServerDescription, describe_server
+from openenv.core.text.derived import DerivedText
+from openenv.core.text_interface import TextInterface
+from openenv.core.wire.constants import UNIX
+from openenv.envs import catalog
+
+FORMS = (
+    "the name of a bundled or installed environment (`openenv envs`), a folder with openenv.yaml, MODULE:CLASS or "
+    "FILE.py:CLASS, the URL of a server, or docker:IMAGE"
+)
+"""The names that an environment may have."""
+
+_IMAGE = "docker:"
+_START_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedEnvironment:
+    """An environment on a running server."""
+
+    base_url: str
+    client_class: type[EnvClient[Any, Any, Any]]
+    text: TextInterface[Any, Any]
+    headers: Mapping[str, str]
+    """Sent with each connection."""
+
+    def client(self, **kwargs: Any) -> EnvClient[Any, Any, Any]:
+        """A new client of the server. kwargs: arguments of the client's class."""
+        client: EnvClient[Any, Any, Any] = self.client_class(
+            **{"base_url": self.base_url, "headers": dict(self.headers), **kwargs}
+        )
+        return client
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedEnvironment:
+    """An environment that a name stands for. Nothing is started or imported before it is served."""
+
+    name: str
+    url: str | None = None
+    """Of a server that runs already."""
+    served_as: str | None = None
+    """What `openenv serve` takes: the folder, MODULE:CLASS or FILE.py:CLASS."""
+    image: str | None = None
+    info: EnvironmentInfo | None = None
+    """Of a bundled or installed environment."""
+    text: str | None = None
+    """The class of its text interface, as MODULE:CLASS or FILE.py:CLASS. None: the environment's own, or the derived
+    one."""
+
+    def provider(self, *, env_vars: Mapping[str, str] | None = None) -> RuntimeProvider | None:
+        """What starts and stops a server of the environment; None for a URL. Raises ImportError without its extra.
+
+        env_vars: environment variables of that server.
+        """
+        if self.url is not None:
+            return None
+        if self.served_as is not None:
+            return LocalServer("openenv", ["serve", self.served_as], env_vars=env_vars)
+        if self.info is None or self.info.server is None:
+            image = self.image if self.info is None else self.info.default_image
+            assert image is not None
+            return BoundProvider(None, image, wait_timeout=_START_TIMEOUT_S, env_vars=dict(env_vars or {}))
+        if self.info.missing:
+            raise ImportError(
+                f"environment {self.info.key!r} needs an extra to run here: pip install '{self.info.missing}'"
+            )
+        return LocalServer(self.info.server, env_vars=env_vars)
+
+    @contextmanager
+    def running(self) -> Iterator[str]:
+        """The URL of its server, which runs inside the `with` statement unless the name is a URL."""
+        provider = self.provider()
+        if provider is None:
+            assert self.url is not None
+            yield self.url
+            return
+        server = OwnedServer(provider, is_running=False)
+        try:
+            yield server.start()
+        finally:
+            server.stop()
+
+    @contextmanager
+    def served(self) -> Iterator[ServedEnvironment]:
+        """The environment on a server that runs inside the `with` statement, unless the name is a URL.
+
+        Connections carry the token of OPENENV_TOKEN, if that is set.
+        """
+        with self.running() as base_url:
+            yield self.served_at(base_url, headers=token_headers())
+
+    def served_at(self, base_url: str, *, headers: Mapping[str, str] | None = None) -> ServedEnvironment:
+        """The environment with its typed client and its text interface.
+
+        A bundled or installed environment has classes of its own. Those of any other follow from the server's schemas,
+        unless these are the schemas of a bundled one. Raises ServerUnreachable.
+        """
+        info, described = self.info, None
+        if info is None or (info.text is None and self.text is None):
+            described = describe_server(base_url, headers=headers)
+            info = info or _bundled_with(described)
+        has_own_classes = info is not None and not (described and described.tools)
+        client_class = info.client_class if info and has_own_classes else _described(described).client_class()
+        target = self.text or (None if info is None else info.text)
+        text_class = DerivedText if target is None else load_text_class(target)
+        action, observation, _ = client_class._message_classes
+        text = text_class.for_environment(
+            action, observation, described.description if described else "", described.tools if described else ()
+        )
+        return ServedEnvironment(base_url=base_url, client_class=client_class, text=text, headers=headers or {})
+
+
+def token_headers() -> dict[str, str]:
+    """The header with the token of the environment variable OPENENV_TOKEN; none if it is not set."""
+    token = os.environ.get("OPENENV_TOKEN")
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def named_environment(name: str, *, text: str | None = None) -> NamedEnvironment:
+    """The environment of a name (`FORMS` lists the kinds). text: a class that replaces its text interface.
+
+    Raises UnknownEnvironment that lists the bundled and installed ones, LookupError for a folder or file that is not
+    there.
+    """
+    if not names_source(name):
+        return NamedEnvironment(name=name, info=find_environment(name), text=text)
+    if "://" in name or name.startswith(UNIX):
+        return NamedEnvironment(name=name, url=name.rstrip("/"), text=text)
+    if name.startswith(_IMAGE):
+        return NamedEnvironment(name=name, image=name.removeprefix(_IMAGE), text=text)
+    if ":" in name:
+        return NamedEnvironment(name=name, served_as=name, text=text)
+    return NamedEnvironment(name=name, served_as=name, text=text or _text_of_folder(Path(name)))
+
+
+def names_source(name: str) -> bool:
+    """Whether a name says where the environment is: a URL, an image, a class, or a folder with openenv.yaml."""
+    if "://" in name:
+        return "://huggingface.co/" not in name
+    return ":" in name or Path(name, "openenv.yaml").is_file()
+
+
+def _text_of_folder(folder: Path) -> str | None:
+    """The class of the manifest's `text`, whose file is named from the folder."""
+    declared = catalog.read_manifest(folder / "openenv.yaml").get("text")
+    return None if declared is None else str(folder / declared)
+
+
+def _described(described: ServerDescription | None) -> ServerDescription:
+    assert described is not None, "an environment without classes of its own was described"
+    return described
+
+
+def _bundled_with(described: ServerDescription) -> EnvironmentInfo | None:
+    """The bundled environment that has the same actions, if there is one: then this server is one of its servers."""
+    title = str(described.schemas["action"].get("title", ""))
+    for entry in catalog.entries():
+        if entry.client.rpartition(":")[2].removesuffix("Env") == title.removesuffix("Action"):
+            info = find_environment(entry.name)
+            if info.action_class.model_json_schema() == described.schemas["action"]:
+                return info
+    return None
+
+
+def load_text_class(target: str) -> type[TextInterface[Any, Any]]:
+    """The text interface of a name MODULE:CLASS or FILE.py:CLASS. Raises LookupError, TypeError."""
+    module_name, _, class_name = target.partition(":")
+    if not class_name:
+        raise LookupError(f"text={target!r}: write MODULE:CLASS or FILE.py:CLASS")
+    found = getattr(_module(module_name), class_name, None)
+    if found is None:
+        raise LookupError(f"text={target!r}: {module_name} has no {class_name}")
+    if not (isinstance(found, type) and issubclass(found, TextInterface)):
+        raise TypeError(f"text={target!r}: {class_name} is no subclass of openenv.core.text_interface.TextInterface")
+    return found
+
+
+def _module(name: str) -> Any:
+    if not name.endswith(".py"):
+        return importlib.import_module(name)
+    path = Path(name).resolve()
+    if not path.is_file():
+        raise LookupError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(f"_text_of_{path.parent.name}_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # pydantic and dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,63 @@
+"""`openenv show`: what a language model is shown in an environment, and how its replies are read."""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.panel import Panel
+from rich.text import Text
+
+from openenv.auto.environment import FORMS, named_environment
+from openenv.cli.evaluate import reset_keywords
+from openenv.core.text_interface import TextInterface
+from openenv.policies import PromptBuilder
+
+EXAMPLE = "Examples: `openenv show openspiel --game catch`, `openenv show game.py:GameEnvironment --reply seven`"
+_NO_ACTION = "I do not know"
+
+
+def show(
+    environment: str = typer.Argument(help=f"Show this environment: {FORMS}."),
+    game: str = typer.Option(None, help="Show this game, where the environment has several (default: the server's)."),
+    reset: list[str] = typer.Option(
+        [], help="Send KEY=VALUE with the reset; VALUE is JSON or a word. Repeatable (default: none)."
+    ),
+    reply: list[str] = typer.Option(
+        [], help="Read this reply. Repeatable (default: two replies of random play, and one that names no action)."
+    ),
+    text: str = typer.Option(
+        None, help="Use this text interface, MODULE:CLASS or FILE.py:CLASS (default: the environment's own)."
+    ),
+    seed: int = typer.Option(0, min=0, help="Show the episode of this seed (default 0)."),
+) -> None:
+    """Print the prompt of an episode's first turn, what a model may reply, and how some replies are read. A reply that
+    names an action is also played."""
+    named = named_environment(environment, text=text)
+    console = Console()
+    with named.served() as served:
+        keywords = {"seed": seed, **reset_keywords(reset, game)}
+        with served.client() as client:
+            first = client.reset(**keywords).observation
+            for message in PromptBuilder(served.text, instructions=True).messages(0, first):
+                console.print(Panel(Text(message["content"]), title=message["role"], title_align="left"))
+            rng = Random(seed)
+            shown = reply or [*(served.text.random_reply(first, rng)[0] for _ in range(2)), _NO_ACTION]
+            for written in shown:
+                client.reset(**keywords)
+                console.print(Text("\n".join(_readings(client, served.text, first, written))))
+
+
+def _readings(client: Any, text: TextInterface[Any, Any], observation: Any, reply: str) -> Iterator[str]:
+    """The lines that say how a reply is read, and what the environment answers to its action."""
+    yield f"reply: {reply}"
+    action = text.parse(reply, observation)
+    if action is None:
+        yield f"  names no action: {text.problem(reply, observation)}"
+        return
+    fields = action.model_dump(mode="json", exclude_defaults=True)
+    yield f"  action: {', '.join(f'{name}={value!r}' for name, value in fields.items())}"
+    result = client.step(action)
+    yield f"  then: {text.describe(result.observation)}"
+    yield f"  reward: {result.reward}, done: {result.done}"

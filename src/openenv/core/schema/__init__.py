@@ -1,0 +1,1 @@
+"""JSON Schemas of messages: their parts, sample values, and classes made from them."""

@@ -1,0 +1,105 @@
+"""Makes message classes from JSON Schemas, for servers whose own classes are not on this machine."""
+
+import types
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic.fields import FieldInfo
+
+from openenv.core.schema.samples import resolved
+
+Message = TypeVar("Message", bound=BaseModel)
+
+_LIMITS = {
+    "minimum": "ge",
+    "maximum": "le",
+    "exclusiveMinimum": "gt",
+    "exclusiveMaximum": "lt",
+    "multipleOf": "multiple_of",
+    "minLength": "min_length",
+    "maxLength": "max_length",
+    "pattern": "pattern",
+    "minItems": "min_length",
+    "maxItems": "max_length",
+}
+_PLAIN: Mapping[str, Any] = {"integer": int, "number": float, "boolean": bool, "string": str, "null": None}
+
+
+def message_class(schema: Mapping[str, Any], base: type[Message]) -> type[Message]:
+    """A subclass of `base` with the fields of an object's schema: types, enums, limits, defaults, descriptions.
+
+    Fields of `base` are left as they are. Unknown fields are refused where the schema refuses them. Of types that
+    contain themselves, the inner value is not checked. Raises ValueError for a schema that describes no object.
+    """
+    root = resolved(schema, schema)
+    if root.get("type", "object") != "object":
+        raise ValueError(f"a message's schema must describe an object, not {root.get('type')!r}")
+    return _ClassMaker(schema).object_class(root, base)
+
+
+class _ClassMaker:
+    """Makes the classes of one schema."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._open_references: list[str] = []
+
+    def object_class(self, schema: Mapping[str, Any], base: type[Message]) -> type[Message]:
+        """A class for a schema of type object."""
+        required = set(schema.get("required", ()))
+        fields: dict[str, Any] = {
+            name: self._field(part, is_required=name in required)
+            for name, part in schema.get("properties", {}).items()
+            if name not in base.model_fields
+        }
+        refuses_others = schema.get("additionalProperties", True) is False
+        config = ConfigDict(extra="forbid" if refuses_others else "allow", protected_namespaces=())
+        parent = types.new_class(base.__name__, (base,), {}, lambda body: body.update(model_config=config))
+        made = create_model(str(schema.get("title") or base.__name__), __base__=parent, **fields)
+        made.__doc__ = schema.get("description") or base.__doc__
+        return made
+
+    def _field(self, part: Any, *, is_required: bool) -> tuple[Any, FieldInfo]:
+        schema = resolved(self._root, part)
+        extra = {key: value for key, value in schema.items() if key in ("unit", "units", "contentMediaType")}
+        default = ... if is_required else schema.get("default")
+        described = Field(default, description=schema.get("description"), json_schema_extra=extra or None)
+        annotation = self._annotation(part)
+        return (annotation if is_required or "default" in schema else annotation | None), described
+
+    def _annotation(self, part: Any) -> Any:
+        reference = part.get("$ref") if isinstance(part, Mapping) else None
+        if reference is None:
+            return self._type(resolved(self._root, part))
+        if reference in self._open_references:
+            return Any
+        self._open_references.append(reference)
+        try:
+            return self._type(resolved(self._root, part))
+        finally:
+            self._open_references.pop()
+
+    def _type(self, schema: Mapping[str, Any]) -> Any:
+        if "const" in schema:
+            return Literal[schema["const"]]
+        if schema.get("enum"):
+            return Literal[tuple(schema["enum"])]
+        for key in ("anyOf", "oneOf"):
+            if schema.get(key):
+                return reduce(or_, map(self._annotation, schema[key]))
+        kind = schema.get("type")
+        if isinstance(kind, list):
+            return reduce(or_, (self._type({**schema, "type": one}) for one in kind))
+        limits = {name: schema[key] for key, name in _LIMITS.items() if key in schema}
+        plain = self._container(str(kind), schema) if kind in ("array", "object") else _PLAIN.get(str(kind), Any)
+        return Annotated[plain, Field(**limits)] if limits else plain
+
+    def _container(self, kind: str, schema: Mapping[str, Any]) -> Any:
+        if kind == "array":
+            return list[self._annotation(schema.get("items", {}))]  # type: ignore[misc]
+        if schema.get("properties"):
+            return self.object_class(schema, BaseModel)
+        return dict[str, self._annotation(schema.get("additionalProperties", {}))]  # type: ignore[misc]

@@ -1,0 +1,307 @@
+"""The forms in which a reply names an action: a choice, a number, the whole reply, a JSON object, or a tool call."""
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from pydantic import ValidationError
+
+from openenv.core.env_server.mcp_types import CallToolAction, Tool
+from openenv.core.env_server.types import Action
+from openenv.core.schema.samples import SchemaSampler, resolved
+from openenv.core.text_interface import named_in
+
+_MOST_CHOICES = 1000
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_TOOL_CALL = ("<tool_call>", "</tool_call>")
+"""The marks that Qwen's and many other chat templates put around a call."""
+
+
+class UnreadableReply(ValueError):
+    """A reply names no action. The message says what is wrong and what may be written instead."""
+
+
+class ActionForm(ABC):
+    """One way in which replies name the actions of a class."""
+
+    @abstractmethod
+    def instructions(self) -> str:
+        """How to write a reply, in a sentence or two."""
+
+    @abstractmethod
+    def parse(self, reply: str) -> Action:
+        """The action that a reply names. Raises UnreadableReply."""
+
+    @abstractmethod
+    def random_reply(self, rng: Random, seen: str) -> str:
+        """A reply of random play. seen: the description of the observation."""
+
+    @abstractmethod
+    def wording(self, action: Action) -> str:
+        """The reply that names an action."""
+
+    def choices(self) -> Mapping[str, Action]:
+        """The action of each reply, where they can be counted; else nothing."""
+        return {}
+
+
+class ChoiceForm(ActionForm):
+    """A reply names one of a few actions."""
+
+    def __init__(self, choices: Mapping[str, Action]) -> None:
+        self._choices = choices
+
+    def instructions(self) -> str:
+        """The list of replies, or the range of numbers."""
+        names = list(self._choices)
+        are_numbers = all(name.lstrip("-").isdigit() for name in names) and len(names) > 2
+        if are_numbers and [int(name) for name in names] == list(range(int(names[0]), int(names[-1]) + 1)):
+            return f"Reply with a whole number from {names[0]} to {names[-1]}."
+        return f"Reply with one of these: {' , '.join(names)}"
+
+    def parse(self, reply: str) -> Action:
+        """The action of the choice that the reply names."""
+        exact = self._choices.get(" ".join(reply.split()))
+        if exact is not None:
+            return exact
+        named = named_in(reply, self._choices)
+        if named is None:
+            raise UnreadableReply(f"{reply!r:.200} names none of the actions, or several. {self.instructions()}")
+        return self._choices[named]
+
+    def random_reply(self, rng: Random, seen: str) -> str:
+        """Each with the same probability."""
+        return rng.choice(list(self._choices))
+
+    def wording(self, action: Action) -> str:
+        """The first reply of the action. Raises UnreadableReply if it is not among the choices."""
+        for reply, choice in self._choices.items():
+            if choice == action:
+                return reply
+        raise UnreadableReply(f"{action!r} is not among the actions")
+
+    def choices(self) -> Mapping[str, Action]:
+        """All of them."""
+        return self._choices
+
+
+class FieldForm(ActionForm):
+    """The whole reply is the text of an action's only field, or the number in it is the field's value."""
+
+    def __init__(self, action_class: type[Action], field: str, schema: Mapping[str, Any]) -> None:
+        """schema: of the field."""
+        self._action_class = action_class
+        self._field = field
+        self._schema = schema
+        self._is_text = schema.get("type") == "string"
+
+    def instructions(self) -> str:
+        """What the reply stands for, with the field's limits."""
+        described = self._schema.get("description") or self._field
+        kind = "text" if self._is_text else "number"
+        return f"Your whole reply is this {kind}: {described}{_limits(self._schema)}"
+
+    def parse(self, reply: str) -> Action:
+        """The action with the reply, or its only number, as the field."""
+        value: Any = reply.strip()
+        if not self._is_text:
+            numbers = _NUMBER.findall(reply)
+            if len(numbers) != 1:
+                raise UnreadableReply(f"{reply!r:.200} has {len(numbers)} numbers, not one. {self.instructions()}")
+            value = numbers[0]
+        return _validated(self._action_class, {self._field: value}, self.instructions())
+
+    def random_reply(self, rng: Random, seen: str) -> str:
+        """A value that the schema allows. Text without limits is one or two words of what was seen."""
+        words = seen.split()
+        if self._is_text and words and not self._schema.keys() & {"examples", "minLength", "maxLength", "pattern"}:
+            return " ".join(rng.sample(words, min(len(words), rng.randint(1, 2))))
+        return str(SchemaSampler(self._schema, rng).sample())
+
+    def wording(self, action: Action) -> str:
+        """The field's value."""
+        return str(getattr(action, self._field))
+
+
+class JsonForm(ActionForm):
+    """A reply contains the action's fields as one JSON object."""
+
+    def __init__(self, action_class: type[Action]) -> None:
+        self._action_class = action_class
+        self._schema = action_class.model_json_schema()
+
+    def instructions(self) -> str:
+        """The fields with their types, limits and descriptions."""
+        return f"Reply with a JSON object of these fields:\n{_fields_text(self._schema)}"
+
+    def parse(self, reply: str) -> Action:
+        """The action of the first JSON object in the reply."""
+        found = next(_json_objects(reply), None)
+        if found is None:
+            raise UnreadableReply(f"{reply!r:.200} contains no JSON object. {self.instructions()}")
+        return _validated(self._action_class, found, self.instructions())
+
+    def random_reply(self, rng: Random, seen: str) -> str:
+        """An object that the schema allows."""
+        return json.dumps(SchemaSampler(self._schema, rng).sample(), ensure_ascii=False)
+
+    def wording(self, action: Action) -> str:
+        """The fields that were set."""
+        fields = action.model_dump(mode="json", exclude_unset=True, exclude={"metadata"})
+        return json.dumps(fields, ensure_ascii=False)
+
+
+class ToolForm(ActionForm):
+    """A reply contains one tool call: an object with `name` and `arguments`, with or without marks around it."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._tools = {tool.name: tool for tool in tools}
+
+    def instructions(self) -> str:
+        """The tools with their arguments, and the form of a call."""
+        tools = "\n".join(f"{tool.name}: {tool.description}\n{_fields_text(tool.input_schema)}" for tool in self._all)
+        example = json.dumps({"name": self._all[0].name, "arguments": {"...": "..."}})
+        return f"Call one of these tools:\n{tools}\nReply with {' '.join((_TOOL_CALL[0], example, _TOOL_CALL[1]))}"
+
+    @property
+    def _all(self) -> list[Tool]:
+        return list(self._tools.values())
+
+    def parse(self, reply: str) -> Action:
+        """The first call in the reply. `parameters` is accepted for `arguments`, which may also be JSON as text."""
+        for call in _json_objects(reply):
+            arguments = call.get("arguments", call.get("parameters", {}))
+            if isinstance(arguments, str):
+                arguments = next(_json_objects(arguments), None)
+            if isinstance(call.get("name"), str) and isinstance(arguments, dict):
+                return self._checked(call["name"], arguments)
+        raise UnreadableReply(f"{reply!r:.200} contains no tool call. {self.instructions()}")
+
+    def random_reply(self, rng: Random, seen: str) -> str:
+        """Each tool with the same probability, with arguments that its schema allows."""
+        tool = rng.choice(self._all)
+        return _call_text(tool.name, SchemaSampler(tool.input_schema, rng).sample())
+
+    def wording(self, action: Action) -> str:
+        """The call between its marks."""
+        assert isinstance(action, CallToolAction)
+        return _call_text(action.tool_name, action.arguments)
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """The tools as chat templates take them."""
+        return [
+            {
+                "type": "function",
+                "function": {"name": tool.name, "description": tool.description, "parameters": tool.input_schema},
+            }
+            for tool in self._all
+        ]
+
+    def _checked(self, name: str, arguments: dict[str, Any]) -> CallToolAction:
+        tool = self._tools.get(name)
+        if tool is None:
+            raise UnreadableReply(f"there is no tool {name!r:.80}. Tools: {', '.join(self._tools)}")
+        missing = [key for key in tool.input_schema.get("required", ()) if key not in arguments]
+        if missing:
+            raise UnreadableReply(f"{name} needs {', '.join(missing)}:\n{_fields_text(tool.input_schema)}")
+        return CallToolAction(tool_name=name, arguments=arguments)
+
+
+def form_of(action_class: type[Action]) -> ActionForm:
+    """The form of a class of actions: by choice, number or text where one field decides, else as JSON.
+
+    The deciding field is the only required one, or the only one.
+    """
+    schema = action_class.model_json_schema()
+    properties = {name: part for name, part in schema.get("properties", {}).items() if name != "metadata"}
+    required = [name for name in schema.get("required", ()) if name in properties]
+    if not properties and not schema.get("additionalProperties", True):
+        return ChoiceForm({"next": action_class()})
+    deciding = required if required else list(properties)
+    if len(deciding) != 1:
+        return JsonForm(action_class)
+    field = deciding[0]
+    part = resolved(schema, properties[field])
+    values = _counted_values(part)
+    if values is not None:
+        return ChoiceForm({_word(value): action_class.model_validate({field: value}) for value in values})
+    if part.get("type") in ("string", "integer", "number"):
+        return FieldForm(action_class, field, part)
+    return JsonForm(action_class)
+
+
+def _counted_values(schema: Mapping[str, Any]) -> list[Any] | None:
+    """The values of a field, if they are few."""
+    if "const" in schema:
+        return [schema["const"]]
+    if schema.get("enum"):
+        return list(schema["enum"])
+    if schema.get("type") == "boolean":
+        return [True, False]
+    low = schema.get("minimum", schema["exclusiveMinimum"] + 1 if "exclusiveMinimum" in schema else None)
+    high = schema.get("maximum", schema["exclusiveMaximum"] - 1 if "exclusiveMaximum" in schema else None)
+    if schema.get("type") != "integer" or low is None or high is None or high - low >= _MOST_CHOICES:
+        return None
+    return list(range(int(low), int(high) + 1, int(schema.get("multipleOf", 1))))
+
+
+def _word(value: Any) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _validated(action_class: type[Action], fields: Mapping[str, Any], remedy: str) -> Action:
+    try:
+        return action_class.model_validate(fields)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in error.errors()[:5])
+        raise UnreadableReply(f"{problems}. {remedy}") from error
+
+
+def _json_objects(text: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects in a text, from the left; objects inside another one are part of it."""
+    decoder = json.JSONDecoder()
+    start = text.find("{")
+    while start >= 0:
+        try:
+            found, end = decoder.raw_decode(text, start)
+        except (json.JSONDecodeError, RecursionError):
+            end = start + 1
+        else:
+            yield found
+        start = text.find("{", end)
+
+
+def _call_text(name: str, arguments: Any) -> str:
+    call = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    return f"{_TOOL_CALL[0]} {call} {_TOOL_CALL[1]}"
+
+
+def _fields_text(schema: Mapping[str, Any]) -> str:
+    """A line for each field of an object's schema: type, limits, description, and whether it may be left out."""
+    lines = []
+    for name, part in schema.get("properties", {}).items():
+        if name == "metadata":
+            continue
+        field = resolved(schema, part)
+        values = field.get("enum") or ([field["const"]] if "const" in field else None)
+        kind = f"one of {', '.join(map(str, values))}" if values else field.get("type", "any value")
+        optional = "" if name in schema.get("required", ()) else ", optional"
+        described = f": {field['description']}" if field.get("description") else ""
+        lines.append(f"- {name} ({kind}{_limits(field)}{optional}){described}")
+    return "\n".join(lines) or "- none"
+
+
+def _limits(schema: Mapping[str, Any]) -> str:
+    texts = {
+        "minimum": "at least {}",
+        "maximum": "at most {}",
+        "exclusiveMinimum": "above {}",
+        "exclusiveMaximum": "below {}",
+        "minLength": "at least {} characters",
+        "maxLength": "at most {} characters",
+    }
+    shown = [text.format(schema[key]) for key, text in texts.items() if key in schema]
+    return f", {', '.join(shown)}" if shown else ""
