@@ -68,6 +68,23 @@ def test_serve_shares_the_sessions_of_an_authors_own_application_among_workers(p
     assert (process.returncode, b"Traceback" in errors) == (0, False)
 
 
+@pytest.mark.parametrize("target", ["my_env:app", "echo"])
+def test_serve_logs_as_its_options_say(port, tmp_path, target):
+    (tmp_path / "my_env.py").write_text("from openenv.envs.echo_env.server.app import app\n")
+    options = ["--port", str(port), "--log-level", "info", "--log-format", "json"]
+    process = subprocess.Popen([*OPENENV, "serve", target, *options], stderr=subprocess.PIPE, cwd=tmp_path)
+    try:
+        wait_until_healthy(f"http://127.0.0.1:{port}", process, timeout_s=30)
+        with EchoEnv(base_url=f"http://127.0.0.1:{port}") as env:
+            env.reset()
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=10)
+
+    logged = [json.loads(line)["message"] for line in errors.splitlines() if line.startswith(b"{")]
+    assert any(message.startswith("session ") and "opened" in message for message in logged)
+
+
 def test_serve_passes_other_options_to_the_environments_server(port):
     process = subprocess.Popen([*OPENENV, "serve", "openspiel", "--game", "kuhn_poker", "--port", str(port)])
     try:

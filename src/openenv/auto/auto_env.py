@@ -9,8 +9,8 @@ import urllib.request
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from openenv.auto.environment import NamedEnvironment, named_environment, names_source
 from openenv.auto.discovery import EnvironmentInfo, environments, find_environment
+from openenv.auto.environment import NamedEnvironment, named_environment, names_source
 from openenv.core.containers.hub import Space
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.containers.runtime.base import ContainerProvider

@@ -12,8 +12,13 @@ import typer
 
 from openenv.core.env_server import ServerConfig
 from openenv.core.env_server import serve as serve_app
-from openenv.core.env_server.serving.app_loader import load_app, setting_of
-from openenv.core.env_server.serving.cli_options import add_server_options, server_config
+from openenv.core.env_server.serving.app_loader import load_app, setting_of, with_colon
+from openenv.core.env_server.serving.cli_options import (
+    add_log_options,
+    add_server_options,
+    apply_log_options,
+    server_config,
+)
 from openenv.core.env_server.serving.environment_folder import file_target, folder_target
 from openenv.core.wire.constants import UNIX
 from openenv.envs.catalog import CatalogEntry, entries, load
@@ -47,8 +52,9 @@ def serve(
         sys.path[:0] = paths
     where = ["--host", host, "--port", str(port)]
     if ":" in target:
-        config = _limits(context.args)
-        source = partial(load_app, target, config if context.args else None, default=config)
+        options = _log_as_given(context.args)
+        config = _limits(options)
+        source = partial(load_app, target, config if options else None, default=config)
         app = source()  # raises before the announcement
         if config.token is not None and getattr(setting_of(app, "config"), "token", None) != config.token:
             typer.echo(f"{target} is an application with limits of its own: it does not check OPENENV_TOKEN", err=True)
@@ -58,7 +64,7 @@ def serve(
         _announce(environment, host, port)
         _run_program(target, [*context.args, *where, *(["--workers", str(workers)] if workers != 1 else [])])
     else:
-        entry = installed(load(environment))
+        entry = installed(_bundled(environment))
         server = importlib.import_module(entry.server)
         _announce(environment, host, port)
         server.main([*context.args, *where, "--workers", str(workers)])
@@ -69,6 +75,25 @@ def _is_folder(environment: str) -> bool:
     if ":" in environment or any(environment == entry.name for entry in entries()):
         return False
     return os.sep in environment or Path(environment).is_dir()
+
+
+def _bundled(name: str) -> CatalogEntry:
+    """The bundled environment of that name. Raises LookupError that also says how to name one's own."""
+    try:
+        return load(name)
+    except LookupError as error:
+        raise LookupError(
+            f"{error} Write your own as MODULE:NAME, such as {with_colon(name)}, or as a folder with openenv.yaml"
+        ) from None
+
+
+def _log_as_given(options: list[str]) -> list[str]:
+    """Configure logging by --log-level and --log-format. Returns the other options."""
+    parser = argparse.ArgumentParser("openenv serve MODULE:NAME", add_help=False)
+    add_log_options(parser)
+    args, others = parser.parse_known_args(options)
+    apply_log_options(args)
+    return others
 
 
 def _limits(options: list[str]) -> ServerConfig:

@@ -35,9 +35,9 @@ class ServerDescription:
         Where the environment has tools and its actions are open, its action is CallToolAction.
         """
         action = CallToolAction if self.tools else message_class(self.schemas["action"], Action)
-        messages = action, message_class(self.schemas["observation"], Observation), self._state_class()
-        parents = (_ToolClient,) if self.tools else ()
-        return types.new_class(f"{self.name}Client", (*parents, EnvClient[messages]))  # type: ignore[misc]
+        observation = message_class(self.schemas["observation"], Observation)
+        typed: Any = EnvClient.__class_getitem__((action, observation, self._state_class()))  # type: ignore[attr-defined]
+        return types.new_class(f"{self.name}Client", (*((_ToolClient,) if self.tools else ()), typed))
 
     def _state_class(self) -> type[State]:
         return message_class(self.schemas.get("state", {}), State)

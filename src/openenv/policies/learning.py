@@ -73,7 +73,7 @@ class LearningPolicy(Policy):
         """The legal actions by the name that the table has for each."""
         if self._text is None:
             return {number: number for number in observation.legal_actions}
-        legal: Mapping[Hashable, Any] = self._text.replies(observation)
+        legal: Mapping[Any, Any] = self._text.replies(observation)
         if not legal:
             raise ValueError("policy 'learning' has a row for each action, and the actions here cannot be counted.")
         return legal

@@ -23,7 +23,10 @@ def _mcts(seed: int | None = None, text: TextInterface[Any, Any] | None = None, 
 
 POLICIES: dict[str, tuple[Callable[..., Policy], str]] = {
     "random": (RandomPolicy, "each legal action with the same probability"),
-    "stay": (lambda seed=None, text=None: ConstantPolicy("stay", otherwise=1, text=text), "always the action named stay, or number 1"),
+    "stay": (
+        lambda seed=None, text=None: ConstantPolicy("stay", otherwise=1, text=text),
+        "always the action named stay, or number 1",
+    ),
     "smart": (lambda seed=None, text=None, **options: CatchPolicy(**options), "perfect play of catch"),
     "learning": (LearningPolicy, "a table of action values, learned from rewards during play"),
     "chart": (lambda seed=None, text=None: BlackjackChartPolicy(), "the textbook chart of blackjack"),
@@ -38,8 +41,8 @@ def make_policy(
     """Create the policy of that name; `always:stand` always chooses the action of that name.
 
     seed: equal seeds give equal choices. text: the environment's text interface, which policies for any environment
-    need where observations have no `legal_actions`. options: keyword arguments of the policy's class. Raises ValueError for
-    an unknown name, an option that the policy does not accept, or a policy whose library is not installed.
+    need where observations have no `legal_actions`. options: keyword arguments of the policy's class. Raises ValueError
+    for an unknown name, an option that the policy does not accept, or a policy whose library is not installed.
     """
     if name.startswith(ALWAYS) and name != ALWAYS:
         return ConstantPolicy(name.removeprefix(ALWAYS), text=text)

@@ -67,7 +67,13 @@ class Engine:
 
     @classmethod
     async def make(
-        cls, config: Config, served: ServedEnvironment, reward: Reward | None, *, resume: bool, on_progress: "OnProgress"
+        cls,
+        config: Config,
+        served: ServedEnvironment,
+        reward: Reward | None,
+        *,
+        resume: bool,
+        on_progress: "OnProgress",
     ) -> Self:
         """Load the model, or create and pretrain it. A resumed run restores its latest checkpoint instead."""
         torch.set_num_threads(config.threads)
@@ -139,14 +145,14 @@ class Engine:
         )
 
 
-async def _random_play(
-    config: Config, served: ServedEnvironment, on_progress: "OnProgress"
-) -> RandomPlay:
+async def _random_play(config: Config, served: ServedEnvironment, on_progress: "OnProgress") -> RandomPlay:
     """Collect random play from the run's server: for pretraining, and to measure the length of episodes."""
     settings = config.pretrain
     if config.model.path:
         settings = dataclasses.replace(settings, max_episodes=_EPISODES_TO_MEASURE)
-    async with SessionPool(served.client, served.base_url, min(config.evaluation.sessions, settings.max_episodes)) as pool:
+    async with SessionPool(
+        served.client, served.base_url, min(config.evaluation.sessions, settings.max_episodes)
+    ) as pool:
         return await play_at_random(
             pool,
             served.text,

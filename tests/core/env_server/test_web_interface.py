@@ -33,6 +33,9 @@ class Broken(CountingEnvironment):
     def render_web(self, observation):
         raise RuntimeError("no canvas")
 
+    def web_actions(self, observation):
+        raise KeyError("no action")
+
 
 @pytest.fixture(params=["simulation", "production"])
 def page(request, serving):
@@ -77,6 +80,40 @@ def test_a_tab_that_closes_ends_its_session(page):
     assert page.get("/web/state", headers=session).status_code == 404
 
 
+def test_a_reset_opens_another_session_where_the_tabs_own_has_ended(page):
+    ended = page.post("/web/reset", headers={"X-Session-Id": "new"}).headers["X-Session-Id"]
+    page.post("/web/close", headers={"X-Session-Id": ended})
+    opened = page.post("/web/reset", json={"start": 3}, headers={"X-Session-Id": ended})
+
+    assert (opened.status_code, opened.json()["observation"]["total"]) == (200, 3)
+    assert page.get("/web/state", headers={"X-Session-Id": opened.headers["X-Session-Id"]}).json()["total"] == 3
+
+
+@pytest.mark.finding("L1")
+@pytest.mark.parametrize(
+    ("mode", "dest", "method", "is_opened"),
+    [
+        ("navigate", "document", "GET", True),
+        ("navigate", "iframe", "GET", False),
+        ("no-cors", "script", "GET", False),
+        ("navigate", "document", "POST", False),
+    ],
+)
+def test_a_link_of_another_site_opens_the_page_and_nothing_else_of_that_site_does(page, mode, dest, method, is_opened):
+    sent = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
+    for path in ("/", "/web", "/web/", "/docs"):
+        assert (page.request(method, path, headers=sent).status_code != 403) is is_opened
+    assert page.get("/web/state", headers=sent).status_code == 403
+
+
+def test_the_page_of_a_named_host_plays_where_the_configuration_allows_it(serving):
+    config = ServerConfig(allowed_origins=("http://games.example",), allowed_hosts=("games.example",))
+    headers = {"Host": "games.example", "Origin": "http://games.example"}
+    for given, status in ((config, 200), (None, 403)):
+        url = serving(create_web_interface_app(Drawn, *MESSAGES, config=given))
+        assert httpx.post(f"{url}/web/reset", headers=headers).status_code == status
+
+
 def test_a_wrong_action_is_an_error_that_names_the_field(page):
     session = {"X-Session-Id": page.post("/web/reset").json()["session_id"]}
     refused = page.post("/web/step", json={"action": {"amont": 2}}, headers=session)
@@ -85,11 +122,16 @@ def test_a_wrong_action_is_an_error_that_names_the_field(page):
     assert {row["loc"][-1] for row in refused.json()["detail"]} == {"amount", "amont"}
 
 
-def test_an_environment_that_draws_nothing_or_fails_to_draw_is_shown_by_its_fields(serving):
+def test_an_environment_that_draws_nothing_or_fails_to_draw_is_shown_by_its_fields(serving, caplog):
+    caplog.set_level("INFO")
     for environment_cls in (CountingEnvironment, Broken):
         url = serving(create_web_interface_app(environment_cls, *MESSAGES))
         shown = httpx.post(f"{url}/web/reset").json()
         assert (shown["observation"]["total"], shown["html"], shown["actions"]) == (0, None, [])
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    failures = [warning.partition(": ")[2] for warning in warnings]
+    assert failures == ["render_web failed: no canvas", "web_actions failed: 'no action'"]
+    assert ("in render_web" in caplog.text, "in web_actions" in caplog.text) == (True, True)  # the tracebacks
 
 
 @pytest.mark.parametrize(

@@ -139,11 +139,12 @@ def create_fastapi_app(
     *,
     mode: ServerMode | str | None = None,
     reset_observation_cls: type[Observation] | None = None,
+    config: ServerConfig | None = None,
 ) -> "FastAPI":
     """`create_app` without a page, and with its parameters in the order of the published function of this name."""
     from openenv.core.env_server.serving.app_loader import app_of
 
-    limits = _limits(None, max_concurrent_envs, concurrency_config, mode)
+    limits = _limits(config, max_concurrent_envs, concurrency_config, mode)
     spec = resolve_env_spec(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
     _refuse_too_many(spec, limits, is_requested=bool(max_concurrent_envs or concurrency_config))
     return app_of(spec, limits, has_page=False)
@@ -172,7 +173,11 @@ class HTTPEnvServer:
         self._sessions: SessionManager | None = None
 
     def register_routes(self, app: "FastAPI", mode: ServerMode | str = ServerMode.SIMULATION) -> None:
-        """Add every route of the environment to `app`, and its sessions to the application's lifespan."""
+        """Add every route of the environment to `app`, and its sessions to the application's lifespan.
+
+        The token, the checks of web pages and the error responses of the configuration are those of these routes alone.
+        Raises ValueError for an application that serves an environment already.
+        """
         from openenv.core.env_server.http.routes import add_environment
         from openenv.core.env_server.serving.any_uvicorn import add_own_connections
 

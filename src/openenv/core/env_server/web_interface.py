@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http_server import create_fastapi_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.runner.env_spec import EnvironmentSource
@@ -40,18 +41,20 @@ def create_web_interface_app(
     *,
     mode: ServerMode | str | None = None,
     reset_observation_cls: type[Observation] | None = None,
+    config: ServerConfig | None = None,
 ) -> "FastAPI":
     """The application of `create_app` with the page at `/web`; the environment variable ENABLE_WEB_INTERFACE=true adds
     the page to `create_app`, too.
 
     Parameters and exceptions are those of `create_app`. The page is plain HTML: the five parameters from
-    `gradio_builder` to `title_override` have no effect.
+    `gradio_builder` to `title_override` have no effect. A page that browsers open by a name, such as
+    `http://games.example:8000/web`, needs that origin in `allowed_origins` and the name in `allowed_hosts`, or a token.
     """
     from openenv.core.env_server.http.web_routes import add_web_page  # imports FastAPI
 
     app = create_fastapi_app(
         env, action_cls, observation_cls, max_concurrent_envs, concurrency_config, env_name, state_cls,
-        mode=mode, reset_observation_cls=reset_observation_cls,
+        mode=mode, reset_observation_cls=reset_observation_cls, config=config,
     )  # fmt: skip
     add_web_page(app, app.state.sessions)
     return app

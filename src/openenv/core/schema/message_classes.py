@@ -7,7 +7,6 @@ from operator import or_
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
-from pydantic.fields import FieldInfo
 
 from openenv.core.schema.samples import resolved
 
@@ -58,15 +57,15 @@ class _ClassMaker:
         refuses_others = schema.get("additionalProperties", True) is False
         config = ConfigDict(extra="forbid" if refuses_others else "allow", protected_namespaces=())
         parent = types.new_class(base.__name__, (base,), {}, lambda body: body.update(model_config=config))
-        made = create_model(str(schema.get("title") or base.__name__), __base__=parent, **fields)
+        made: type[Message] = create_model(str(schema.get("title") or base.__name__), __base__=parent, **fields)
         made.__doc__ = schema.get("description") or base.__doc__
         return made
 
-    def _field(self, part: Any, *, is_required: bool) -> tuple[Any, FieldInfo]:
+    def _field(self, part: Any, *, is_required: bool) -> tuple[Any, Any]:
         schema = resolved(self._root, part)
         extra = {key: value for key, value in schema.items() if key in ("unit", "units", "contentMediaType")}
         default = ... if is_required else schema.get("default")
-        described = Field(default, description=schema.get("description"), json_schema_extra=extra or None)
+        described: Any = Field(default, description=schema.get("description"), json_schema_extra=extra or None)
         annotation = self._annotation(part)
         return (annotation if is_required or "default" in schema else annotation | None), described
 

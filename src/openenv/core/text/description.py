@@ -26,9 +26,7 @@ class ObservationDescriber:
     def __init__(self, observation_class: type[Observation]) -> None:
         schema = observation_class.model_json_schema()
         properties = {
-            name: resolved(schema, part)
-            for name, part in schema.get("properties", {}).items()
-            if name not in _HIDDEN
+            name: resolved(schema, part) for name, part in schema.get("properties", {}).items() if name not in _HIDDEN
         }
         self._units = {name: str(part.get("unit") or part.get("units") or "") for name, part in properties.items()}
         self._descriptions = {name: part["description"] for name, part in properties.items() if part.get("description")}

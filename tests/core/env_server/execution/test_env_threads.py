@@ -1,5 +1,6 @@
 """Environments that declare no execution: threads of their own, or a shared one when their calls are short."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,8 +9,9 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.execution.env_thread import EnvThread
 from openenv.core.env_server.execution.env_threads import NUM_SHORT_CALLS
-from openenv.core.errors import TimeLimitExceeded
+from openenv.core.errors import EnvironmentFault, TimeLimitExceeded
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
 
 pytestmark = pytest.mark.finding("A1")
@@ -138,3 +140,9 @@ def test_a_step_that_outlives_its_limit_in_a_shared_thread_costs_the_others_noth
 
         assert blocking.reset().observation.total == 0
         assert blocking.step(CountAction(amount=3)).observation.total == 3
+
+
+async def test_an_iterator_that_has_ended_in_a_thread_is_an_error_of_the_environment():
+    async with asyncio.timeout(10):
+        with pytest.raises(EnvironmentFault, match="StopIteration"):
+            await EnvThread().submit("step", 5.0, lambda: next(iter(())))

@@ -1,5 +1,6 @@
 """Access to a server: the bearer token, the origins of web pages, and the size of requests."""
 
+import logging
 import socket
 from typing import Annotated
 
@@ -192,6 +193,22 @@ def test_the_dependencies_of_an_application_guard_its_websockets(any_serving, pa
     with connect(address, additional_headers={"X-Key": "mine"}) as websocket:
         websocket.send('{"jsonrpc": "2.0", "id": 1, "method": "nothing"}' if path == "/mcp" else '{"type": "state"}')
         assert websocket.recv(timeout=20)
+
+
+@pytest.mark.finding("H5")
+@pytest.mark.parametrize("path", ["/ws", "/mcp"])
+def test_behind_dependencies_of_an_application_the_token_is_checked_too(any_serving, path, caplog, monkeypatch):
+    app = FastAPI(dependencies=[Depends(_needs_key)])
+    HTTPEnvServer(CountingEnvironment, config=ServerConfig(token="s3cret")).register_routes(app)
+    address = any_serving(app).replace("http", "ws") + path
+    monkeypatch.setattr(logging.getLogger("uvicorn.error"), "handlers", [caplog.handler])
+    with pytest.raises(InvalidStatus) as refused:
+        connect(address, additional_headers={"X-Key": "mine"})
+    with connect(address, additional_headers={"X-Key": "mine", "Authorization": "Bearer s3cret"}):
+        pass  # after the server has closed the refused connection
+
+    assert refused.value.response.status_code == 401
+    assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 def test_a_message_above_the_limit_is_named_and_the_session_lives(serving):

@@ -19,6 +19,7 @@ from tests.core.counting_env import (
     InlineEnvironment,
     ProcessEnvironment,
 )
+from tests.core.env_server.probes import num_sessions, wait_until
 
 pytestmark = pytest.mark.finding("B2")
 
@@ -164,6 +165,36 @@ def test_callers_that_come_while_the_first_environment_is_made_get_theirs_or_are
         assert len(opened) - len(refused) == len(made) == expected
         for client in clients:
             client.close()
+
+
+def test_callers_that_come_while_the_first_environment_is_made_wait_in_the_queue(serving):
+    may_be_made = threading.Event()
+    make, made = counted(Alone)
+
+    def slow():
+        may_be_made.wait(30)
+        return make()
+
+    url = serving(create_app(slow, *MESSAGES, config=ServerConfig(max_queue=2)))
+    clients = [CountEnv(url) for _ in range(4)]
+
+    def play(client):
+        client.reset()
+        wait_until(lambda: is_one_refused.is_set())
+        client.close()
+
+    is_one_refused = threading.Event()
+    with ThreadPoolExecutor(4) as pool:
+        played = [pool.submit(play, client) for client in clients]
+        may_be_made.set()
+        wait_until(lambda: any(future.done() for future in played))
+        is_one_refused.set()
+        refused = [future for future in played if isinstance(future.exception(30), CapacityReached)]
+
+    assert (len(refused), len(made)) == (1, 3)
+    with CountEnv(url) as env:
+        env.reset()
+    wait_until(lambda: num_sessions(url) == 0)
 
 
 def test_the_next_session_makes_the_environment_that_the_first_could_not(serving):

@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import threading
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,7 +12,7 @@ import pytest
 
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
-from tests.core.counting_env import InlineEnvironment
+from tests.core.counting_env import CountingEnvironment, InlineEnvironment
 from tests.core.env_server.probes import wait_until
 
 HEAD_TIMEOUT_S = 0.6
@@ -142,6 +143,43 @@ def test_a_body_that_does_not_come_gets_408_and_the_end_of_its_connection(url, h
         connection.sendall(head)
 
         assert read_to_end(connection).startswith(TOO_SLOW)
+
+
+@pytest.mark.finding("H4")
+@pytest.mark.parametrize("rest", [b"", b"x" * 10, b"5\r\n{"], ids=["silent", "more of it", "no chunk"])
+def test_a_request_that_was_answered_before_the_end_of_its_body_gets_no_second_response(url, rest):
+    length = b"Transfer-Encoding: chunked" if rest.startswith(b"5") else b"Content-Length: %d" % (1 << 40)
+    with opened(url) as connection:
+        connection.sendall(POST.replace(b"/step", b"/nowhere") + length + b"\r\n\r\n")
+        received = connection.recv(65_536)
+        sent(connection, rest + (b"no length\r\n" if rest.startswith(b"5") else b""))
+        received += read_to_end(connection)
+
+    assert (received.count(b"HTTP/1.1 "), received[9:12]) == (1, b"404" if b"chunked" in length else b"413")
+
+
+class Slow(CountingEnvironment):
+    """A step outlasts the time for a head."""
+
+    has_begun = threading.Event()
+
+    def step(self, action, timeout_s=None, **kwargs):
+        self.has_begun.set()
+        time.sleep(2 * HEAD_TIMEOUT_S)
+        return super().step(action, timeout_s, **kwargs)
+
+
+@pytest.mark.finding("H4")
+def test_the_time_for_the_next_head_begins_after_the_response_to_the_last_request(serving):
+    body = b'{"action": {"amount": 1}}'
+    config = ServerConfig(head_timeout_s=HEAD_TIMEOUT_S)
+    with opened(serving(create_app(Slow, config=config))) as connection:
+        connection.sendall(b"%bContent-Length: %d\r\n\r\n%b" % (POST, len(body), body))
+        assert Slow.has_begun.wait(10)
+        connection.sendall(BEGUN)
+        received = read_to_end(connection)
+
+    assert [status[:3] for status in received.split(b"HTTP/1.1 ")[1:]] == [b"200", b"408"]
 
 
 @pytest.mark.finding("H4")

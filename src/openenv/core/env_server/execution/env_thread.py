@@ -15,6 +15,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from openenv.core.env_server.runner.environment_calls import environment_error
 from openenv.core.errors import TimeLimitExceeded
 
 log = logging.getLogger(__name__)
@@ -210,6 +211,8 @@ def _run_calls(calls: "SimpleQueue[_Call | None]") -> None:
         try:
             if not call.future.cancelled():
                 result = call.context.run(call.run)
+        except StopIteration as raised:  # no future takes it
+            error = environment_error(call.name, raised)
         except BaseException as raised:  # noqa: BLE001  border: the future carries whatever environment code raised
             error = raised
         call.took_s = time.monotonic() - call.started

@@ -63,13 +63,14 @@ _watchdogs: list[_Watchdog] = []
 
 
 def start_watchdog() -> bool:
-    """Start the watchdog. Returns whether inline code has a limit now: False outside the main thread."""
+    """Start the watchdog, unless it runs. Returns whether inline code has a limit: False outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         log.info("the server does not run in the main thread: inline environments have no time limit")
         return False
     signal.signal(signal.SIGURG, _check)
-    _watchdogs.append(_Watchdog())
-    _watchdogs[-1].start()
+    if not _watchdogs:
+        _watchdogs.append(_Watchdog())
+        _watchdogs[-1].start()
     return True
 
 

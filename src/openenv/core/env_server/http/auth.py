@@ -11,9 +11,8 @@ import logging
 from urllib.parse import urlsplit
 
 import orjson
-from fastapi import FastAPI, WebSocket
 from starlette.exceptions import HTTPException
-from starlette.routing import WebSocketRoute
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openenv.core.env_server.config import ServerConfig
@@ -22,21 +21,41 @@ from openenv.core.wire.constants import UNIX
 log = logging.getLogger(__name__)
 
 _OPEN_PATHS = {"/health", "/ready"}
-_PAGES = {"/docs", "/redoc"}
-"""A page of another site may link to these: they open no session."""
+_PAGES = {"/", "/docs", "/redoc", "/web", "/web/"}
+"""Pages that a link on another site may open: opening them opens no session."""
 _CLOSE_TIMEOUT_S = 1.0
+_CHECKED = "openenv.checked"
+"""In the scope of a request that was checked: the configuration that it was checked by."""
 
 
 class AccessControl:
-    """ASGI middleware that refuses requests without the token, of foreign web pages, or too large."""
+    """ASGI middleware that refuses requests without the token, of foreign web pages, or too large.
 
-    def __init__(self, app: ASGIApp, config: ServerConfig) -> None:
+    It also sends the headers that let pages of `allowed_origins` read responses. A request passes once, although a
+    whole application and its routes may be behind access controls of one configuration.
+    """
+
+    def __init__(self, app: ASGIApp, config: ServerConfig, path: str | None = None) -> None:
+        """path: of the one route behind it, without the prefix of an application around it; None: the request's."""
         self._app = app
         self._config = config
+        self._path = path
         self._token = config.token.encode() if config.token else None
+        self._checked: ASGIApp = self._check
+        if config.allowed_origins:  # outside the check: a browser's preflight has no token
+            self._checked = CORSMiddleware(
+                self._check, allow_origins=config.allowed_origins, allow_methods=["*"], allow_headers=["*"]
+            )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call the application, or respond with 401, 403 or 413 and the reason."""
+        if scope.get(_CHECKED) is self._config:
+            await self._app(scope, receive, send)
+            return
+        scope[_CHECKED] = self._config
+        await self._checked(scope, receive, send)
+
+    async def _check(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
             headers = {key.lower(): value for key, value in scope["headers"]}
             refusal = self._refusal(scope, headers)
@@ -61,7 +80,8 @@ class AccessControl:
 
     def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
         """Status, code and reason of a refusal, or None."""
-        if self._token is not None and scope["path"] not in _OPEN_PATHS:
+        path = self._path or scope["path"].removeprefix(scope.get("root_path", ""))
+        if self._token is not None and path not in _OPEN_PATHS:
             scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
             if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(b" "), self._token):
                 return 401, "UNAUTHORIZED", "This server wants its token: Authorization: Bearer ..."
@@ -69,12 +89,13 @@ class AccessControl:
         if b"origin" in headers and not self._is_allowed(origin, host):
             reason = f"Web pages of {origin[:200]!r} may not use this server: name them in allowed_origins"
             return 403, "FORBIDDEN_ORIGIN", reason
-        if self._token is None and scope["path"] not in _OPEN_PATHS and _came_over_loopback(scope):
+        if self._token is None and path not in _OPEN_PATHS and _came_over_loopback(scope):
             if not self._is_own_host(host):
                 reason = f"Host {host[:200]!r} is no name of this server: name it in allowed_hosts, or set a token"
                 return 403, "FORBIDDEN_HOST", reason
             is_foreign = headers.get(b"sec-fetch-site") == b"cross-site" and b"origin" not in headers
-            if is_foreign and scope["path"] not in _PAGES and "*" not in self._config.allowed_origins:
+            is_link = path in _PAGES and _is_navigation(scope, headers)
+            if is_foreign and not is_link and "*" not in self._config.allowed_origins:
                 reason = "Pages of other sites may not use this server: name them in allowed_origins"
                 return 403, "FORBIDDEN_ORIGIN", reason
         size = headers.get(b"content-length", b"0")
@@ -102,6 +123,12 @@ class AccessControl:
         return "." not in name or name.endswith(".localhost") or name in allowed or "*" in allowed or _is_address(host)
 
 
+def _is_navigation(scope: Scope, headers: dict[bytes, bytes]) -> bool:
+    """Whether a browser asks for a page of its own, such as by a link, and not for a frame or a script of a page."""
+    is_document = headers.get(b"sec-fetch-mode") == b"navigate" and headers.get(b"sec-fetch-dest") == b"document"
+    return is_document and scope.get("method") == "GET"
+
+
 def _came_over_loopback(scope: Scope) -> bool:
     """Whether the connection came to a loopback address: from this machine, where a browser may run."""
     server = scope.get("server")
@@ -127,21 +154,6 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def add_websocket(app: FastAPI, path: str, endpoint: ASGIApp) -> None:
-    """Add an endpoint behind the application's own dependencies, such as a check of an API key, if it has any.
-
-    FastAPI solves dependencies only for its own kind of route, which costs each connection time.
-    """
-    if not app.router.dependencies:
-        app.router.routes.append(WebSocketRoute(path, endpoint))
-        return
-
-    async def guarded(websocket: WebSocket) -> None:
-        await endpoint(websocket.scope, websocket.receive, websocket.send)
-
-    app.add_api_websocket_route(path, guarded)
-
-
 async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, code: str, reason: str) -> None:
     log.warning("refused %s %r: %s", scope["type"], scope["path"], reason)
     kind = "http.response"
@@ -163,7 +175,7 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, code:
 
 async def _closed(receive: Receive) -> None:
     """Wait until the refused connection is closed: uvicorn logs an error when the application returns earlier."""
-    with contextlib.suppress(TimeoutError):
+    with contextlib.suppress(TimeoutError, RuntimeError):  # Starlette raises the latter after the end
         async with asyncio.timeout(_CLOSE_TIMEOUT_S):
             await receive()  # the end of the handshake
             await receive()  # the end of the connection, which not every server reports

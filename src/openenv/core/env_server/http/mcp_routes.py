@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.types import Receive, Scope, Send
 
-from openenv.core.env_server.http.auth import add_websocket
+from openenv.core.env_server.http.route_class import add_websocket
 from openenv.core.env_server.http.sessions import HttpSessions
 from openenv.core.env_server.mcp_types import JsonRpcErrorCode, JsonRpcResponse
 from openenv.core.env_server.sessions.json_rpc import JsonRpc
@@ -29,7 +29,7 @@ def add_mcp(app: FastAPI, sessions: SessionManager, http_sessions: HttpSessions)
         response = await rpc.reply(body, default=lambda: http_sessions.for_verb(request, None), traceparent=traceparent)
         return Response(response, media_type="application/json")
 
-    add_websocket(app, "/mcp", _McpWebSocket(sessions, rpc))
+    add_websocket(app, "/mcp", _McpWebSocket(sessions, rpc), sessions.config)
 
 
 _BODY = {

@@ -1,25 +1,21 @@
 """The routes of an environment: episodes over plain HTTP, schemas, health, metrics, and every other endpoint."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import orjson
 from fastapi import FastAPI, Header, Request, Response
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import PlainTextResponse
 from fastapi.routing import APIRoute
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field
-from starlette.middleware.cors import CORSMiddleware
 
 from openenv.core.env_server.config import ServerConfig
-from openenv.core.env_server.execution.inline_timeout import start_watchdog, stop_watchdog
-from openenv.core.env_server.execution.program_exit import keep_signal_handlers
-from openenv.core.env_server.http.auth import AccessControl, add_websocket
+from openenv.core.env_server.http.auth import AccessControl
 from openenv.core.env_server.http.mcp_routes import add_mcp
 from openenv.core.env_server.http.openapi_errors import DESCRIBE_REFUSALS, END_REFUSALS, VERB_REFUSALS
+from openenv.core.env_server.http.route_class import add_websocket, environment_routes
 from openenv.core.env_server.http.sessions import HttpSessions
 from openenv.core.env_server.http.task_routes import task_routes
 from openenv.core.env_server.http.web_routes import add_web_page, page_is_enabled
@@ -42,7 +38,7 @@ from openenv.core.env_server.websocket.endpoint import WebSocketEndpoint
 from openenv.core.errors import RequestRefused
 from openenv.core.wire.arrays import inlined
 from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
-from openenv.core.wire.server_codec import MAX_KEPT_LENGTH, SessionRequest, error_data, error_json, refused_fields
+from openenv.core.wire.server_codec import MAX_KEPT_LENGTH, SessionRequest, error_json
 
 
 class HttpResetRequest(ResetRequest):
@@ -56,20 +52,6 @@ SessionId = Annotated[
     str | None, Header(description="The session to act on; `new` opens one; without it: the caller's default session")
 ]
 
-_STATUS = {
-    "VALIDATION_ERROR": 422,
-    "EPISODE_OVER": 409,
-    "SESSION_ERROR": 404,
-    "CAPACITY_REACHED": 503,
-    "FACTORY_ERROR": 500,
-    "EXECUTION_ERROR": 500,
-    "WORKER_CRASHED": 502,
-    "TIMEOUT": 504,
-    "NOT_SUPPORTED": 501,
-    "UNKNOWN_TASK": 400,
-    "MESSAGE_TOO_BIG": 413,
-}
-
 
 def environment_app(spec: EnvSpec, config: ServerConfig, *, has_page: bool | None = None) -> FastAPI:
     """The application of one environment: `/ws`, the HTTP verbs, `/mcp`, tasks, descriptions, and `/docs`.
@@ -81,6 +63,7 @@ def environment_app(spec: EnvSpec, config: ServerConfig, *, has_page: bool | Non
         description="Reset an episode, step it with actions, ask for its state. `/ws` plays the same over a WebSocket.",
         version="1.0.0",
     )
+    app.add_middleware(AccessControl, config=config)  # also around `/docs`, and routes that its author adds
     sessions = add_environment(app, spec, config)
     if page_is_enabled() if has_page is None else has_page:
         add_web_page(app, sessions)
@@ -88,33 +71,34 @@ def environment_app(spec: EnvSpec, config: ServerConfig, *, has_page: bool | Non
 
 
 def add_environment(app: FastAPI, spec: EnvSpec, config: ServerConfig) -> SessionManager:
-    """Add an environment to an application, beside its other routes. Returns the session manager."""
+    """Add an environment to an application, beside its other routes. Returns the session manager.
+
+    Raises ValueError for an application that has one already.
+    """
+    if getattr(app.state, "sessions", None) is not None:
+        raise ValueError(
+            f"{spec.name}: this application serves an environment already, whose routes have the same paths. Mount "
+            f"this one below a path of its own: app.mount('/{spec.name.lower()}', create_app(...))"
+        )
     spec.mode = config.mode
     sessions = SessionManager(spec, config)
     app.router.lifespan_context = _lifespan(sessions, app.router.lifespan_context)
     app.state.sessions = sessions
     app.state.config = config
-    app.state.peers = None  # in a worker: the other workers of its server
-    app.add_middleware(AccessControl, config=config)
-    if config.allowed_origins:  # outside the access control: a browser's preflight has no token
-        app.add_middleware(
-            CORSMiddleware, allow_origins=config.allowed_origins, allow_methods=["*"], allow_headers=["*"]
-        )
-    app.add_exception_handler(RequestRefused, refusal)
-    app.add_exception_handler(RequestValidationError, _invalid_body)
-    _add_descriptions(app, spec, sessions)
-    http_sessions = HttpSessions(sessions)
-    if config.mode is ServerMode.SIMULATION:
-        _add_verbs(app, http_sessions)
-    add_mcp(app, sessions, http_sessions)
-    add_websocket(app, "/ws", WebSocketEndpoint(sessions))
-    for route in task_routes(sessions, spec.name).routes:
-        assert isinstance(route, APIRoute)
-        # one by one: programs list the routes of an application, and its dependencies guard each
-        app.add_api_route(
-            route.path, route.endpoint, methods=sorted(route.methods or ()), response_model=route.response_model,
-            responses=route.responses, tags=route.tags,
-        )  # fmt: skip
+    with environment_routes(app, config):
+        _add_descriptions(app, spec, sessions)
+        http_sessions = HttpSessions(sessions)
+        if config.mode is ServerMode.SIMULATION:
+            _add_verbs(app, http_sessions)
+        add_mcp(app, sessions, http_sessions)
+        add_websocket(app, "/ws", WebSocketEndpoint(sessions), config)
+        for route in task_routes(sessions, spec.name).routes:
+            assert isinstance(route, APIRoute)
+            # one by one: programs list the routes of an application, and its dependencies guard each
+            app.add_api_route(
+                route.path, route.endpoint, methods=sorted(route.methods or ()), response_model=route.response_model,
+                responses=route.responses, tags=route.tags,
+            )  # fmt: skip
     return sessions
 
 
@@ -123,28 +107,15 @@ def _lifespan(sessions: SessionManager, around: Any) -> Any:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[Any]:
-        async with around(app) as state, _running(sessions):
-            yield state
+        async with around(app) as state:
+            sessions.is_draining = False  # a test client may start an application again
+            sessions.start()
+            try:
+                yield state
+            finally:
+                await sessions.end_all()
 
     return lifespan
-
-
-@contextlib.asynccontextmanager
-async def _running(sessions: SessionManager) -> AsyncIterator[None]:
-    sessions.is_draining = False  # a test client may start an application again
-    reaper = asyncio.create_task(sessions.reap_idle(), name="session reaper")
-    handlers = asyncio.create_task(keep_signal_handlers(), name="signal handlers")
-    is_watching = sessions.execution != "process" and start_watchdog()
-    try:
-        yield
-    finally:
-        for task in (reaper, handlers):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-        await sessions.end_all()
-        if is_watching:
-            stop_watchdog()
 
 
 def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
@@ -213,7 +184,7 @@ def _add_descriptions(app: FastAPI, spec: EnvSpec, sessions: SessionManager) -> 
     @app.get("/ready", tags=["server"], responses={503: {"description": "The server is stopping"}})
     async def ready(request: Request) -> Response:
         """Whether the server opens new sessions; 503 while it is stopping."""
-        peers = request.app.state.peers
+        peers = _peers(request)
         num_sessions = sessions.capacity.num_acquired + (0 if peers is None else await peers.num_sessions(request))
         body = {"ready": not sessions.is_draining, "sessions": num_sessions, "max_sessions": sessions.max_sessions}
         return _json(orjson.dumps(body), status_code=503 if sessions.is_draining else 200)
@@ -221,7 +192,7 @@ def _add_descriptions(app: FastAPI, spec: EnvSpec, sessions: SessionManager) -> 
     @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
     async def metrics(request: Request) -> Response:
         """Sessions, queue, responses, errors and latencies in Prometheus' text format."""
-        text, peers = sessions.metrics.text(), request.app.state.peers
+        text, peers = sessions.metrics.text(), _peers(request)
         return Response(text if peers is None else await peers.metrics(request, text), media_type=CONTENT_TYPE_LATEST)
 
     @app.get("/schema", response_model=SchemaResponse, tags=["server"])
@@ -245,6 +216,11 @@ def _add_descriptions(app: FastAPI, spec: EnvSpec, sessions: SessionManager) -> 
         return described[0]
 
 
+def _peers(request: Request) -> Any:
+    """In a worker: the other workers of its server. An application that includes these routes has none."""
+    return getattr(request.app.state, "peers", None)
+
+
 def _observation(session: Session, response: EncodedResponse) -> Response:
     extra = {"session_id": session.id, "validity": "truncated" if response.truncated else "valid"}
     # Without metadata the object ends with `done`; the published server then has `null` over HTTP.
@@ -256,22 +232,3 @@ def _observation(session: Session, response: EncodedResponse) -> Response:
 
 def _json(body: bytes, headers: dict[str, str] | None = None, status_code: int = 200) -> Response:
     return Response(body, status_code=status_code, media_type="application/json", headers=headers)
-
-
-async def refusal(_: Request, error: Exception) -> Response:
-    """The error response of a refused request: FastAPI's `detail`, and the wire's own code and message."""
-    assert isinstance(error, RequestRefused)
-    detail = error.details.get("errors", error.message)
-    retry_after = str(error.details.get("retry_after_s", 1))
-    headers = {"Retry-After": retry_after} if error.code == "CAPACITY_REACHED" else None
-    data = {key: value for key, value in error_data(error).items() if key != "errors"}  # the rows are in `detail`
-    body = error_json({"detail": detail, **data})
-    return _json(body, headers, _STATUS.get(error.code, 400))
-
-
-async def _invalid_body(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    rows = [{key: row[key] for key in ("type", "loc", "msg", "input", "ctx") if key in row} for row in error.errors()]
-    refused = refused_fields(rows)
-    content = {"detail": refused.details["errors"], "code": refused.code, "message": refused.message}
-    return _json(error_json(content), status_code=422)

@@ -1,5 +1,6 @@
 """The page at `/web`, on which a person plays an environment, and the routes that it uses."""
 
+import logging
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,13 +9,17 @@ import orjson
 from fastapi import Body, FastAPI, Header, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from openenv.core.env_server.http.route_class import environment_routes
 from openenv.core.env_server.http.sessions import HttpSessions
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
+from openenv.core.env_server.sessions.worker_share import WrongWorker
 from openenv.core.env_server.types import EnvironmentMetadata
-from openenv.core.errors import RequestRefused
+from openenv.core.errors import NotSupported, RequestRefused, SessionFault
 from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
 from openenv.core.wire.server_codec import SessionRequest
+
+log = logging.getLogger(__name__)
 
 PAGE_VARIABLE = "ENABLE_WEB_INTERFACE"
 
@@ -34,8 +39,12 @@ def add_web_page(app: FastAPI, sessions: SessionManager) -> None:
     The routes answer in both modes of a server. An environment draws its observations with `render_web` and offers
     actions with `web_actions`.
     """
-    callers = HttpSessions(sessions)
+    with environment_routes(app, sessions.config):
+        _add_page(app)
+        _add_verbs(app, sessions)
 
+
+def _add_page(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def to_page() -> Response:
         return RedirectResponse("web/")
@@ -45,6 +54,10 @@ def add_web_page(app: FastAPI, sessions: SessionManager) -> None:
     async def page() -> Response:
         return HTMLResponse(_PAGE.read_text(encoding="utf-8"))
 
+
+def _add_verbs(app: FastAPI, sessions: SessionManager) -> None:
+    callers = HttpSessions(sessions)
+
     @app.get("/web/metadata", tags=["page"])
     async def metadata() -> EnvironmentMetadata:
         """Name, description and version of the environment."""
@@ -52,12 +65,14 @@ def add_web_page(app: FastAPI, sessions: SessionManager) -> None:
 
     @app.post("/web/reset", tags=["page"])
     async def reset(request: Request, body: _Object = None, x_session_id: _SessionId = None) -> Response:
-        """Start an episode; the body has the keywords of `reset`. The response names its session."""
-        session = await callers.for_reset(request, x_session_id)
+        """Start an episode; the body has the keywords of `reset`. The response names its session, which is a new one
+        where the named one has ended."""
+        named = NEW_SESSION if x_session_id is not None and _has_ended(sessions, x_session_id) else x_session_id
+        session = await callers.for_reset(request, named)
         try:
             return await _observed(session, SessionRequest("reset", _without_none(body or {})))
         except RequestRefused:
-            if x_session_id == NEW_SESSION:
+            if named == NEW_SESSION:
                 await sessions.end(session)  # no response has named it
             raise
 
@@ -82,6 +97,17 @@ def add_web_page(app: FastAPI, sessions: SessionManager) -> None:
         return Response(status_code=204)
 
 
+def _has_ended(sessions: SessionManager, session_id: str) -> bool:
+    """Whether no session has that id any more. Raises WrongWorker where another worker may know it."""
+    try:
+        sessions.find(session_id)
+    except WrongWorker:
+        raise
+    except SessionFault:
+        return True
+    return False
+
+
 def _without_none(keywords: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in keywords.items() if value is not None}
 
@@ -100,9 +126,13 @@ async def _observed(session: Session, request: SessionRequest) -> Response:
 
 
 async def _asked(session: Session, question: str, observation: dict[str, Any]) -> Any:
-    """What a method for the page returns; None when it raises, which must not hide the observation."""
+    """What a method for the page returns; None where the environment has none, or when it raises, which must not hide
+    the observation."""
     try:
         described = SessionRequest("describe", {"question": question, "arguments": [observation]})
         return orjson.loads((await session.respond(described)).data)
-    except RequestRefused:
+    except NotSupported:
+        return None
+    except RequestRefused as error:
+        log.warning("session %s: %s failed: %s", session.id, question, error)
         return None

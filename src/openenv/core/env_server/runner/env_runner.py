@@ -238,8 +238,10 @@ async def _described(method: Callable[..., Any], question: str, arguments: list[
     except NotImplementedError:
         raise NotSupported(f"{question} is not supported for this environment") from None
     except IndexError as error:
+        log.info("%s raised", question, exc_info=True)
         raise UnknownTask("Invalid task index") from error
     except (KeyError, ValueError) as error:
+        log.info("%s raised", question, exc_info=True)
         raise UnknownTask(without_paths(str(error))) from error
 
 

@@ -1,8 +1,11 @@
 """Makes an application of whatever can be served: an application, an environment, or a factory of either."""
 
+import dataclasses
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from openenv.core.env_server.config import ServerConfig
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 
 AppSource: TypeAlias = "FastAPI | str | Callable[[], FastAPI] | type[Environment] | Environment"
 
+_OWN_REFERENCES = 2
+"""What `sys.getrefcount` returns at most for an object that only one local variable refers to."""
 _REMEDY = "give an application, an Environment class, or a function without parameters that returns one of them"
 
 
@@ -29,12 +34,14 @@ def load_app(
     beside them. default: the limits of an environment without `config`.
 
     Raises LookupError when the module has no such attribute, ImportError, ValueError for what cannot be served or for
-    a `config` beside an application, and what a function raises.
+    a `config` beside an application, what a function raises, and RuntimeError when that of `MODULE:NAME` does.
     """
     named = repr(source) if not isinstance(source, str) else source
     found: Any = _import(source) if isinstance(source, str) else source
-    if not (is_application(found) or _is_known(found)):
-        found = _called(found, named)
+    if not is_application(found):
+        _check_callable(found, named)
+        if not _is_known(found):
+            found = _called(found, named) if source is found else _called_by_name(found, named)
     if not is_application(found):
         spec = found if isinstance(found, EnvSpec) else resolve_env_spec(found)
         return app_of(spec, config or default or ServerConfig())
@@ -81,30 +88,91 @@ def _is_known(source: Any) -> bool:
     return True
 
 
-def _called(factory: Any, named: str) -> Any:
-    """The application that a function returns, or the specification of its environments."""
-    if not callable(factory):
-        raise ValueError(f"{named} is of type {type(factory).__name__}, which cannot be served: {_REMEDY}")
-    required = [p.name for p in _parameters(factory).values()
+def _check_callable(source: Any, named: str) -> None:
+    """Raises ValueError unless this is an environment, or makes something without arguments."""
+    if isinstance(source, Environment):
+        return
+    if not callable(source):
+        raise ValueError(f"{named} is of type {type(source).__name__}, which cannot be served: {_REMEDY}")
+    required = [p.name for p in _parameters(source).values()
                 if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]  # fmt: skip
     if required:
         raise ValueError(f"{named} needs arguments ({', '.join(required)}), which the server cannot know: {_REMEDY}")
+
+
+def _called_by_name(factory: Any, named: str) -> Any:
+    """`_called`, with errors for the command line on which `MODULE:NAME` was written."""
+    try:
+        return _called(factory, named)
+    except ValueError:
+        raise
+    except Exception as error:  # border: an author's function may raise anything
+        raise RuntimeError(
+            f"{named} raised {type(error).__name__} when the server called it: {error}. Mend it, or {_REMEDY}"
+        ) from error
+
+
+def _called(factory: Any, named: str) -> Any:
+    """The application that a function returns, or the specification of its environments."""
     made = factory()
     if is_application(made):
         return made
     if not isinstance(made, Environment):
         raise ValueError(f"{named} returned {type(made).__name__}, which cannot be served: {_REMEDY}")
-    made.close()  # it was made to know its class, which an annotation says too
+    # It was made to know its class, which an annotation says too. Something else refers to the one object of a factory
+    # that always returns the same; the sessions are still to use that.
+    if sys.getrefcount(made) <= _OWN_REFERENCES:
+        made.close()
     declared = resolve_env_spec(type(made))
-    return resolve_env_spec(factory, declared.action_cls, declared.observation_cls, declared.state_cls, declared.name)
+    spec = resolve_env_spec(factory, declared.action_cls, declared.observation_cls, declared.state_cls, declared.name)
+    return dataclasses.replace(spec, environment_cls=type(made))
 
 
 def _import(target: str) -> Any:
+    """The object that `MODULE:NAME` stands for. Raises LookupError or ImportError that says what to write instead."""
     module_name, _, attribute = target.partition(":")
-    found: Any = importlib.import_module(module_name)
+    if not attribute:
+        raise LookupError(f"{target!r} names nothing in a module: write MODULE:NAME, such as {with_colon(target)}")
+    module = _import_module(module_name, attribute)
+    found: Any = module
     for name in attribute.split("."):
         if not hasattr(found, name):
-            raise LookupError(f"module {module_name} has no {attribute!r}: write MODULE:NAME, such as "
-                              "my_env.server.app:app")  # fmt: skip
+            raise LookupError(
+                f"module {module_name} has no {attribute!r}: write the name of an application, an Environment class or "
+                f"a factory, such as {module_name}:{_example_name(module)}"
+            )
         found = getattr(found, name)
     return found
+
+
+def with_colon(target: str) -> str:
+    """What a user may have meant by a target without a NAME, as `MODULE:NAME`."""
+    module, _, name = target.removesuffix(":").removesuffix(".py").replace("/", ".").strip(".").rpartition(".")
+    if target.endswith((":", ".py")):
+        module, name = f"{module}.{name}".strip("."), "app"
+    return f"{module}:{name}" if module else "my_env.server.app:app"
+
+
+def _import_module(name: str, attribute: str) -> ModuleType:
+    if not name or "/" in name or name.startswith("."):
+        example = name.strip("./").removesuffix(".py").replace("/", ".") or "my_env.environment"
+        raise LookupError(f"{name!r} before the colon is no name of a module: write {example}:{attribute}")
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None:
+            raise
+        if not f"{name}.".startswith(f"{error.name}."):
+            reason = f"module {name} imports {error.name}, which is not installed: pip install what provides it"
+        elif name.endswith(".py"):
+            reason = f"{name} is a file: write the module's name, {name.removesuffix('.py')}:{attribute}"
+        else:
+            reason = f"there is no module {error.name!r}: run in the folder that has it, or install its package"
+        raise ModuleNotFoundError(reason, name=error.name) from error
+
+
+def _example_name(module: ModuleType) -> str:
+    """An Environment class of the module, or `app` where there is none."""
+    classes = [(name, value) for name, value in vars(module).items() if isinstance(value, type)]
+    names = (name for name, value in classes if issubclass(value, Environment) and not inspect.isabstract(value))
+    return next(names, "app")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.config import RENAMED_FIELDS, ServerConfig
 from openenv.core.env_server.http_server import serve
-from openenv.core.env_server.observability.log_context import configure_logging
+from openenv.core.env_server.observability.log_context import configure_logging, logging_settings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -50,10 +50,7 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8000, help="Port to listen on (default %(default)s).")
     parser.add_argument("--workers", type=int, default=1,
                         help="Processes that share the sessions behind the port (default %(default)s).")  # fmt: skip
-    parser.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"],
-                        help="Log from this level on (default %(default)s).")  # fmt: skip
-    parser.add_argument("--log-format", default="text", choices=["text", "json"],
-                        help="Log as text or as JSON lines, to stderr (default %(default)s).")  # fmt: skip
+    add_log_options(parser)
     parser.add_argument("--trace", action="store_true", help="Make OpenTelemetry spans (default off).")
     parser.add_argument("--busy-poll", action=argparse.BooleanOptionalAction, default=True,
                         help="Poll for up to 0.5 ms after each message, for lower latency (default on).")  # fmt: skip
@@ -69,6 +66,25 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
             _option(former), type=_LIMITS[name][0], default=argparse.SUPPRESS, dest=name, action=_RenamedOption,
             help=argparse.SUPPRESS,
         )  # fmt: skip
+
+
+def add_log_options(parser: argparse.ArgumentParser) -> None:
+    """Add --log-level and --log-format."""
+    parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"],
+                        help="Log from this level on (default warning).")  # fmt: skip
+    parser.add_argument("--log-format", choices=["text", "json"],
+                        help="Log as text or as JSON lines, to stderr (default text).")  # fmt: skip
+
+
+def apply_log_options(args: argparse.Namespace) -> None:
+    """Log as the options say. What they leave out is as the program has configured it, or their default."""
+    level, log_format = logging_settings() if logging.getLogger().handlers else (logging.WARNING, "text")
+    if args.log_level is not None:
+        level = logging.getLevelNamesMapping()[args.log_level.upper()]
+    if args.log_format is not None or not logging.getLogger().handlers:
+        configure_logging(level, args.log_format or log_format)
+    else:
+        logging.getLogger().setLevel(level)
 
 
 def _option(name: str) -> str:
@@ -93,11 +109,11 @@ def run_server(
     """Serve what `build` makes of the command line, until interrupted.
 
     argv: the arguments; None: the program's own. build: a function of a module where there are several workers; its
-    ValueError becomes an error of the command line. Logging that the program has configured stays.
+    ValueError becomes an error of the command line. Logging that the program has configured stays, unless an option
+    is given for it.
     """
     args = parser.parse_args(argv)
-    if not logging.getLogger().handlers:
-        configure_logging(logging.getLevelNamesMapping()[args.log_level.upper()], args.log_format)
+    apply_log_options(args)
     try:
         serve(partial(build, args, server_config(args)), args.host, args.port, workers=args.workers)
     except ValueError as error:

@@ -90,11 +90,22 @@ class HttpConnection(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _limit_wait(self) -> None:
-        """Start the timer of the part that is missing; bytes of a body start it again, those of a head do not."""
+        """Start the timer of the part that is missing; bytes of a body start it again, those of a head do not.
+
+        The head of the next request has all its time after the response to the last one.
+        """
         if not self._part or self._part == "body":
             self._stop_timer()
+        if self._part == "head" and not self._is_idle():
+            return
         if self._timer is None and self._part and not self.transport.is_closing():
             self._timer = self.loop.call_later(self._timeouts_s[self._part], self._on_timeout)
+
+    def on_response_complete(self) -> None:
+        """Called by uvicorn at the end of a response."""
+        super().on_response_complete()
+        if not self._is_done:
+            self._limit_wait()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -165,6 +176,9 @@ class HttpConnection(HttpToolsProtocol):
             return
         self._is_done = True
         self._stop_timer()
+        if self._part == "body" and self._is_idle():
+            self.transport.close()  # the request has its response, which came before the end of the body
+            return
         is_own = self._part == "body" and not self.cycle.response_started and not self.pipeline
         if not self._is_idle() and not is_own:
             self.transport.abort()

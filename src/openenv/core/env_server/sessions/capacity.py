@@ -81,6 +81,19 @@ class CapacityLimiter:
                 self._queue.remove(turn)
                 self._on_change()
 
+    async def queue_again(self, on_queued: OnQueued | None = None) -> None:
+        """`acquire` for a caller whose slot is above the limit since `limit`: it gives that slot back and waits.
+
+        Raises as `acquire` does; the caller then releases its slot as if it still had it.
+        """
+        self.release()
+        self.num_requested -= 1  # it is the same request
+        try:
+            await self.acquire(on_queued)
+        except BaseException:  # a cancellation, too
+            self.num_acquired += 1
+            raise
+
     def release(self) -> None:
         """Give a slot back, to the first caller in the queue if there is one."""
         self.num_acquired -= 1

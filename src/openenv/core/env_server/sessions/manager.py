@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.config import ServerConfig
@@ -22,6 +22,7 @@ from openenv.core.env_server.sessions.capacity import CapacityLimiter, OnQueued
 from openenv.core.env_server.sessions.recording import SessionRecorder
 from openenv.core.env_server.sessions.session import Attachment, Limits, Session
 from openenv.core.env_server.sessions.snapshots import Snapshots
+from openenv.core.env_server.sessions.upkeep import Upkeep
 from openenv.core.env_server.sessions.worker_share import WorkerShare
 from openenv.core.errors import CapacityReached, SessionFault
 from openenv.core.net.frames import GOING_AWAY
@@ -48,6 +49,7 @@ class SessionManager:
         self._detached_at: dict[str, float] = {}
         self._ending: set[asyncio.Task[None]] = set()
         """Ends of sessions that are under way."""
+        self._upkeep = Upkeep(self.reap_idle)
         self._fork_server = ForkServer(spec) if self.execution == "process" else None
         self.take_share(WorkerShare.whole(self.max_sessions, config), lambda: None)
         self._spans = _verb_spans(spec.name) if config.trace else None
@@ -79,6 +81,10 @@ class SessionManager:
         """Where environments run: as the server is configured, else as the environment declares."""
         return self.config.execution or self._spec.environment_cls.execution
 
+    def start(self) -> None:
+        """Start what runs beside the sessions, in the running event loop. The first session does, too."""
+        self._upkeep.start(has_inline_code=self.execution != "process")
+
     def __len__(self) -> int:
         return len(self._sessions)
 
@@ -101,32 +107,32 @@ class SessionManager:
         the wait too long, and FactoryFault if the environment cannot be made.
         """
         self._refuse_while_draining()
-        try:
-            await self.capacity.acquire(on_queued)
-        except CapacityReached as error:
-            self.metrics.count_error(error.code)
-            raise
+        await self._acquire(self.capacity.acquire, on_queued)
         with contextlib.ExitStack() as on_error:
             on_error.callback(self.capacity.release)
             self._refuse_while_draining()  # the server may have begun to stop while the caller was in the queue
             on_error.pop_all()
-        return await self.open_in_slot(outlives_connection=outlives_connection, options=options)
+        return await self.open_in_slot(outlives_connection=outlives_connection, options=options, on_queued=on_queued)
 
     def _refuse_while_draining(self) -> None:
         if self.is_draining:
             raise CapacityReached("The server is stopping and opens no new sessions", retry_after_s=5)
 
     def try_acquire_slot(self) -> bool:
-        """Take a slot for a session, if one is free now."""
-        return not self.is_draining and self.capacity.try_acquire()
+        """Take a slot for a session, if one is free now and the number of slots is known."""
+        return not self.is_draining and self._knows_class and self.capacity.try_acquire()
 
     async def open_in_slot(
-        self, *, outlives_connection: bool = False, options: SessionOptions = DEFAULT_OPTIONS
+        self,
+        *,
+        outlives_connection: bool = False,
+        options: SessionOptions = DEFAULT_OPTIONS,
+        on_queued: OnQueued | None = None,
     ) -> Session:
         """`open` in a slot that was acquired. Raises FactoryFault, and releases the slot."""
         with contextlib.ExitStack() as on_error:
             on_error.callback(self.capacity.release)
-            session = await (self._opened(options) if self._knows_class else self._opened_first(options))
+            session = await (self._opened(options) if self._knows_class else self._opened_first(options, on_queued))
             session.outlives_connection = outlives_connection
             on_error.pop_all()
         self._sessions[session.id] = session
@@ -138,18 +144,28 @@ class SessionManager:
         await session.open()
         return session
 
-    async def _opened_first(self, options: SessionOptions) -> Session:
+    async def _opened_first(self, options: SessionOptions, on_queued: OnQueued | None) -> Session:
         """Open sessions one after another until one has made an environment, whose class says what the server may do.
 
-        Raises SessionCapacityError if the environment allows no session beside the first one.
+        If that allows no session beside the first one, the others wait in the queue. Raises CapacityReached as `open`.
         """
         async with self._first_open:
             if not self._knows_class:
                 session = await self._opened(options)
                 return await self._adopt_class(session, options)
         if self.capacity.is_exceeded:
-            raise self.capacity.error()
+            await self._acquire(self.capacity.queue_again, on_queued)
+            self._refuse_while_draining()
         return await self._opened(options)
+
+    async def _acquire(
+        self, acquire: Callable[[OnQueued | None], Coroutine[Any, Any, None]], on_queued: OnQueued | None
+    ) -> None:
+        try:
+            await acquire(on_queued)
+        except CapacityReached as error:
+            self.metrics.count_error(error.code)
+            raise
 
     async def _adopt_class(self, session: Session, options: SessionOptions) -> Session:
         """Keep what the class of the first session's environment declares. Returns the session to use."""
@@ -165,6 +181,7 @@ class SessionManager:
         return await self._opened(options)
 
     def _new_session(self, options: SessionOptions = DEFAULT_OPTIONS, *, is_recorded: bool = True) -> Session:
+        self.start()  # an application that mounts this server's has a lifespan of its own
         session_id = self.share.new_session_id()
         folder = self.config.record_dir if is_recorded else None
         return Session(
@@ -274,6 +291,7 @@ class SessionManager:
     async def end_all(self) -> None:
         """Close every session when the server stops, after the verbs that run; their limits bound the wait."""
         self.is_draining = True
+        await self._upkeep.stop()
         ends = [self.end(session, "the server stops") for session in list(self._sessions.values())]
         try:
             await asyncio.gather(*self._ending, *ends, self._describer.end())

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from starlette.requests import Request
 from starlette.responses import Response
 
-from openenv.core.env_server.http.routes import refusal
+from openenv.core.env_server.http.route_class import refusal
 from openenv.core.env_server.http.sessions import CALLER_HEADER
 from openenv.core.env_server.sessions.worker_share import WrongWorker
 
@@ -59,7 +59,7 @@ class PeerWorkers:
         try:
             return await self._exchange(error.worker, method, target, headers, await request.body())
         except (OSError, EOFError, httptools.HttpParserError):
-            return await refusal(request, error)
+            return refusal(error)
 
     async def num_sessions(self, request: Request) -> int:
         """Sessions of the other workers, by their `/ready`."""

@@ -8,9 +8,9 @@ import orjson
 
 from openenv.core.env_server.runner.environment_calls import without_paths
 from openenv.core.errors import ServerUnreachable
+from openenv.core.schema.samples import resolved
 from openenv.evaluation.quality.probe.raw_client import ConnectionLost, RawClient, RawFrame
 from openenv.evaluation.quality.probe.recordings import begin
-from openenv.core.schema.samples import resolved
 from openenv.evaluation.quality.target import CheckResult, Target, failed, passed
 
 _LONG_TEXT = "x" * (1 << 20)

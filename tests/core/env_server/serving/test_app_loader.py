@@ -1,0 +1,92 @@
+"""`MODULE:NAME` and its factories become an application, or an error that names the part and the remedy."""
+
+import pytest
+
+from openenv.core.env_server import create_app
+from openenv.core.env_server.serving.app_loader import load_app
+from tests.core.counting_env import CountingEnvironment
+
+pytestmark = pytest.mark.finding("B3")
+
+
+class Alone(CountingEnvironment):
+    SUPPORTS_CONCURRENT_SESSIONS = False
+
+
+class Sized(CountingEnvironment):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+
+
+class Closable(CountingEnvironment):
+    """Notes the environments that were closed."""
+
+    closed: list[CountingEnvironment] = []  # noqa: RUF012  shared on purpose
+
+    def close(self) -> None:
+        self.closed.append(self)
+
+
+SHARED = Closable()
+
+
+def alone():
+    return Alone()
+
+
+def shared():
+    return SHARED
+
+
+def fresh():
+    return Closable()
+
+
+def sized(size: int) -> CountingEnvironment:
+    return Sized(size)
+
+
+def broken():
+    raise ZeroDivisionError("no quotient")
+
+
+def missing():
+    import a_library_that_is_not_there  # noqa: F401
+
+
+def test_a_factory_without_an_annotation_has_the_session_limit_of_its_class():
+    for workers_source in (alone, f"{__name__}:alone"):
+        assert load_app(workers_source).state.sessions.share.max_sessions == 1
+
+
+def test_the_environment_that_was_made_to_know_its_class_is_closed_unless_the_factory_keeps_it():
+    load_app(f"{__name__}:shared")
+    assert Closable.closed == []
+    load_app(f"{__name__}:fresh")
+    assert len(Closable.closed) == 1
+
+
+@pytest.mark.parametrize("source", [Sized, sized, f"{__name__}:Sized", f"{__name__}:sized"])
+def test_arguments_that_the_server_cannot_know_are_refused_at_the_start(source):
+    with pytest.raises(ValueError, match=r"needs arguments \(size\), which the server cannot know: give"):
+        load_app(source)
+
+
+@pytest.mark.parametrize(("name", "raised"), [("broken", "ZeroDivisionError"), ("missing", "ModuleNotFoundError")])
+def test_a_named_function_that_raises_is_named_with_its_error(name, raised):
+    with pytest.raises(RuntimeError, match=f"{__name__}:{name} raised {raised} when the server called it: "):
+        load_app(f"{__name__}:{name}")
+
+
+def test_a_missing_library_of_a_module_and_a_missing_module_are_different_errors(tmp_path, monkeypatch):
+    (tmp_path / "needy.py").write_text("import a_library_that_is_not_there")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="module needy imports a_library_that_is_not_there"):
+        load_app("needy:app")
+    with pytest.raises(ModuleNotFoundError, match="there is no module 'needless'"):
+        load_app("needless:app")
+
+
+def test_an_application_is_served_as_it_is():
+    app = create_app(CountingEnvironment)
+    assert load_app(app) is app
