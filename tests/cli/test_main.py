@@ -16,10 +16,10 @@ def test_each_help_shows_an_example(verb):
     ("args", "words"),
     [
         (["eval", "--policy", "smrt"], "Did you mean 'smart'?"),
-        (["eval", "--env", "openspeel"], "Did you mean 'openspiel'?"),
+        (["eval", "openspeel"], "Did you mean 'openspiel'?"),
         (["eval", "--policy", "llm:qwen"], "llm:MODEL@URL"),
         (["eval", "--reset", "opponent"], "write KEY=VALUE"),
-        (["eval", "--url", "http://127.0.0.1:9"], "is the server running"),
+        (["eval", "http://127.0.0.1:9"], "is the server running"),
         (["serve", "nothing"], "is not among echo, openspiel"),
         (["serve", "json:nothing"], "module json has no 'nothing': write the name of an application, an Env"),
         (["serve", "json.nothing"], "Write your own as MODULE:NAME, such as json:nothing, or as a folder with openenv"),
