@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.harness import HarnessRolloutResult, MCPHarnessAdapter, ToolResult, ToolTraceEntry, VerifyResult
+from openenv.core.env_server.types import Observation
+from openenv.core.harness import (
+    HarnessRolloutResult,
+    MCPHarnessAdapter,
+    RolloutEvent,
+    ToolResult,
+    ToolTraceEntry,
+    VerifyResult,
+)
 from openenv.core.harness.collect import (
     CollectRunner,
     EpisodeRecord,
@@ -104,11 +112,14 @@ def test_each_episode_takes_a_task_of_any_iterable(tmp_path):
 
 
 def test_a_record_has_the_environments_reward_and_values_of_json():
-    result = ToolResult({"seen": Path("a")}, metadata={"reward": 2.0})
+    observation = Observation(done=True, reward=2.0)
+    result = ToolResult({"seen": Path("a"), "entry": RolloutEvent("x"), "all": observation}, metadata={"reward": 2.0})
     rollout = HarnessRolloutResult(tool_trace=[ToolTraceEntry("look", {}, result)])
     record = EpisodeRecord.from_rollout("a", rollout, VerifyResult())
 
-    assert (record.reward, record.to_dict()["tool_trace"][0]["result"]["data"]) == (2.0, {"seen": "a"})
+    data = record.to_dict()["tool_trace"][0]["result"]["data"]
+    assert record.reward == 2.0
+    assert data == {"seen": "a", "entry": {"type": "x", "payload": {}}, "all": str(observation)}
 
 
 def test_an_episode_that_fails_is_counted_and_the_others_go_on(runner, tmp_path):

@@ -156,6 +156,9 @@ def test_an_agents_program_lists_and_calls_tools_through_the_bridge():
     assert listed == [{"name": "add", "description": ADD.description, "inputSchema": {"type": "object"}}]
     called = bridge.handle_request(request("tools/call", name="add", arguments={"amount": 3}))["result"]
     assert called == {"data": {"total": 3}, "done": True, "metadata": {}, "error": None}
+    point = CountAction(amount=1)
+    replies = SessionMCPBridge(Replies(ToolResult(point)))
+    assert replies.handle_request(request("tools/call", name="look"))["result"]["data"] is point
 
 
 @pytest.mark.parametrize(

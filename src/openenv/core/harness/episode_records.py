@@ -2,9 +2,11 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from pydantic import BaseModel
 
 from openenv.core.harness.rollout import HarnessRolloutResult, env_reward_of, trace_of
 from openenv.core.harness.sessions import VerifyResult
@@ -55,8 +57,8 @@ class EpisodeRecord:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as JSON values; an object that is none becomes its text."""
-        values: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
+        """The record as JSON values. A dataclass becomes its fields, and another object that JSON lacks its text."""
+        values: dict[str, Any] = json.loads(json.dumps(vars(self), default=_fields_or_text))
         return values
 
 
@@ -118,6 +120,13 @@ class RolloutSerializer:
                 return str(episode["episode_id"])
             reason = "it has no text under 'episode_id'"
         raise ValueError(f"{self.results_path}, {place} is no episode ({reason}): remove it, or take another folder")
+
+
+def _fields_or_text(value: Any) -> Any:
+    """A message is text here: files of 0.10.0 have it so, and a column of a data set has one type."""
+    if is_dataclass(value) and not isinstance(value, type | BaseModel):
+        return {item.name: getattr(value, item.name) for item in fields(value)}
+    return str(value)
 
 
 def _line_without_end(results: BinaryIO) -> bytes:

@@ -160,7 +160,8 @@ class SessionMCPBridge:
             return failed(JsonRpcErrorCode.INVALID_PARAMS, str(error))
         except Exception as error:  # noqa: BLE001  border: a session may raise anything, and the agent goes on
             return failed(JsonRpcErrorCode.INTERNAL_ERROR, str(error) or type(error).__name__)
-        return JsonRpcResponse.success(dict(vars(result)), request_id).model_dump()
+        # not dumped: a caller in this process gets the tool's own data
+        return {"jsonrpc": "2.0", "id": request_id, "result": dict(vars(result))}
 
 
 class StepEnvSessionAdapter(ResourceSession):
