@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 
+import httpx
 import pytest
 from fastmcp import Client, Context, FastMCP
 from fastmcp.exceptions import ToolError
@@ -10,6 +11,14 @@ from fastmcp.exceptions import ToolError
 from openenv.core.harness import HarnessError, HarnessMCPBridge, build_bridge_server
 
 pytestmark = pytest.mark.finding("B1")
+
+
+def is_served(url):
+    """Whether a server accepts connections there."""
+    try:
+        return httpx.get(url, timeout=5).status_code > 0
+    except httpx.ConnectError:
+        return False
 
 
 @pytest.fixture
@@ -43,7 +52,9 @@ def mcp(lifespans):
 
 
 @pytest.mark.parametrize(("renames", "name"), [({}, "read"), ({"env_read": "read"}, "env_read")])
-async def test_tools_see_the_lifespan_of_their_server_for_as_long_as_the_bridge_runs(mcp, lifespans, renames, name):
+async def test_tools_see_the_lifespan_of_their_server_for_as_long_as_the_bridge_runs(
+    mcp, lifespans, renames, name, caplog, capfd
+):
     bridge = HarnessMCPBridge(await build_bridge_server(mcp, renames))
     url = await asyncio.to_thread(bridge.start)
     for _ in range(2):
@@ -56,6 +67,7 @@ async def test_tools_see_the_lifespan_of_their_server_for_as_long_as_the_bridge_
 
     assert lifespans == ["begun", "ended"]
     assert bridge.url is None
+    assert "CancelledError" not in caplog.text + "".join(capfd.readouterr())
 
 
 async def test_a_tool_under_another_name_is_gone_from_its_own(mcp):

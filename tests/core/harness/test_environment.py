@@ -3,12 +3,12 @@
 import asyncio
 import sys
 
-import httpx
 import pytest
 from fastmcp import FastMCP
 
+from openenv.core.env_server import ConcurrencyConfigurationError, create_app
 from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction, Tool
-from openenv.core.env_server.types import Action
+from openenv.core.env_server.types import Action, Observation
 from openenv.core.harness import (
     AgenticHarnessAdapter,
     HarnessAction,
@@ -21,6 +21,7 @@ from openenv.core.harness import (
     resolve_tool_conflicts,
 )
 from openenv.core.rubrics.base import Rubric
+from tests.core.harness.test_bridge import is_served
 
 pytestmark = [pytest.mark.finding("B1"), pytest.mark.process]
 
@@ -150,13 +151,6 @@ def test_a_program_that_ended_between_two_turns_ends_the_episode(env):
     assert (last.done, last.metadata["error_type"]) == (True, "harness_crashed")
 
 
-def is_served(url):
-    try:
-        return httpx.get(url, timeout=5).status_code > 0
-    except httpx.ConnectError:
-        return False
-
-
 def test_a_program_that_does_not_start_leaves_nothing_behind(env):
     env.reset(episode_id="first")
     env.adapter.command = [sys.executable, "-c", "import sys; sys.exit('no key')"]
@@ -180,6 +174,38 @@ async def test_a_cancelled_reset_leaves_nothing_behind(env):
 
     assert not is_served(env.adapter.url)
     assert not await env.adapter.is_alive()
+
+
+async def test_a_reset_that_is_cancelled_twice_waits_for_the_program_to_stop(env):
+    env.adapter.is_starting = asyncio.Event()
+    env.adapter.command = AGENT_THAT_IS_NEVER_READY
+    reset = asyncio.create_task(env.reset_async())
+    await env.adapter.is_starting.wait()
+    stop, is_stopping, may_stop = env.adapter.stop, asyncio.Event(), asyncio.Event()
+
+    async def slow_stop():
+        is_stopping.set()
+        await may_stop.wait()
+        await stop()
+
+    env.adapter.stop = slow_stop
+    reset.cancel()
+    await is_stopping.wait()
+    reset.cancel()
+    asyncio.get_running_loop().call_soon(may_stop.set)
+    with pytest.raises(asyncio.CancelledError):
+        await reset
+
+    assert not await env.adapter.is_alive()
+    assert not is_served(env.adapter.url)
+
+
+def test_a_server_holds_one_session():
+    def make() -> HarnessEnvironment:
+        return HarnessEnvironment(Agent())
+
+    with pytest.raises(ConcurrencyConfigurationError):
+        create_app(make, HarnessAction, Observation, max_concurrent_envs=2)
 
 
 def test_a_rubric_that_fails_ends_the_episode(env):
@@ -229,7 +255,12 @@ def tools(*names):
 
 
 def test_only_tools_that_clash_are_renamed():
-    assert [tool.name for tool in resolve_tool_conflicts(tools("a", "b"), {"b"}, prefix="my_")] == ["a", "my_b"]
+    given = tools("a", "b")
+    resolved = resolve_tool_conflicts(given, {"b"}, prefix="my_")
+    resolved[0].description = "changed"
+
+    assert [tool.name for tool in resolved] == ["a", "my_b"]
+    assert [(tool.name, tool.description) for tool in given] == [("a", ""), ("b", "")]
 
 
 @pytest.mark.parametrize(
