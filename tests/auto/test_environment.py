@@ -9,11 +9,12 @@ from pydantic import ValidationError
 
 from openenv import AutoEnv
 from openenv.auto.environment import named_environment
-from openenv.core import create_app
+from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.errors import ServerUnreachable
 from openenv.core.text.derived import DerivedText
 from openenv.envs.openspiel_env import OpenSpielEnv
+from openenv.envs.openspiel_env.server.app import app as openspiel_app
 from openenv.envs.openspiel_env.text import OpenSpielText
 from tests.auto import guess_env
 from tests.core.tool_env import NotebookEnvironment
@@ -29,8 +30,8 @@ def plays_a_guess(served):
     """Play the episode of seed 3 with the right number."""
     with served.client() as client:
         first = client.reset(seed=3).observation
-        said = served.text.describe(first)
-        return client.step(served.text.parse(str(guess_env.WORDS.index(said)), first)).reward
+        word = served.text.describe(first)
+        return client.step(served.text.parse(str(guess_env.WORDS.index(word)), first)).reward
 
 
 @pytest.mark.process
@@ -42,8 +43,8 @@ def test_a_class_is_served_and_typed_by_its_schemas(name):
             client._message_classes[0](number=10)
 
 
-def test_a_url_alone_is_enough(module_serving, monkeypatch):
-    url = module_serving(create_app(guess_env.GuessEnvironment, guess_env.GuessAction, guess_env.GuessObservation))
+def test_a_url_alone_is_enough(module_serving):
+    url = module_serving(create_app(guess_env.GuessEnvironment))
     with named_environment(url).served() as served:
         assert served.client_class is not None
         assert isinstance(served.text, DerivedText)
@@ -57,7 +58,7 @@ def test_a_folder_names_its_own_text_interface(tmp_path):
         dedent(f"""
         import sys
         sys.path.insert(0, {str(FILE.parents[2])!r})
-        from openenv.core import create_app
+        from openenv.core.env_server import ServerConfig, create_app
         from tests.auto.guess_env import GuessAction, GuessEnvironment, GuessObservation
         app = create_app(GuessEnvironment, GuessAction, GuessObservation)
         """)
@@ -72,12 +73,12 @@ def test_a_folder_names_its_own_text_interface(tmp_path):
     )
     with named_environment(str(tmp_path)).served() as served, served.client() as client:
         first = client.reset(seed=3).observation
-        assert served.text.describe(first) == first.said.upper()
+        assert served.text.describe(first) == first.word.upper()
         assert served.text.parse("4", first).number == 4
 
 
-def test_a_server_of_a_bundled_environment_has_that_ones_classes(openspiel_server):
-    with named_environment(openspiel_server).served() as served:
+def test_a_server_of_a_bundled_environment_has_that_ones_classes(module_serving):
+    with named_environment(module_serving(openspiel_app)).served() as served:
         assert served.client_class is OpenSpielEnv
         assert isinstance(served.text, OpenSpielText)
 
@@ -92,8 +93,7 @@ def test_tools_become_the_actions_of_an_environment(module_serving):
 
 
 def test_the_token_of_the_environment_variable_is_sent(module_serving, monkeypatch):
-    config = guess_env.config(token="t")
-    url = module_serving(create_app(guess_env.GuessEnvironment, guess_env.GuessAction, config=config))
+    url = module_serving(create_app(guess_env.GuessEnvironment, config=ServerConfig(token="t")))
     with pytest.raises(ServerUnreachable, match="401"), named_environment(url).served():
         pass
     monkeypatch.setenv("OPENENV_TOKEN", "t")
@@ -105,7 +105,7 @@ def test_the_token_of_the_environment_variable_is_sent(module_serving, monkeypat
 def test_auto_env_takes_the_same_names():
     with AutoEnv.from_env(NAMES["FILE.py:CLASS"]) as env:
         first = env.reset(seed=3)
-        assert first.observation.said in guess_env.WORDS
+        assert first.observation.word in guess_env.WORDS
         assert env.state().step_count == 0
 
 
@@ -119,13 +119,16 @@ def test_auto_env_takes_the_same_names():
         ("echo", "tests.auto.guess_env:GuessAction", "is no subclass of"),
     ],
 )
-def test_a_wrong_name_is_an_error_with_the_remedy(name, text, message, echo_server):
+def test_a_wrong_name_is_an_error_with_the_remedy(name, text, message):
     with pytest.raises((LookupError, TypeError), match=message):
-        named_environment(name, text=text).served_at(echo_server)
+        named_environment(name, text=text).served_at("http://127.0.0.1:9")
 
 
 def test_a_url_without_a_server_is_an_error_that_names_it():
-    with pytest.raises(ServerUnreachable, match="http://127.0.0.1:9"), named_environment("http://127.0.0.1:9").served():
+    with (
+        pytest.raises(ServerUnreachable, match=r"http://127\.0\.0\.1:9 does not answer"),
+        named_environment("http://127.0.0.1:9").served(),
+    ):
         pass
 
 

@@ -24,8 +24,8 @@ def test_each_help_shows_an_example(verb):
         (["serve", "json:nothing"], "module json has no 'nothing': write the name of an application, an Env"),
         (["serve", "json.nothing"], "Write your own as MODULE:NAME, such as json:nothing, or as a folder with openenv"),
         (["serve", "nothing.at:all"], "there is no module 'nothing': run in the folder that has it, or install its"),
-        (["serve", "json.py:Env"], "json.py is a file: write the module's name, json:Env"),
-        (["serve", "my/env.py:Env"], "'my/env.py' before the colon is no name of a module: write my.env:Env"),
+        (["serve", "json.py:Env"], "json.py:Env: there is no file json.py. Write FILE.py:NAME"),
+        (["serve", "my/env.py:Env"], "my/env.py:Env: there is no file my/env.py"),
         (["serve", ":Env"], "'' before the colon is no name of a module: write my_env.environment:Env"),
         (["serve", "json:"], "'json:' names nothing in a module: write MODULE:NAME, such as json:app"),
         (

@@ -34,7 +34,7 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
     ) -> Self:
         """The instance for an environment with these messages and tools. By default the class needs none of them.
 
-        description: what the environment says of itself.
+        description: the environment's own, of its rules.
         """
         return cls()
 

@@ -34,7 +34,7 @@ class PaintAction(Action):
     tree: Tree | None = None
     layer: Literal[1, "top"] = 1
     name: str = Field(default="ab", min_length=2, pattern="^a")
-    sizes: dict[str, int] = {}
+    sizes: dict[str, int] = Field(default_factory=dict)
     either: int | str = 0
 
 

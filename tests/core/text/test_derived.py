@@ -1,4 +1,4 @@
-"""The derived text interface says what an observation declares, and reads replies by the action's schema."""
+"""The derived text interface describes the declared fields, and reads replies by the action's schema."""
 
 from random import Random
 from typing import Literal
@@ -55,7 +55,7 @@ class Play(Action):
 
 class Table(Observation):
     hand: str = ""
-    legal_actions: list[int] = []
+    legal_actions: list[int] = Field(default_factory=list)
 
 
 TOOLS = [
@@ -157,7 +157,7 @@ def test_tools_are_called_with_and_without_marks():
     assert [tool["function"]["name"] for tool in text.tools(seen)] == ["add", "stop"]
 
 
-def test_the_result_of_a_tool_is_said_without_its_envelope():
+def test_the_result_of_a_tool_is_shown_without_its_envelope():
     text = text_of(CallToolAction, tools=TOOLS)
     failed = ToolError(error_type=ToolErrorType.EXECUTION_ERROR, message="no ink")
 
@@ -179,5 +179,5 @@ def test_instructions_have_the_rules_the_fields_and_the_form_of_a_reply():
         (Note(text="only this"), "only this"),
     ],
 )
-def test_an_observation_is_said_in_its_fields_and_units(observation, described):
+def test_an_observation_is_described_by_its_fields_and_units(observation, described):
     assert text_of(Move, type(observation)).describe(observation) == described

@@ -28,5 +28,5 @@ CATCH = [[0, 0, 1], [0, 0, 0], [0, 1, 0]]
         ([{"x": 1}, {"x": 2}], "x 1, x 2"),
     ],
 )
-def test_a_value_is_said_briefly(value, words):
+def test_a_value_becomes_a_few_words(value, words):
     assert value_text(value) == words

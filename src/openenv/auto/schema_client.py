@@ -20,7 +20,7 @@ from openenv.core.schema.message_classes import message_class
 
 @dataclass(frozen=True, kw_only=True)
 class ServerDescription:
-    """What a server says of its environment."""
+    """The name, the schemas and the tools of a server's environment."""
 
     name: str
     description: str
@@ -65,7 +65,9 @@ def describe_server(base_url: str, *, headers: Mapping[str, str] | None = None) 
             metadata = _get(http, "/metadata")
             tools = _tools(http) if _calls_tools(schemas["action"]) else ()
     except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-        raise ServerUnreachable(f"{base_url} does not answer as a server of an environment: {error}") from error
+        raise ServerUnreachable(
+            f"{base_url} does not answer as a server of an environment (is the server running?): {error}"
+        ) from error
     name = str(metadata.get("name") or "Environment")
     return ServerDescription(
         name="".join(letter for letter in name if letter.isalnum()).removesuffix("Environment") or "Env",
@@ -83,9 +85,9 @@ def _get(http: httpx.Client, path: str) -> dict[str, Any]:
 
 
 def _calls_tools(schema: Mapping[str, Any]) -> bool:
-    """Whether an action of this schema may be a tool call: it is one, or any fields are accepted."""
+    """Whether an agent acts by tools: an action of this schema is a call, or has no fields of its own."""
     fields = set(schema.get("properties", {})) - {"metadata"}
-    return "tool_name" in fields or (not fields and schema.get("additionalProperties", True) is not False)
+    return "tool_name" in fields or not fields
 
 
 def _tools(http: httpx.Client) -> tuple[Tool, ...]:
