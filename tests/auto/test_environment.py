@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from openenv import AutoEnv
 from openenv.auto.environment import named_environment
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.env_server.mcp_types import CallToolAction
+from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 from openenv.core.errors import ServerUnreachable
 from openenv.core.text.derived import DerivedText
 from openenv.envs.openspiel_env import OpenSpielEnv
@@ -84,7 +84,7 @@ def test_a_server_of_a_bundled_environment_has_that_ones_classes(module_serving)
 
 
 def test_tools_become_the_actions_of_an_environment(module_serving):
-    url = module_serving(create_app(NotebookEnvironment))
+    url = module_serving(create_app(NotebookEnvironment, CallToolAction, CallToolObservation))
     with named_environment(url).served() as served, served.client() as client:
         first = client.reset().observation
         action = served.text.parse('{"name": "write", "arguments": {"text": "hello"}}', first)

@@ -88,7 +88,7 @@ async def test_a_setup_that_is_cancelled_while_its_server_starts_leaves_none(tmp
     before = children()
     setup = asyncio.ensure_future(setup_training(tiny(tmp_path)))
     async with asyncio.timeout(20):
-        while not (server := children() - before):
+        while not (server := children() - before):  # noqa: ASYNC110  no event
             await asyncio.sleep(0.005)
     assert len(server) == 1
 

@@ -14,7 +14,7 @@ from openenv.core.env_client import EnvClient
 from openenv.core.env_server.mcp_types import CallToolAction, McpMethod, Tool
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.errors import OpenEnvError, ServerUnreachable
-from openenv.core.mcp_client import parse_tool, rpc_result, tool_result
+from openenv.core.mcp_client import GenericMCPObservation, parse_tool, rpc_result, tool_result
 from openenv.core.schema.message_classes import message_class
 
 
@@ -35,9 +35,17 @@ class ServerDescription:
         Where the environment has tools and its actions are open, its action is CallToolAction.
         """
         action = CallToolAction if self.tools else message_class(self.schemas["action"], Action)
-        observation = message_class(self.schemas["observation"], Observation)
-        typed: Any = EnvClient.__class_getitem__((action, observation, self._state_class()))  # type: ignore[attr-defined]
+        typed: Any = EnvClient.__class_getitem__((action, self._observation_class(), self._state_class()))  # type: ignore[attr-defined]
         return types.new_class(f"{self.name}Client", (*((_ToolClient,) if self.tools else ()), typed))
+
+    def _observation_class(self) -> type[Observation]:
+        """The class of observations. Beside tools it is the one of those that are no results of tools."""
+        schema = self.schemas["observation"]
+        if self.tools:
+            schema = self.schemas.get("reset_observation", schema)
+            if "tool_name" in schema.get("properties", {}):
+                return GenericMCPObservation
+        return message_class(schema, Observation)
 
     def _state_class(self) -> type[State]:
         return message_class(self.schemas.get("state", {}), State)
@@ -85,9 +93,9 @@ def _get(http: httpx.Client, path: str) -> dict[str, Any]:
 
 
 def _calls_tools(schema: Mapping[str, Any]) -> bool:
-    """Whether an agent acts by tools: an action of this schema is a call, or has no fields of its own."""
+    """Whether an action of this schema may be a tool call: it is one, or has any fields."""
     fields = set(schema.get("properties", {})) - {"metadata"}
-    return "tool_name" in fields or not fields
+    return "tool_name" in fields or (not fields and schema.get("additionalProperties", True) is not False)
 
 
 def _tools(http: httpx.Client) -> tuple[Tool, ...]:
