@@ -54,6 +54,9 @@ class ModelConfig:
     precision: Precision = "auto"
     """Precision of the matrix products. auto: bfloat16, but float32 on a processor without bfloat16 instructions, where
     it would be much slower. Weights and optimizer stay in float32."""
+    enable_thinking: bool | None = None
+    """Passed to the chat template as `enable_thinking`, by which some models turn their thinking on or off. None: not
+    passed."""
     instructions: bool = False
     """Whether a system message with the rules of the game comes first. Useful for a model with general knowledge."""
 

@@ -21,8 +21,9 @@ from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingA
 from openenv.policies.baselines import RandomPolicy
 from openenv.policies.prompts import ChatMessage, PromptBuilder, assistant_message
 from openenv.rl.config import Precision, PretrainConfig
-from openenv.rl.models.chat import Chat, TokenIds
+from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import autocast, padded, row_count
+from openenv.rl.models.prompt_tokens import TokenIds
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +135,7 @@ class _TranscribingPlayer:
         self.collected.num_episodes += 1
         outcome = self._text.outcome(float(self._returns.pop(episode, 0.0)))
         for messages in self._forget(episode):
-            written = tuple((message["role"], message["content"]) for message in messages)
+            written = tuple((message["role"], str(message["content"])) for message in messages)
             self.collected.transcripts[written, outcome] += 1
 
     def on_failure(self, episode: int, error: OpenEnvError) -> None:
