@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import dataclasses
+import itertools
 import logging
 import os
 import threading
@@ -22,7 +23,7 @@ from openenv.rl.config import Config
 from openenv.rl.loop import OnStep, TrainingLoop
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.generator import Generator
-from openenv.rl.models.language_model import WeightStore, load_model, tiny_model
+from openenv.rl.models.language_model import WeightStore, end_ids, load_model, tiny_model
 from openenv.rl.reports.results import MetricsLog
 from openenv.rl.rollouts.rewards import OutcomeReward, Reward
 from openenv.rl.rollouts.rollout import Rollout
@@ -76,14 +77,15 @@ class Engine:
         checkpoints = Checkpoints(config.run_dir)
         if resume and checkpoints.has_any:
             model, tokenizer, batch_size = checkpoints.load_reference()
-            engine = cls(config, model, Chat(tokenizer), text, reward, batch_size)
+            engine = cls(config, model, _chat(config, model, tokenizer), text, reward, batch_size)
             engine.progress = checkpoints.restore(engine.trainer)
             log.info("resumed: step=%d", engine.progress.step)
             return engine
         random_play = await _random_play(config, server_url, text, on_progress)
         if config.model.path:
             model, tokenizer = await asyncio.to_thread(load_model, config.model.path)
-            chat = Chat(tokenizer)
+            chat = _chat(config, model, tokenizer)
+            _require_playable(model, chat, random_play, config)
         else:
             model, chat = await _pretrained_model(config, random_play, on_progress)
         batch_size = _batch_size(config, random_play)
@@ -157,6 +159,19 @@ async def _random_play(
             instructions=config.model.instructions,
             on_progress=lambda done, total: on_progress("random play", done, total, {}),
         )
+
+
+def _chat(config: Config, model: PreTrainedModel, tokenizer: Any) -> Chat:
+    """The chat of a loaded model. Raises ChatTemplateError for a tokenizer without a usable template."""
+    return Chat(tokenizer, end_ids=end_ids(model), enable_thinking=config.model.enable_thinking)
+
+
+def _require_playable(model: PreTrainedModel, chat: Chat, random_play: RandomPlay, config: Config) -> None:
+    """Raise ChatTemplateError or UnsupportedModel, before anything is trained, for a model that cannot play."""
+    for messages, _ in itertools.islice(random_play.transcripts, 1):
+        chat.prompt([{"role": role, "content": content} for role, content in messages[:-1]])
+    generator = Generator(model, chat, max_new_tokens=config.max_res_tokens, precision=config.model.precision)
+    generator.require_agreement()
 
 
 def _batch_size(config: Config, random_play: RandomPlay) -> int:

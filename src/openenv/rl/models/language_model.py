@@ -1,8 +1,10 @@
-"""The language model: a tiny Qwen3 or one that transformers loads, its logits, and the store of its weights."""
+"""The language model: a tiny Qwen3 or one that transformers loads, its own logits, and the store of its weights."""
 
+import inspect
 import logging
 import threading
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -48,6 +50,12 @@ def load_model(path: str | Path) -> tuple[PreTrainedModel, Any]:
     return model, tokenizer
 
 
+def end_ids(model: PreTrainedModel) -> list[int]:
+    """The tokens that end a reply by the model's generation config: one, several, or none."""
+    ids = model.generation_config.eos_token_id if model.generation_config is not None else None
+    return [ids] if isinstance(ids, int) else list(ids or [])
+
+
 def autocast(precision: Precision, device: torch.device) -> torch.autocast:
     """The autocast context of every forward pass: generator, trainer and reference compute with the same precision."""
     is_bfloat16 = precision == "bfloat16" or (precision == "auto" and _multiplies_bfloat16(device))
@@ -59,21 +67,39 @@ def _multiplies_bfloat16(device: torch.device) -> bool:
 
 
 def next_token_logits(model: PreTrainedModel, input_ids: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Logits of the token after each position (rows[i], columns[i]), in float32.
+    """Logits of the token after each position (rows[i], columns[i]), in float32, from the model's own forward.
 
-    input_ids: [U, L], padded on the right. Padding needs no mask: attention is causal, and no requested position
+    input_ids: [U, L], padded on the right. Padding needs no mask: models are causal, and no requested position
     follows padding. Returns [P, vocabulary].
     """
     gap = row_count(len(input_ids)) - len(input_ids)
     input_ids = torch.cat([input_ids, input_ids[:1].expand(gap, -1)])
-    hidden = model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
-    return output_logits(model, hidden[rows, columns]).float()
+    kept, place = torch.unique(columns, return_inverse=True)
+    return kept_logits(model, kept, input_ids=input_ids, use_cache=False)[rows, place].float()
 
 
-def output_logits(model: PreTrainedModel, hidden: Tensor) -> Tensor:
-    """Logits of the next token for hidden states of the last layer. hidden: [..., width]. Returns [..., vocabulary]."""
-    head: Tensor = cast(Any, model).get_output_embeddings()(hidden)
-    return head
+def kept_logits(model: PreTrainedModel, keep: int | Tensor, **inputs: Any) -> Tensor:
+    """Logits of the model's own forward at some positions, [rows, positions, vocabulary].
+
+    keep: the number of last positions, or the indices of positions. Models whose forward has `logits_to_keep` compute
+    the output layer for these positions only.
+    """
+    if accepts(model, "logits_to_keep"):
+        logits: Tensor = model(**inputs, logits_to_keep=keep).logits
+        return logits
+    logits = model(**inputs).logits
+    return logits[:, -keep:] if isinstance(keep, int) else logits[:, keep]
+
+
+def accepts(model: PreTrainedModel, name: str) -> bool:
+    """Whether the model's forward has a parameter of that name."""
+    model_class: Any = type(model)
+    return name in _forward_parameters(model_class)
+
+
+@cache
+def _forward_parameters(model_class: Any) -> frozenset[str]:
+    return frozenset(inspect.signature(model_class.forward).parameters)
 
 
 def row_count(wanted: int) -> int:
