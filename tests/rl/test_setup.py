@@ -15,9 +15,11 @@ import pytest
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import ServerUnreachable
 from openenv.envs.openspiel_env import OpenSpielEnv, OpenSpielText
-from openenv.policies import PromptBuilder
+from openenv.policies import ChatMessage, PromptBuilder
 from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.models.generator import Generator
+from openenv.rl.models.language_model import load_model
 from openenv.rl.reports.results import read_metrics
 from openenv.rl.run import run, with_game
 from openenv.rl.setup import setup_forge_training, setup_training
@@ -121,6 +123,27 @@ async def test_a_model_saved_to_disk_is_loaded_and_trained(tmp_path: Path, black
 
     assert any(row["grad_norm"] > 0 for row in read_metrics(result.run_dir / "metrics.jsonl"))
     assert result.metrics["episodes/unparseable"] < result.metrics["num_episodes"]
+
+
+async def test_an_adapter_of_a_loaded_model_is_trained_and_resumed(tmp_path: Path, blackjack: dict[str, Any]) -> None:
+    first = await setup_training(tiny(tmp_path, env=blackjack))
+    await first.shutdown()
+    saved = tmp_path / "tiny" / "checkpoints" / "before_grpo"
+    model = {"path": str(saved), "precision": "float32", "lora": {"rank": 2}, "gradient_checkpointing": True}
+    config = tiny(tmp_path, env=blackjack, name="adapter", model=model)
+
+    second = await setup_training(config)
+    await second.run(steps=1)
+    await second.shutdown()
+    third = await setup_training(config, resume=True)
+    result = await third.run(steps=1)
+    await third.shutdown()
+
+    assert result.steps == 2
+    assert (tmp_path / "adapter" / "checkpoints" / "step_000002" / "adapter_model.safetensors").exists()
+    asked: list[ChatMessage] = [{"role": "user", "content": "hand J 5 dealer 7"}]
+    base = Generator(load_model(saved)[0], third.engine.chat, max_new_tokens=2, temperature=0.0)
+    assert third.engine.player(temperature=0.0, before=True).complete([asked]) == base.complete([asked])
 
 
 async def test_a_resumed_run_goes_on_from_its_checkpoint(tmp_path: Path, blackjack: dict[str, Any]) -> None:

@@ -23,13 +23,22 @@ from openenv.rl.config import Config
 from openenv.rl.loop import OnStep, TrainingLoop
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.generator import Generator
-from openenv.rl.models.language_model import WeightStore, end_ids, load_model, tiny_model
+from openenv.rl.models.language_model import (
+    WeightStore,
+    checkpoint_activations,
+    device_of,
+    end_ids,
+    load_model,
+    on_device,
+    tiny_model,
+)
+from openenv.rl.models.lora import add_adapter
 from openenv.rl.reports.results import MetricsLog
 from openenv.rl.rollouts.rewards import OutcomeReward, Reward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.pretraining import RandomPlay, play_at_random, pretrain, transcript_words
-from openenv.rl.training.trainer import ReferenceModel, Trainer
+from openenv.rl.training.trainer import Trainer, make_reference
 
 if TYPE_CHECKING:
     from openenv.rl.setup import OnProgress
@@ -59,12 +68,14 @@ class Engine:
         self.store = WeightStore()
         self.checkpoints = Checkpoints(config.run_dir)
         self.progress = TrainingProgress(step=0, next_group=0, training_s=0.0)
-        self.trainer = Trainer(model, ReferenceModel(model, config.model.precision), config, chat.pad_id)
+        if config.model.gradient_checkpointing:
+            checkpoint_activations(model)
+        self.trainer = Trainer(model, make_reference(model, config), config, chat.pad_id)
         self._reward = reward
         self._executor = ThreadPoolExecutor(
             1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,)
         )
-        self._generator = self._make_generator(model, self.store)
+        self._generator = self._make_generator(copy.deepcopy(model), self.store)
 
     @classmethod
     async def make(
@@ -76,14 +87,14 @@ class Engine:
         reward = reward or OutcomeReward(config.reward)
         checkpoints = Checkpoints(config.run_dir)
         if resume and checkpoints.has_any:
-            model, tokenizer, batch_size = checkpoints.load_reference()
+            model, tokenizer, batch_size = checkpoints.load_reference(config.model)
             engine = cls(config, model, _chat(config, model, tokenizer), text, reward, batch_size)
             engine.progress = checkpoints.restore(engine.trainer)
             log.info("resumed: step=%d", engine.progress.step)
             return engine
         random_play = await _random_play(config, server_url, text, on_progress)
         if config.model.path:
-            model, tokenizer = await asyncio.to_thread(load_model, config.model.path)
+            model, tokenizer = await asyncio.to_thread(_loaded_model, config)
             chat = _chat(config, model, tokenizer)
             _require_playable(model, chat, random_play, config)
         else:
@@ -120,7 +131,7 @@ class Engine:
 
     def player(self, *, temperature: float, before: bool = False) -> Generator:
         """A generator with the current weights, or those before GRPO, whose `complete` is used in evaluation."""
-        model = self.trainer.reference.model if before else self.trainer.model
+        model = self.checkpoints.load_reference(self.config.model)[0] if before else copy.deepcopy(self.trainer.model)
         generator = self._make_generator(model, None)
         generator.temperature = temperature
         generator.seed(self.config.seed)
@@ -133,7 +144,7 @@ class Engine:
     def _make_generator(self, model: PreTrainedModel, store: WeightStore | None) -> Generator:
         config = self.config
         return Generator(
-            copy.deepcopy(model),
+            model,
             self.chat,
             max_new_tokens=config.max_res_tokens,
             precision=config.model.precision,
@@ -159,6 +170,15 @@ async def _random_play(
             instructions=config.model.instructions,
             on_progress=lambda done, total: on_progress("random play", done, total, {}),
         )
+
+
+def _loaded_model(config: Config) -> tuple[PreTrainedModel, Any]:
+    """The model and the tokenizer at `model.path`, with the adapter that is trained if there is to be one."""
+    settings = config.model
+    model, tokenizer = load_model(settings.path, weights=settings.weights, device=device_of(settings.device))
+    if settings.lora:
+        add_adapter(model, settings.lora, settings.path)
+    return model, tokenizer
 
 
 def _chat(config: Config, model: PreTrainedModel, tokenizer: Any) -> Chat:
@@ -194,6 +214,7 @@ async def _pretrained_model(
     chat = Chat(word_tokenizer(transcript_words(transcripts)))
     length = config.max_req_tokens + config.max_res_tokens
     model = tiny_model(config.model, chat.tokenizer, max_length=length, seed=config.seed)
+    model = on_device(model, device_of(config.model.device))
     cancelled = threading.Event()
 
     def report(done: int, total: int) -> None:

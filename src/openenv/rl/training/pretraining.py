@@ -189,8 +189,8 @@ def pretrain(
     Equal transcripts in a batch are run once and weighted by their number.
     """
     rows = [transcript_ids(chat, transcript) for transcript in transcripts]
-    input_ids = padded(rows, chat.pad_id)
-    lengths = torch.tensor([len(row) for row in rows])
+    input_ids = padded(rows, chat.pad_id).to(model.device)
+    lengths = torch.tensor([len(row) for row in rows], device=model.device)
     frequency = torch.tensor(list(transcripts.values()), dtype=torch.float32)
     draws = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.lr, betas=(0.9, 0.98), weight_decay=0.01)
@@ -198,7 +198,7 @@ def pretrain(
     losses = []
     for step in range(config.steps):
         drawn = torch.multinomial(frequency, config.batch_size, replacement=True, generator=draws)
-        index, counts = _padded_rows(*torch.unique(drawn, return_counts=True))
+        index, counts = (part.to(model.device) for part in _padded_rows(*torch.unique(drawn, return_counts=True)))
         for group in optimizer.param_groups:
             group["lr"] = config.lr * _schedule(step, config.steps)
         with autocast(precision, model.device):
@@ -230,6 +230,6 @@ def _next_token_loss(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
     input_ids = input_ids[:, : int(lengths.max())]
     logits = model(input_ids=input_ids[:, :-1], use_cache=False).logits.float()
     losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), input_ids[:, 1:], reduction="none")
-    inside = torch.arange(1, input_ids.shape[1])[None, :] < lengths[:, None]
+    inside = torch.arange(1, input_ids.shape[1], device=lengths.device)[None, :] < lengths[:, None]
     weights = inside * counts[:, None]
     return (losses * weights).sum() / weights.sum()
