@@ -142,7 +142,7 @@ async def test_an_adapter_of_a_loaded_model_is_trained_and_resumed(tmp_path: Pat
     assert result.steps == 2
     assert (tmp_path / "adapter" / "checkpoints" / "step_000002" / "adapter_model.safetensors").exists()
     asked: list[ChatMessage] = [{"role": "user", "content": "hand J 5 dealer 7"}]
-    base = Generator(load_model(saved)[0], third.engine.chat, max_new_tokens=2, temperature=0.0)
+    base = Generator(load_model(saved)[0], third.engine.chat, max_new_tokens=3, temperature=0.0)
     assert third.engine.player(temperature=0.0, before=True).complete([asked]) == base.complete([asked])
 
 
