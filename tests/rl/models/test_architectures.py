@@ -30,7 +30,7 @@ class AnyReplyText(RememberingEchoText):
 
 
 async def played(generator: Generator, config: Config) -> list[Group]:
-    with ThreadPoolExecutor(1) as executor:
+    with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,)) as executor:
         pool = EchoPool(num_sessions=6, turns=TURNS)
         rollout = Rollout(pool, AnyReplyText(), generator, OutcomeReward(), config, executor)
         return await rollout.play(range(3))
