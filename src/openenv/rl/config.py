@@ -80,6 +80,9 @@ class ModelConfig:
     """Whether the backward pass computes activations again instead of keeping them. Less memory, a third more time."""
     lora: LoraSettings | None = None
     """Train an adapter of a loaded model. The reference model is then the same model without the adapter."""
+    vllm_url: str = ""
+    """URL of a vLLM server with the same model, such as http://localhost:8000, that samples the replies. It receives
+    the adapter after each step, so `lora` must be set. Empty: replies are sampled in this process."""
     enable_thinking: bool | None = None
     """Passed to the chat template as `enable_thinking`, by which some models turn their thinking on or off. None: not
     passed."""
@@ -87,6 +90,8 @@ class ModelConfig:
     """Whether a system message with the rules of the game comes first. Useful for a model with general knowledge."""
 
     def __post_init__(self) -> None:
+        rule = "a vLLM server receives adapters only. Set model.lora."
+        require(not self.vllm_url or self.lora is not None, "model.vllm_url", self.vllm_url, rule)
         require(self.num_heads % 2 == 0, "model.num_heads", self.num_heads, "must be even: two heads share a key head.")
         require(
             self.lora is None or bool(self.path),

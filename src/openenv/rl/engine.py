@@ -21,6 +21,7 @@ from openenv.envs import catalog
 from openenv.evaluation.episodes import EpisodeSessions
 from openenv.rl.config import Config
 from openenv.rl.loop import OnStep, TrainingLoop
+from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import (
@@ -32,7 +33,8 @@ from openenv.rl.models.language_model import (
     on_device,
     tiny_model,
 )
-from openenv.rl.models.lora import add_adapter
+from openenv.rl.models.lora import adapter_config, add_adapter
+from openenv.rl.models.vllm_generator import VllmGenerator
 from openenv.rl.reports.results import MetricsLog
 from openenv.rl.rollouts.rewards import OutcomeReward, Reward
 from openenv.rl.rollouts.rollout import Rollout
@@ -75,7 +77,8 @@ class Engine:
         self._executor = ThreadPoolExecutor(
             1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,)
         )
-        self._generator = self._make_generator(copy.deepcopy(model), self.store)
+        self._served: list[VllmGenerator] = []
+        self._generator = self._make_generator(model, self.store)
 
     @classmethod
     async def make(
@@ -104,7 +107,7 @@ class Engine:
         return cls(config, model, chat, text, reward, batch_size)
 
     def rollout(
-        self, pool: EpisodeSessions, *, generator: Generator | None = None, executor: Executor | None = None
+        self, pool: EpisodeSessions, *, generator: BaseGenerator | None = None, executor: Executor | None = None
     ) -> Rollout:
         """A rollout over these sessions, with the latest published weights or with another generator."""
         return Rollout(
@@ -129,22 +132,46 @@ class Engine:
         finally:
             self.progress = loop.progress
 
-    def player(self, *, temperature: float, before: bool = False) -> Generator:
+    def player(self, *, temperature: float, before: bool = False) -> BaseGenerator:
         """A generator with the current weights, or those before GRPO, whose `complete` is used in evaluation."""
-        model = self.checkpoints.load_reference(self.config.model)[0] if before else copy.deepcopy(self.trainer.model)
-        generator = self._make_generator(model, None)
+        generator = self._player_before() if before else self._player_now()
         generator.temperature = temperature
         generator.seed(self.config.seed)
         return generator
 
     def close(self) -> None:
-        """End the generator's thread."""
+        """End the generator's thread, and take the adapters off a vLLM server."""
         self._executor.shutdown(cancel_futures=True)
+        for served in self._served:
+            served.close()
 
-    def _make_generator(self, model: PreTrainedModel, store: WeightStore | None) -> Generator:
+    def _player_now(self) -> BaseGenerator:
+        store = WeightStore()
+        store.publish(self.trainer.model, self.progress.step)
+        return self._make_generator(self.trainer.model, store)
+
+    def _player_before(self) -> BaseGenerator:
+        if self.config.model.vllm_url:
+            return self._make_generator(self.trainer.model, None)
+        return self._make_generator(self.checkpoints.load_reference(self.config.model)[0], None)
+
+    def _make_generator(self, model: PreTrainedModel, store: WeightStore | None) -> BaseGenerator:
+        """A generator with the weights of a store. Without one it has those of the model, in vLLM no adapter."""
         config = self.config
+        if config.model.vllm_url:
+            served = VllmGenerator(
+                config.model.vllm_url,
+                config.model.path,
+                self.chat,
+                max_new_tokens=config.max_res_tokens,
+                folder=config.run_dir / "adapters",
+                adapter_config=adapter_config(model),
+                store=store,
+            )
+            self._served.append(served)
+            return served
         return Generator(
-            model,
+            copy.deepcopy(model),
             self.chat,
             max_new_tokens=config.max_res_tokens,
             precision=config.model.precision,

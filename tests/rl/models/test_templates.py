@@ -9,7 +9,7 @@ import pytest
 
 from openenv.evaluation import play_episodes
 from openenv.policies import ChatMessage, LanguageModelPolicy
-from openenv.rl.models.chat import Chat
+from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.chat_template import ChatTemplateError
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.prompt_tokens import TokenIds
@@ -21,6 +21,7 @@ from tests.rl.models.small_models import CHATML, TEMPLATES, small_model, small_t
 
 QUESTION: ChatMessage = {"role": "user", "content": "hit or stand?"}
 RULES: ChatMessage = {"role": "system", "content": "say the word."}
+THOUGHT = "<think>\nten, five\n</think>\n\nhit"
 ALL = pytest.mark.parametrize("name", TEMPLATES)
 
 
@@ -110,9 +111,6 @@ def test_a_conversation_reads_as_the_template_writes_it(name: str) -> None:
     assert ids[: len(prompt)] == prompt
 
 
-THOUGHT = "<think>\nten, five\n</think>\n\nhit"
-
-
 @pytest.mark.parametrize("name", ["chatml", "chatml kept thinking", "llama", "gemma", "cohere", "plain", "no flag"])
 def test_thinking_that_the_template_keeps_stays_in_one_sequence(name: str) -> None:
     chat = chat_of(name)
@@ -174,6 +172,20 @@ def test_every_end_token_of_the_model_and_of_the_template_ends_a_reply() -> None
     assert set(tokenizer.convert_ids_to_tokens(chat.end_ids)) == {"<|eot_id|>", "<|endoftext|>", "</s>"}
     assert chat.end_id == tokenizer.convert_tokens_to_ids("<|eot_id|>")
     assert chat.pad_id == chat.end_id
+
+
+def test_the_text_of_a_reply_has_its_thinking_and_no_end_token() -> None:
+    tokenizer = small_tokenizer("plain")
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<think>", "</think>"]})
+    chat = Chat(tokenizer)
+
+    assert chat.text([*chat.encode(THOUGHT), chat.end_id]) == THOUGHT
+
+
+def test_the_text_of_a_reply_has_no_unknown_token_where_there_are_no_markers_of_thinking() -> None:
+    chat = Chat(word_tokenizer(["hit"]))
+
+    assert chat.text([chat.tokenizer.unk_token_id, *chat.encode("hit"), chat.end_id]) == "hit"
 
 
 def test_a_tokenizer_without_a_template_is_refused() -> None:

@@ -49,13 +49,14 @@ class Chat:
         self.tokenizer = tokenizer
         self.tools = tools
         self.template = ChatTemplate(tokenizer, enable_thinking=enable_thinking, tools=tools)
-        self._marks = _Patterns(tokenizer)
+        self._patterns = _Patterns(tokenizer)
         self.end_id = self._end_id(end_ids)
         """The token that the template writes at the end of a reply; the tokenizer's end token if it writes none."""
         self.end_ids = frozenset({self.end_id, *end_ids, *_known([tokenizer.eos_token_id])})
         """All tokens that end a reply."""
-        think = tokenizer.convert_tokens_to_ids([THINK, END_OF_THINKING])
-        self._hidden_ids = set(tokenizer.all_special_ids) - set(think)
+        added = tokenizer.added_tokens_decoder
+        thinking = {i for i, token in added.items() if token.content in (THINK, END_OF_THINKING)}
+        self._hidden_ids = set(tokenizer.all_special_ids) - thinking
         self._prompts: dict[Any, TokenIds] = {}
         self._encoded: dict[str, TokenIds] = {}
         self._sampled: dict[TokenIds, SampledTokens] = {}
@@ -85,7 +86,7 @@ class Chat:
     def _assembled(self, messages: Sequence[ChatMessage]) -> TokenIds:
         marks = Marks()
         shown = [self._marked(message, marks) for message in messages]
-        tools = [marks.without(self._marks.control, tool) for tool in self.tools]
+        tools = [marks.without(self._patterns.control, tool) for tool in self.tools]
         text = self.template.render(shown, tools)
         return PromptTokens(
             encode=lambda piece: _cached(self._encoded, piece, lambda: self.encode(piece)),
@@ -105,7 +106,7 @@ class Chat:
             return {"role": message["role"], "content": marks.reply(sampled)}
         if message["role"] == "tool" and not self.template.has_tool_role:
             raise ChatTemplateError("the chat template has no role tool. Use a model whose template has tools.")
-        pattern = self._marks.special if message["role"] == "assistant" else self._marks.control
+        pattern = self._patterns.special if message["role"] == "assistant" else self._patterns.control
         shown: dict[str, Any] = marks.without(pattern, {**message, "content": self._content(message["content"])})
         return shown
 
@@ -122,7 +123,7 @@ class Chat:
 
     def _end_id(self, end_ids: Iterable[int]) -> int:
         marker = self.encode(self.template.after_reply.lstrip())[:1]
-        if marker and self._marks.control.fullmatch(str(self.tokenizer.convert_ids_to_tokens(marker[0]))):
+        if marker and self._patterns.control.fullmatch(str(self.tokenizer.convert_ids_to_tokens(marker[0]))):
             return marker[0]
         for end_id in (*_known([self.tokenizer.eos_token_id]), *end_ids):
             return end_id

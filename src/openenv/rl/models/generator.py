@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from openenv.policies.prompts import ChatMessage, SampledReply
+from openenv.policies.prompts import ChatMessage
 from openenv.rl.config import Precision
+from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore, accepts, autocast, kept_logits, next_token_logits, row_count
 from openenv.rl.models.prompt_tokens import TokenIds
@@ -37,11 +38,8 @@ class _Reply:
     """Index of this row's context among the current distinct contexts."""
 
 
-class Generator:
-    """A copy of the model that samples replies. Rows with equal contexts share one forward pass.
-
-    Not thread-safe: call it from one thread at a time. Newer weights are loaded from the store between calls.
-    """
+class Generator(BaseGenerator):
+    """A copy of the model in this process that samples replies. Rows with equal contexts share one forward pass."""
 
     def __init__(
         self,
@@ -53,24 +51,14 @@ class Generator:
         store: WeightStore | None = None,
         temperature: float = 1.0,
     ) -> None:
+        super().__init__(chat, max_new_tokens=max_new_tokens, store=store, temperature=temperature)
         self.model = model.train(False)
-        self.chat = chat
-        self.max_new_tokens = max_new_tokens
         self.precision = precision
-        self.store = store
-        self.temperature = temperature
-        """1 samples from the model, which training requires; 0 takes the most likely token."""
-        self.policy_version = -1
-        self._own_stream = random.Random(0)
         self._cache_parameter = cache_parameter(model)
 
     @torch.no_grad()
     def generate(self, prompts: Sequence[TokenIds], streams: Sequence[random.Random]) -> list[Segment]:
-        """One reply for each prompt, as a segment of prompt and sampled tokens.
-
-        streams: the random numbers of each row, one per token, so that a reply does not depend on what else is in the
-        batch. Log-probabilities are those of temperature 1.
-        """
+        """As `BaseGenerator.generate`. streams: each gives one number per token."""
         if self.store is not None:
             self.policy_version = self.store.load_newer(self.model, self.policy_version)
         rows = [_Reply(stream, [], []) for stream in streams]
@@ -79,18 +67,7 @@ class Generator:
             row.context = contexts.setdefault(prompt, len(contexts))
         if rows:
             self._write(rows, list(contexts))
-        return [self._segment(prompt, row) for prompt, row in zip(prompts, rows, strict=True)]
-
-    def complete(self, conversations: Sequence[Sequence[ChatMessage]]) -> list[SampledReply]:
-        """The model's reply to each conversation: the `complete` of a `LanguageModelPolicy`."""
-        streams = [self._own_stream for _ in conversations]
-        segments = self.generate([self.chat.prompt(messages) for messages in conversations], streams)
-        return [self.reply(segment) for segment in segments]
-
-    def reply(self, segment: Segment) -> SampledReply:
-        """The sampled tokens of a segment, as text and as ids."""
-        ids = [token for token, sampled in zip(segment.token_ids, segment.sampled, strict=True) if sampled]
-        return SampledReply(self.chat.text(ids), ids)
+        return [self._segment(prompt, row.token_ids, row.logprobs) for prompt, row in zip(prompts, rows, strict=True)]
 
     @torch.no_grad()
     def require_agreement(self) -> None:
@@ -128,10 +105,6 @@ class Generator:
                     f"{name} is {distance:.2g} nats a token away from its own forward pass when it generates with "
                     f"padding and a cache. {_OTHERS}"
                 )
-
-    def seed(self, seed: int) -> None:
-        """Seed the random numbers of `complete`."""
-        self._own_stream = random.Random(seed)
 
     def _write(self, rows: list[_Reply], contexts: list[TokenIds]) -> None:
         input_ids, mask = self._left_padded(contexts)
@@ -184,15 +157,6 @@ class Generator:
         ids = [(self.chat.pad_id,) * gap + context for gap, context in zip(gaps, contexts, strict=True)]
         mask = [(0,) * gap + (1,) * (width - gap) for gap in gaps]
         return torch.tensor(ids, device=self.model.device), torch.tensor(mask, device=self.model.device)
-
-    def _segment(self, prompt: TokenIds, row: _Reply) -> Segment:
-        shown, written = len(prompt), len(row.token_ids)
-        return Segment(
-            token_ids=(*prompt, *row.token_ids),
-            sampled=(False,) * shown + (True,) * written,
-            logprobs=(0.0,) * shown + tuple(row.logprobs),
-            policy_version=self.policy_version,
-        )
 
 
 def cache_parameter(model: PreTrainedModel) -> str:

@@ -195,14 +195,18 @@ class WeightStore:
             self._weights, self._version = weights, version
         log.debug("published weights: version=%d", version)
 
+    def newer(self, than: int) -> tuple[int, Mapping[str, Tensor]] | None:
+        """The latest version and its weights by name; None unless it is newer than version `than`."""
+        with self._lock:
+            return (self._version, self._weights) if self._version > than else None
+
     def load_newer(self, model: torch.nn.Module, than: int) -> int:
         """Load the latest weights into `model` if they are newer than version `than`. Returns the model's version."""
-        with self._lock:
-            weights: Mapping[str, Tensor] = self._weights
-            version = self._version
-        if version > than:
+        found = self.newer(than)
+        if found is not None:
+            than, weights = found
             parameters = dict(model.named_parameters())
             with torch.no_grad():
                 for name, trained in weights.items():
                     parameters[name].copy_(trained)
-        return max(version, than)
+        return than

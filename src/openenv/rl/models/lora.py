@@ -1,11 +1,12 @@
 """LoRA adapters through peft: small trainable matrices beside frozen weights (arXiv:2106.09685)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from openenv.rl.config import LoraSettings
@@ -46,6 +47,19 @@ def load_adapter(model: PreTrainedModel, folder: Path) -> None:
 
     saved = load_file(folder / _ADAPTER_FILE)
     set_peft_model_state_dict(model, {name.removeprefix(_SAVED_PREFIX): weights for name, weights in saved.items()})
+
+
+def save_adapter(folder: Path, weights: Mapping[str, Tensor], adapter_config: Any) -> None:
+    """Save an adapter from its weights by name, as peft and vLLM load it. adapter_config: see `adapter_config`."""
+    folder.mkdir(parents=True)
+    saved = {f"{_SAVED_PREFIX}{name.replace('.default.', '.')}": tensor.cpu() for name, tensor in weights.items()}
+    save_file(saved, folder / _ADAPTER_FILE)
+    adapter_config.save_pretrained(folder)
+
+
+def adapter_config(model: PreTrainedModel) -> Any:
+    """peft's description of the model's adapter."""
+    return cast(Any, model).peft_config["default"]
 
 
 @contextmanager

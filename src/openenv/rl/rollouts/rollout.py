@@ -13,7 +13,7 @@ from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingA
 from openenv.evaluation.intervals import EpisodeOutcome
 from openenv.policies.prompts import PromptBuilder, SampledReply, answer_of
 from openenv.rl.config import Config
-from openenv.rl.models.generator import Generator
+from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.rollouts.rewards import Reward
 from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory, Turn
@@ -26,7 +26,7 @@ class Rollout:
         self,
         pool: EpisodeSessions,
         text: TextInterface[Any, Any],
-        generator: Generator,
+        generator: BaseGenerator,
         reward: Reward,
         config: Config,
         executor: Executor,
@@ -73,7 +73,7 @@ class _RecordingPlayer:
     def __init__(
         self,
         text: TextInterface[Any, Any],
-        generator: Generator,
+        generator: BaseGenerator,
         config: Config,
         executor: Executor,
         seeds: Sequence[int],
