@@ -6,22 +6,26 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import ServerUnreachable
 from openenv.envs.openspiel_env import OpenSpielEnv, OpenSpielText
-from openenv.policies import PromptBuilder
-from openenv.rl.config import Config
+from openenv.policies import ChatMessage, PromptBuilder
+from openenv.rl.config import Config, LoraSettings
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.models.generator import Generator
+from openenv.rl.models.language_model import load_model
 from openenv.rl.reports.results import read_metrics
 from openenv.rl.run import run, with_game
 from openenv.rl.setup import setup_forge_training, setup_training
 from tests.core.env_server.probes import is_running
+from tests.rl.models.vllm_stand_in import StandIn
 
 pytestmark = pytest.mark.process
 
@@ -122,6 +126,49 @@ async def test_a_model_saved_to_disk_is_loaded_and_trained(tmp_path: Path, black
 
     assert any(row["grad_norm"] > 0 for row in read_metrics(result.run_dir / "metrics.jsonl"))
     assert result.metrics["episodes/unparseable"] < result.metrics["num_episodes"]
+
+
+async def test_an_adapter_of_a_loaded_model_is_trained_and_resumed(tmp_path: Path, blackjack: dict[str, Any]) -> None:
+    first = await setup_training(tiny(tmp_path, env=blackjack))
+    await first.shutdown()
+    saved = tmp_path / "tiny" / "checkpoints" / "before_grpo"
+    model = {"path": str(saved), "precision": "float32", "lora": {"rank": 2}, "gradient_checkpointing": True}
+    config = tiny(tmp_path, env=blackjack, name="adapter", model=model)
+
+    second = await setup_training(config)
+    await second.run(steps=1)
+    await second.shutdown()
+    third = await setup_training(config, resume=True)
+    result = await third.run(steps=1)
+    await third.shutdown()
+
+    assert result.steps == 2
+    assert (tmp_path / "adapter" / "checkpoints" / "step_000002" / "adapter_model.safetensors").exists()
+    asked: list[ChatMessage] = [{"role": "user", "content": "hand J 5 dealer 7"}]
+    base = Generator(load_model(saved)[0], third.engine.chat, max_new_tokens=3, temperature=0.0)
+    assert third.engine.player(temperature=0.0, before=True).complete([asked]) == base.complete([asked])
+
+
+async def test_a_vllm_server_samples_the_replies_of_a_run(
+    tmp_path: Path, blackjack: dict[str, Any], serving: Callable[[FastAPI], str]
+) -> None:
+    first = await setup_training(tiny(tmp_path, env=blackjack))
+    await first.shutdown()
+    saved = tmp_path / "tiny" / "checkpoints" / "before_grpo"
+    server = StandIn(str(saved), load_model(saved)[0], first.engine.chat, LoraSettings(rank=2))
+    model = {"path": str(saved), "precision": "float32", "lora": {"rank": 2}, "vllm_url": serving(server.app)}
+
+    trainer = await setup_training(tiny(tmp_path, env=blackjack, name="served", model=model, off_by_n=0))
+    result = await trainer.run(steps=3)
+    players = [trainer.engine.player(temperature=0.0, before=before) for before in (True, False)]
+    replies = [player.complete([[{"role": "user", "content": "hand J 5 dealer 7"}]]) for player in players]
+    await trainer.shutdown()
+
+    rows = read_metrics(result.run_dir / "metrics.jsonl")
+    assert all(abs(row["mismatch_kl"]) < 1e-6 for row in rows)
+    assert server.num_loaded >= 4  # three steps, and the player after training
+    assert server.adapters == {}
+    assert all(replies)
 
 
 async def test_a_resumed_run_goes_on_from_its_checkpoint(tmp_path: Path, blackjack: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ def show(
         with served.client() as client:
             first = client.reset(**keywords).observation
             for message in PromptBuilder(served.text, instructions=True).messages(0, first):
-                console.print(Panel(Text(message["content"]), title=message["role"], title_align="left"))
+                console.print(Panel(Text(str(message["content"])), title=message["role"], title_align="left"))
             rng = Random(seed)
             shown = reply or [*(served.text.random_reply(first, rng)[0] for _ in range(2)), _NO_ACTION]
             for written in shown:

@@ -68,9 +68,9 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
         """The reply that names an action; None if no reply does."""
         return next((reply for reply, legal in self.replies(observation).items() if legal == action), None)
 
-    def tools(self, observation: ObsT) -> list[dict[str, Any]] | None:
-        """The tools that a model may call, as chat templates take them; None where a reply is no tool call."""
-        return None
+    def tools(self) -> list[dict[str, Any]]:
+        """The tools that a model may call, as chat templates take them; none where a reply is no tool call."""
+        return []
 
     def situation(self, observation: ObsT) -> str | None:
         """The kind of decision, such as `hard 16`, by which reports count replies; None: not counted."""

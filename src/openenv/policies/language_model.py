@@ -9,7 +9,7 @@ import httpx
 from openenv.core.errors import OpenEnvError
 from openenv.core.text_interface import TextInterface
 from openenv.policies.base import Choice, Policy
-from openenv.policies.prompts import ChatMessage, PromptBuilder
+from openenv.policies.prompts import ChatMessage, PromptBuilder, answer_of
 
 Complete = Callable[[list[list[ChatMessage]]], Sequence[str]]
 """Completes a batch of conversations: returns one reply for each. A `SampledReply` also carries its tokens."""
@@ -20,7 +20,7 @@ class CompletionFailed(OpenEnvError):
 
 
 class LanguageModelPolicy(Policy):
-    """Shows each observation to a language model as text and parses its reply as an action.
+    """Shows each observation to a language model as text and parses its reply, without its thinking, as an action.
 
     If a reply names no legal action, the choice is None and the episode ends as unparseable.
     """
@@ -40,7 +40,7 @@ class LanguageModelPolicy(Policy):
     def select_action(self, observation: Any) -> Choice:
         """The action that the model names, or None. The observation is taken as the first of its episode."""
         (reply,) = self._complete([self.prompts.opening(observation)])
-        return self._text.parse(reply, observation)
+        return self._text.parse(answer_of(reply), observation)
 
     def select_actions(self, observations: Sequence[Any], episodes: Sequence[int] | None = None) -> list[Choice]:
         """One choice for each observation, from one batch.
@@ -56,7 +56,7 @@ class LanguageModelPolicy(Policy):
         replies = self._complete([self.prompts.messages(episode, seen) for episode, seen in turns])
         for (episode, _), reply in zip(turns, replies, strict=True):
             self.prompts.add_reply(episode, reply)
-        return [self._text.parse(reply, seen) for (_, seen), reply in zip(turns, replies, strict=True)]
+        return [self._text.parse(answer_of(reply), seen) for (_, seen), reply in zip(turns, replies, strict=True)]
 
     def end_episode(self, episode: int) -> None:
         """Forget the conversation of an episode that has ended."""

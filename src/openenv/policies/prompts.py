@@ -4,18 +4,26 @@ A message may carry token ids. `openenv.rl.models.chat` renders messages as toke
 that the tokens of a reply stay those that the model sampled.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
 from openenv.core.text_interface import TextInterface
+
+THINK, END_OF_THINKING = "<think>", "</think>"
+"""The markers around the thinking of a reply. Some chat templates begin a reply with the first."""
+
+Content = str | list[dict[str, Any]]
+"""A text, or parts such as `{"type": "text", "text": ...}` and `{"type": "image", ...}`."""
 
 
 class ChatMessage(TypedDict):
     """One message of a conversation."""
 
     role: str
-    """system, user or assistant."""
-    content: str
+    """system, user, assistant, or tool for the result of a tool call."""
+    content: Content
+    name: NotRequired[str]
+    """The tool whose result this is; only with the role tool."""
     token_ids: NotRequired[tuple[int, ...]]
     """The tokens that the model sampled; only in messages of the assistant whose tokens are known."""
 
@@ -43,9 +51,13 @@ class PromptBuilder:
         prompts.add_reply(episode, model(messages))
     """
 
-    def __init__(self, text: TextInterface[Any, Any], *, instructions: bool) -> None:
-        """instructions: whether a system message with the rules comes first."""
+    def __init__(
+        self, text: TextInterface[Any, Any], *, instructions: bool, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        """instructions: whether a system message with the rules comes first. tools: the function definitions that the
+        model is shown. A reply is then a call, and the observation after it is the call's result (role tool)."""
         self._text = text
+        self._tools = tools
         self._instructions = instructions
         self._conversations: dict[Hashable, list[ChatMessage]] = {}
 
@@ -62,7 +74,7 @@ class PromptBuilder:
     def messages(self, episode: Hashable, observation: Any) -> list[ChatMessage]:
         """The prompt of the episode's next turn. Follow it with `add_reply`."""
         shown = self._conversations.get(episode)
-        shown = self.opening(observation) if shown is None else [*shown, self._user_message(observation)]
+        shown = self.opening(observation) if shown is None else [*shown, self._next_message(observation)]
         if self.remembers_episodes:
             self._conversations[episode] = shown
         return list(shown)
@@ -86,9 +98,28 @@ class PromptBuilder:
     def _user_message(self, observation: Any) -> ChatMessage:
         return {"role": "user", "content": self._text.describe(observation)}
 
+    def _next_message(self, observation: Any) -> ChatMessage:
+        """The observation after a reply."""
+        return {**self._user_message(observation), "role": "tool" if self._tools else "user"}
+
 
 def assistant_message(reply: str) -> ChatMessage:
     """The message of a reply, with its token ids if it is a `SampledReply`."""
     if isinstance(reply, SampledReply):
         return {"role": "assistant", "content": str(reply), "token_ids": reply.token_ids}
     return {"role": "assistant", "content": reply}
+
+
+def answer_of(reply: str) -> str:
+    """The part of a reply that names an action: what follows its thinking."""
+    return split_thinking(reply)[1]
+
+
+def split_thinking(reply: str) -> tuple[str, str]:
+    """A reply in two: the thinking, with its end marker and the white space after it, and the answer.
+
+    A reply without end marker is all answer: the model has not thought, or its thinking was cut off.
+    """
+    thinking, marker, answer = reply.rpartition(END_OF_THINKING)
+    bare = answer.lstrip() if marker else answer
+    return thinking + marker + answer[: len(answer) - len(bare)], bare

@@ -11,6 +11,7 @@ AdvantageName = Literal["grpo", "dr_grpo", "rloo", "reinforce++"]
 LossName = Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"]
 KLName = Literal["k1", "k2", "k3"]
 Precision = Literal["auto", "float32", "bfloat16"]
+WeightType = Literal["float32", "bfloat16"]
 
 _CLIP, _GSPO_CLIP = (0.2, 0.28), (3e-4, 4e-4)
 
@@ -41,6 +42,22 @@ class EnvConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LoraSettings:
+    """A LoRA adapter: small matrices are trained instead of the weights of a loaded model."""
+
+    rank: int = 16
+    """Rank of the matrices."""
+    alpha: int = 32
+    """The adapter's output is multiplied by alpha / rank."""
+    target_modules: list[str] = field(default_factory=list)
+    """Names of the layers that have an adapter, such as q_proj. Empty: all linear layers but the output layer."""
+
+    def __post_init__(self) -> None:
+        require(self.rank >= 1, "model.lora.rank", self.rank, "must be at least 1.")
+        require(self.alpha > 0, "model.lora.alpha", self.alpha, "must be above 0.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """The model that is trained."""
 
@@ -56,12 +73,35 @@ class ModelConfig:
     """Width of the tiny model's feed-forward layers."""
     precision: Precision = "auto"
     """Precision of the matrix products. auto: bfloat16, but float32 on a processor without bfloat16 instructions, where
-    it would be much slower. Weights and optimizer stay in float32."""
+    it would be much slower."""
+    weights: WeightType = "float32"
+    """Type of a loaded model's weights. bfloat16 takes half the memory, but rounds away small updates: use it with
+    `lora`, whose own weights stay in float32."""
+    device: str = "auto"
+    """The device of model and training, such as cuda:1. auto: CUDA where there is one, otherwise the processor."""
+    gradient_checkpointing: bool = False
+    """Whether the backward pass computes activations again instead of keeping them. Less memory, a third more time."""
+    lora: LoraSettings | None = None
+    """Train an adapter of a loaded model. The reference model is then the same model without the adapter."""
+    vllm_url: str = ""
+    """URL of a vLLM server with the same model, such as http://localhost:8000, that samples the replies. It receives
+    the adapter after each step, so `lora` must be set. Empty: replies are sampled in this process."""
+    enable_thinking: bool | None = None
+    """Passed to the chat template as `enable_thinking`, by which some models turn their thinking on or off. None: not
+    passed."""
     instructions: bool = False
     """Whether a system message with the rules of the game comes first. Useful for a model with general knowledge."""
 
     def __post_init__(self) -> None:
+        rule = "a vLLM server receives adapters only. Set model.lora."
+        require(not self.vllm_url or self.lora is not None, "model.vllm_url", self.vllm_url, rule)
         require(self.num_heads % 2 == 0, "model.num_heads", self.num_heads, "must be even: two heads share a key head.")
+        require(
+            self.lora is None or bool(self.path),
+            "model.lora",
+            self.lora,
+            "needs model.path: a tiny model is trained whole.",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +169,11 @@ class LossConfig:
             require(limit is None or limit >= 0, f"loss.{name}", limit, "must be 0 or more.")
 
     @property
+    def needs_reference(self) -> bool:
+        """Whether the divergence from the reference model has a weight in any step."""
+        return bool(self.kl_weight or self.kl_weight_end)
+
+    @property
     def clip(self) -> tuple[float, float]:
         """How far the ratio may fall below 1 and rise above 1."""
         low, high = _GSPO_CLIP if self.name == "gspo" else _CLIP
@@ -179,11 +224,12 @@ class TrainerConfig:
     """Gradients with a larger norm are scaled down to this norm."""
     updates_per_batch: int = 1
     """Optimizer steps on each batch. With more than 1 the ratio differs from 1, and clipping has an effect."""
-    rows_per_forward: int = 4096
-    """Distinct sequences in one forward and backward pass. Gradients are summed over passes."""
+    tokens_per_forward: int = 16_384
+    """Most tokens in one forward and backward pass, padding included. Gradients are summed over passes. A sequence that
+    is longer is run alone."""
 
     def __post_init__(self) -> None:
-        for key in ("updates_per_batch", "rows_per_forward"):
+        for key in ("updates_per_batch", "tokens_per_forward"):
             require(getattr(self, key) >= 1, f"trainer.{key}", getattr(self, key), "must be at least 1.")
         require(self.max_grad_norm > 0, "trainer.max_grad_norm", self.max_grad_norm, "0 would prevent learning.")
 

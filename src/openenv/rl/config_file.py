@@ -65,6 +65,8 @@ def _build(cls: type, data: Mapping[str, Any], prefix: str) -> Any:
 
 
 def _value(kind: Any, value: Any, key: str) -> Any:
+    if isinstance(kind, types.UnionType):
+        return None if value is None else _value(typing.get_args(kind)[0], value, key)
     if dataclasses.is_dataclass(kind):
         require(isinstance(value, Mapping), key, value, "must be a mapping of keys.")
         return _build(typing.cast(type, kind), value, f"{key}.")
@@ -75,8 +77,6 @@ def _value(kind: Any, value: Any, key: str) -> Any:
 
 
 def _plain_value(kind: Any, value: Any, key: str) -> Any:
-    if isinstance(kind, types.UnionType):
-        return None if value is None else _plain_value(typing.get_args(kind)[0], value, key)
     if kind is str and value is None:
         return ""  # a key without a value in the file
     kind = typing.get_origin(kind) or kind

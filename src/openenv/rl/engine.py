@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import dataclasses
+import itertools
 import logging
 import os
 import threading
@@ -20,15 +21,26 @@ from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeSessions
 from openenv.rl.config import Config
 from openenv.rl.loop import OnStep, TrainingLoop
+from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.generator import Generator
-from openenv.rl.models.language_model import WeightStore, load_model, tiny_model
+from openenv.rl.models.language_model import (
+    WeightStore,
+    checkpoint_activations,
+    device_of,
+    end_ids,
+    load_model,
+    on_device,
+    tiny_model,
+)
+from openenv.rl.models.lora import adapter_config, add_adapter
+from openenv.rl.models.vllm_generator import VllmGenerator
 from openenv.rl.reports.results import MetricsLog
 from openenv.rl.rollouts.rewards import OutcomeReward, Reward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.pretraining import RandomPlay, play_at_random, pretrain, transcript_words
-from openenv.rl.training.trainer import ReferenceModel, Trainer
+from openenv.rl.training.trainer import Trainer, make_reference
 
 if TYPE_CHECKING:
     from openenv.rl.setup import OnProgress
@@ -58,11 +70,14 @@ class Engine:
         self.store = WeightStore()
         self.checkpoints = Checkpoints(config.run_dir)
         self.progress = TrainingProgress(step=0, next_group=0, training_s=0.0)
-        self.trainer = Trainer(model, ReferenceModel(model, config.model.precision), config, chat.pad_id)
+        if config.model.gradient_checkpointing:
+            checkpoint_activations(model)
+        self.trainer = Trainer(model, make_reference(model, config), config, chat.pad_id)
         self._reward = reward
         self._executor = ThreadPoolExecutor(
             1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,)
         )
+        self._served: list[VllmGenerator] = []
         self._generator = self._make_generator(model, self.store)
 
     @classmethod
@@ -81,15 +96,16 @@ class Engine:
         reward = reward or OutcomeReward(config.reward)
         checkpoints = Checkpoints(config.run_dir)
         if resume and checkpoints.has_any:
-            model, tokenizer, batch_size = checkpoints.load_reference()
-            engine = cls(config, model, Chat(tokenizer), text, reward, batch_size)
+            model, tokenizer, batch_size = checkpoints.load_reference(config.model)
+            engine = cls(config, model, _chat(config, model, tokenizer, text), text, reward, batch_size)
             engine.progress = checkpoints.restore(engine.trainer)
             log.info("resumed: step=%d", engine.progress.step)
             return engine
         random_play = await _random_play(config, served, on_progress)
         if config.model.path:
-            model, tokenizer = await asyncio.to_thread(load_model, config.model.path)
-            chat = Chat(tokenizer)
+            model, tokenizer = await asyncio.to_thread(_loaded_model, config)
+            chat = _chat(config, model, tokenizer, text)
+            _require_playable(model, chat, random_play, config)
         else:
             model, chat = await _pretrained_model(config, random_play, on_progress)
         batch_size = _batch_size(config, random_play)
@@ -97,7 +113,7 @@ class Engine:
         return cls(config, model, chat, text, reward, batch_size)
 
     def rollout(
-        self, pool: EpisodeSessions, *, generator: Generator | None = None, executor: Executor | None = None
+        self, pool: EpisodeSessions, *, generator: BaseGenerator | None = None, executor: Executor | None = None
     ) -> Rollout:
         """A rollout over these sessions, with the latest published weights or with another generator."""
         return Rollout(
@@ -122,20 +138,44 @@ class Engine:
         finally:
             self.progress = loop.progress
 
-    def player(self, *, temperature: float, before: bool = False) -> Generator:
+    def player(self, *, temperature: float, before: bool = False) -> BaseGenerator:
         """A generator with the current weights, or those before GRPO, whose `complete` is used in evaluation."""
-        model = self.trainer.reference.model if before else self.trainer.model
-        generator = self._make_generator(model, None)
+        generator = self._player_before() if before else self._player_now()
         generator.temperature = temperature
         generator.seed(self.config.seed)
         return generator
 
     def close(self) -> None:
-        """End the generator's thread."""
+        """End the generator's thread, and take the adapters off a vLLM server."""
         self._executor.shutdown(cancel_futures=True)
+        for served in self._served:
+            served.close()
 
-    def _make_generator(self, model: PreTrainedModel, store: WeightStore | None) -> Generator:
+    def _player_now(self) -> BaseGenerator:
+        store = WeightStore()
+        store.publish(self.trainer.model, self.progress.step)
+        return self._make_generator(self.trainer.model, store)
+
+    def _player_before(self) -> BaseGenerator:
+        if self.config.model.vllm_url:
+            return self._make_generator(self.trainer.model, None)
+        return self._make_generator(self.checkpoints.load_reference(self.config.model)[0], None)
+
+    def _make_generator(self, model: PreTrainedModel, store: WeightStore | None) -> BaseGenerator:
+        """A generator with the weights of a store. Without one it has those of the model, in vLLM no adapter."""
         config = self.config
+        if config.model.vllm_url:
+            served = VllmGenerator(
+                config.model.vllm_url,
+                config.model.path,
+                self.chat,
+                max_new_tokens=config.max_res_tokens,
+                folder=config.run_dir / "adapters",
+                adapter_config=adapter_config(model),
+                store=store,
+            )
+            self._served.append(served)
+            return served
         return Generator(
             copy.deepcopy(model),
             self.chat,
@@ -164,6 +204,32 @@ async def _random_play(config: Config, served: ServedEnvironment, on_progress: "
         )
 
 
+def _loaded_model(config: Config) -> tuple[PreTrainedModel, Any]:
+    """The model and the tokenizer at `model.path`, with the adapter that is trained if there is to be one."""
+    settings = config.model
+    model, tokenizer = load_model(settings.path, weights=settings.weights, device=device_of(settings.device))
+    if settings.lora:
+        add_adapter(model, settings.lora, settings.path)
+    return model, tokenizer
+
+
+def _chat(config: Config, model: PreTrainedModel, tokenizer: Any, text: TextInterface[Any, Any]) -> Chat:
+    """The chat of a loaded model. Raises ChatTemplateError for a tokenizer without a usable template.
+
+    A template that renders tools gets those of the environment; the instructions describe them for any other.
+    """
+    tools = text.tools() if "tools" in str(tokenizer.chat_template) else []
+    return Chat(tokenizer, end_ids=end_ids(model), enable_thinking=config.model.enable_thinking, tools=tools)
+
+
+def _require_playable(model: PreTrainedModel, chat: Chat, random_play: RandomPlay, config: Config) -> None:
+    """Raise ChatTemplateError or UnsupportedModel, before anything is trained, for a model that cannot play."""
+    for messages, _ in itertools.islice(random_play.transcripts, 1):
+        chat.prompt([{"role": role, "content": content} for role, content in messages[:-1]])
+    generator = Generator(model, chat, max_new_tokens=config.max_res_tokens, precision=config.model.precision)
+    generator.require_agreement()
+
+
 def _batch_size(config: Config, random_play: RandomPlay) -> int:
     """Number of groups in one training step, at least 1."""
     buffer = config.replay_buffer
@@ -184,6 +250,7 @@ async def _pretrained_model(
     chat = Chat(word_tokenizer(transcript_words(transcripts)))
     length = config.max_req_tokens + config.max_res_tokens
     model = tiny_model(config.model, chat.tokenizer, max_length=length, seed=config.seed)
+    model = on_device(model, device_of(config.model.device))
     cancelled = threading.Event()
 
     def report(done: int, total: int) -> None:

@@ -154,7 +154,7 @@ def test_tools_are_called_with_and_without_marks():
     assert text.parse('[TOOL_CALLS][{"name": "add", "arguments": "{\\"a\\": 1, \\"b\\": 2}"}]', seen) == call
     assert "there is no tool 'sub'. Tools: add, stop" in text.problem('{"name": "sub", "arguments": {}}', seen)
     assert "add needs b" in text.problem('{"name": "add", "arguments": {"a": 1}}', seen)
-    assert [tool["function"]["name"] for tool in text.tools(seen)] == ["add", "stop"]
+    assert [tool["function"]["name"] for tool in text.tools()] == ["add", "stop"]
 
 
 def test_the_result_of_a_tool_is_shown_without_its_envelope():

@@ -33,6 +33,22 @@ def test_equal_sequences_are_one_row() -> None:
     assert batch.columns.tolist() == [1, 2, 1]
 
 
+def test_a_part_holds_sequences_of_nearly_one_length_up_to_its_number_of_tokens() -> None:
+    rng = random.Random(0)
+    segments = [segment((number, *range(rng.choice((3, 5, 40)))), 1) for number in range(100, 130)]
+    batch = make_batch([Group(0, [episode(float(number), part) for number, part in enumerate(segments)])], "dr_grpo", 0)
+
+    parts = [part for _, part in batch.split(64)]
+
+    assert sum(len(part.input_ids) for part in parts) == 30
+    assert all(part.input_ids.numel() <= 64 or len(part.input_ids) == 1 for part in parts)
+    assert sum(part.input_ids.numel() for part in parts) < 1.1 * sum(len(part.token_ids) for part in segments)
+    rows = [zip(part.input_ids.tolist(), part.lengths.tolist(), strict=True) for part in parts]
+    assert {tuple(ids[:length]) for part in rows for ids, length in part} == {part.token_ids for part in segments}
+    tokens = torch.cat([tokens for tokens, _ in batch.split(64)])
+    assert sorted(tokens.tolist()) == list(range(len(batch.position)))
+
+
 def test_shown_tokens_are_in_no_loss() -> None:
     split = Segment((5, 6, 7, 8, 9), (False, True, False, False, True), (0.0, -1.0, 0.0, 0.0, -2.0), 0)
 
@@ -62,9 +78,9 @@ def test_invalid_episodes_are_in_no_batch() -> None:
     assert batch.targets.tolist() == [6]
 
 
-def _trainer_and_groups(rows_per_forward: int) -> tuple[Trainer, list[Group]]:
+def _trainer_and_groups(tokens_per_forward: int) -> tuple[Trainer, list[Group]]:
     chat = echo_chat()
-    config = echo_config(trainer={"rows_per_forward": rows_per_forward, "max_grad_norm": 1e9})
+    config = echo_config(trainer={"tokens_per_forward": tokens_per_forward, "max_grad_norm": 1e9})
     generator = echo_generator(config, chat)
     rng = random.Random(0)
     asked = [chat.prompt([{"role": "user", "content": rng.choice(WORDS)}]) for _ in range(40)]
@@ -75,8 +91,8 @@ def _trainer_and_groups(rows_per_forward: int) -> tuple[Trainer, list[Group]]:
 
 
 def test_a_batch_in_parts_has_the_gradient_of_the_whole() -> None:
-    whole, groups = _trainer_and_groups(rows_per_forward=1000)
-    parts, _ = _trainer_and_groups(rows_per_forward=3)
+    whole, groups = _trainer_and_groups(tokens_per_forward=1000)
+    parts, _ = _trainer_and_groups(tokens_per_forward=20)
 
     first, second = whole.step(groups, 0.0), parts.step(groups, 0.0)
 
@@ -88,7 +104,7 @@ def test_a_batch_in_parts_has_the_gradient_of_the_whole() -> None:
 
 
 def test_the_gradient_is_that_of_every_row_run_by_itself() -> None:
-    trainer, groups = _trainer_and_groups(rows_per_forward=1000)
+    trainer, groups = _trainer_and_groups(tokens_per_forward=1000)
     model = trainer.model
     loss = torch.zeros(())
     for group in groups:

@@ -94,9 +94,9 @@ class DerivedText(TextInterface[Action, Observation]):
         except UnreadableReply:
             return None
 
-    def tools(self, observation: Observation) -> list[dict[str, Any]] | None:
-        """The tools that a model may call; None where a reply is no tool call."""
-        return self._form.definitions() if isinstance(self._form, ToolForm) else None
+    def tools(self) -> list[dict[str, Any]]:
+        """The tools that a model may call; none where a reply is no tool call."""
+        return self._form.definitions() if isinstance(self._form, ToolForm) else []
 
     def _form_for(self, observation: Observation) -> ActionForm:
         legal = self._legal(observation)

@@ -1,7 +1,8 @@
-"""Renders messages as token ids with a tokenizer's chat template, and makes the tokenizer of a tiny model."""
+"""Turns messages into token ids with a tokenizer's chat template, and makes the tokenizer of a tiny model."""
 
-import itertools
-from collections.abc import Iterable, Sequence
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -9,9 +10,9 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedTokenizerFast
 
-from openenv.policies.prompts import ChatMessage
-
-TokenIds = tuple[int, ...]
+from openenv.policies.prompts import END_OF_THINKING, THINK, ChatMessage
+from openenv.rl.models.chat_template import ChatTemplate, ChatTemplateError
+from openenv.rl.models.prompt_tokens import Marks, PromptTokens, SampledTokens, TokenIds
 
 PAD, UNKNOWN, END = "<|pad|>", "<|unknown|>", "<|end|>"
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
@@ -20,21 +21,45 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
 
-_REPLY_PLACE = "REPLYGOESHERE"
 _CACHE_SIZE = 200_000
 
 
 class Chat:
-    """A tokenizer and its chat template. Rendered prompts are cached, because games repeat the same few situations."""
+    """A tokenizer and its chat template: the token ids that a model is shown, in training and in evaluation.
 
-    def __init__(self, tokenizer: Any) -> None:
+    A reply with `token_ids` stays exactly these tokens. Where the template drops the thinking of earlier turns, those
+    of the answer stay. No text of a message becomes a control token. Prompts are cached, because games repeat the same
+    few situations.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        end_ids: Iterable[int] = (),
+        enable_thinking: bool | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """end_ids: tokens that end a reply, beside the tokenizer's own and the template's end marker.
+
+        enable_thinking: passed to the template unless it is None. tools: function definitions as JSON schemas, shown in
+        every prompt. Raises ChatTemplateError if there is no template, if it does not render the tools, or if nothing
+        ends a reply.
+        """
         self.tokenizer = tokenizer
-        self._rendered: dict[tuple[Any, ...], TokenIds] = {}
-
-    @property
-    def end_id(self) -> int:
-        """The token that ends a reply."""
-        return int(self.tokenizer.eos_token_id)
+        self.tools = tools
+        self.template = ChatTemplate(tokenizer, enable_thinking=enable_thinking, tools=tools)
+        self._patterns = _Patterns(tokenizer)
+        self.end_id = self._end_id(end_ids)
+        """The token that the template writes at the end of a reply; the tokenizer's end token if it writes none."""
+        self.end_ids = frozenset({self.end_id, *end_ids, *_known([tokenizer.eos_token_id])})
+        """All tokens that end a reply."""
+        added = tokenizer.added_tokens_decoder
+        thinking = {i for i, token in added.items() if token.content in (THINK, END_OF_THINKING)}
+        self._hidden_ids = set(tokenizer.all_special_ids) - thinking
+        self._prompts: dict[Any, TokenIds] = {}
+        self._encoded: dict[str, TokenIds] = {}
+        self._sampled: dict[TokenIds, SampledTokens] = {}
 
     @property
     def pad_id(self) -> int:
@@ -45,55 +70,106 @@ class Chat:
     def prompt(self, messages: Sequence[ChatMessage]) -> TokenIds:
         """The token ids after which the model writes its next reply.
 
-        A reply with `token_ids` is repeated as exactly these tokens: a decoded reply that is encoded again may give
-        others, and the recorded log-probabilities belong to the sampled ones. Other messages are rendered as text.
+        Raises ChatTemplateError if the template cannot render a message, for example one with an image.
         """
-        sampled = [index for index, message in enumerate(messages) if message.get("token_ids") is not None]
-        ends = [*sampled, len(messages)]
-        ids = list(self._opening(messages[: ends[0]]))
-        for index, end in itertools.pairwise(ends):
-            reply_ids = messages[index]["token_ids"]
-            ids += reply_ids
-            ids += self._after_reply(messages[index + 1 : end], reply_ids[-1:] == (self.end_id,))
-        return tuple(ids)
-
-    def _opening(self, messages: Sequence[ChatMessage]) -> TokenIds:
-        """The ids up to the first reply with known tokens."""
-        key = tuple((message["role"], message["content"]) for message in messages)
-        return self._cached(key, lambda: self.encode(self._render(messages)))
-
-    def _after_reply(self, messages: Sequence[ChatMessage], reply_ended: bool) -> TokenIds:
-        """The ids between a reply and the next one. reply_ended: the reply's own ids include the end token."""
-
-        def render() -> TokenIds:
-            place: list[ChatMessage] = [
-                {"role": "user", "content": "x"},
-                {"role": "assistant", "content": _REPLY_PLACE},
-            ]
-            ids = self.encode(self._render([*place, *messages]).split(_REPLY_PLACE)[1])
-            return ids[1:] if reply_ended and ids[:1] == (self.end_id,) else ids
-
-        return self._cached((reply_ended, *((m["role"], m["content"]) for m in messages)), render)
+        ids: TokenIds = _cached(self._prompts, tuple(map(_key, messages)), lambda: self._assembled(messages))
+        return ids
 
     def encode(self, text: str) -> TokenIds:
         """The ids of a text that the template has rendered: no special tokens are added."""
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
     def text(self, token_ids: Sequence[int]) -> str:
-        """The text of sampled ids, without special tokens."""
-        return str(self.tokenizer.decode(list(token_ids), skip_special_tokens=True)).strip()
+        """The text of sampled ids, without special tokens. Thinking and its markers stay."""
+        return str(self.tokenizer.decode([i for i in token_ids if i not in self._hidden_ids])).strip()
 
-    def _cached(self, key: tuple[Any, ...], render: Any) -> TokenIds:
-        ids: TokenIds | None = self._rendered.get(key)
-        if ids is None:
-            if len(self._rendered) >= _CACHE_SIZE:
-                self._rendered.clear()
-            ids = self._rendered[key] = render()
-        return ids
+    def _assembled(self, messages: Sequence[ChatMessage]) -> TokenIds:
+        marks = Marks()
+        shown = [self._marked(message, marks) for message in messages]
+        tools = [marks.without(self._patterns.control, tool) for tool in self.tools]
+        text = self.template.render(shown, tools)
+        return PromptTokens(
+            encode=lambda piece: _cached(self._encoded, piece, lambda: self.encode(piece)),
+            decode=self.tokenizer.decode,
+            end_ids=self.end_ids,
+            generation_prompt=self.template.generation_prompt,
+            gap=self.template.gap,
+        ).of(text, marks)
 
-    def _render(self, messages: Sequence[ChatMessage]) -> str:
-        turns = [{"role": message["role"], "content": message["content"]} for message in messages]
-        return str(self.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True))
+    def _marked(self, message: ChatMessage, marks: Marks) -> dict[str, Any]:
+        """The message as the template sees it: marks stand for sampled replies and for control strings."""
+        token_ids = message.get("token_ids")
+        if token_ids is not None:
+            sampled: SampledTokens = _cached(
+                self._sampled, token_ids, lambda: SampledTokens.of(token_ids, self.tokenizer.decode, self.encode)
+            )
+            return {"role": message["role"], "content": marks.reply(sampled)}
+        if message["role"] == "tool" and not self.template.has_tool_role:
+            raise ChatTemplateError("the chat template has no role tool. Use a model whose template has tools.")
+        pattern = self._patterns.special if message["role"] == "assistant" else self._patterns.control
+        shown: dict[str, Any] = marks.without(pattern, {**message, "content": self._content(message["content"])})
+        return shown
+
+    def _content(self, content: Any) -> Any:
+        """The content as the template takes it: one text where all parts are text."""
+        if isinstance(content, str):
+            return content
+        if all(part.get("type") == "text" for part in content):
+            return "".join(part["text"] for part in content)
+        if not self.template.has_images:
+            kinds = ", ".join(sorted({str(part.get("type")) for part in content} - {"text"}))
+            raise ChatTemplateError(f"the chat template renders no parts of type {kinds}. Describe them as text.")
+        return content
+
+    def _end_id(self, end_ids: Iterable[int]) -> int:
+        marker = self.encode(self.template.after_reply.lstrip())[:1]
+        if marker and self._patterns.control.fullmatch(str(self.tokenizer.convert_ids_to_tokens(marker[0]))):
+            return marker[0]
+        for end_id in (*_known([self.tokenizer.eos_token_id]), *end_ids):
+            return end_id
+        raise ChatTemplateError(
+            "no token ends a reply. Set the tokenizer's eos_token to the one that the model writes."
+        )
+
+
+class _Patterns:
+    """Finds the strings that a tokenizer encodes as control tokens."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        template = str(tokenizer.chat_template)
+        added = tokenizer.added_tokens_decoder.values()
+        special = {token.content for token in added if token.special}
+        in_template = {token.content for token in added if token.content.strip() and token.content in template}
+        self.special = _pattern(special)
+        """Tokens that the tokenizer calls special."""
+        self.control = _pattern(special | in_template)
+        """Also those that the template may write, such as `<think>`."""
+
+
+def _pattern(strings: Iterable[str]) -> re.Pattern[str]:
+    longest_first = sorted((string for string in strings if len(string) > 1), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, [*longest_first, Marks.OPEN])))
+
+
+def _known(ids: Iterable[int | None]) -> list[int]:
+    return [int(i) for i in ids if i is not None]
+
+
+def _cached(known: dict[Any, Any], key: Any, make: Any) -> Any:
+    """The value of the key, made if it is not known. A full cache is emptied."""
+    value = known.get(key)
+    if value is None:
+        if len(known) >= _CACHE_SIZE:
+            known.clear()
+        value = known[key] = make()
+    return value
+
+
+def _key(message: ChatMessage) -> Any:
+    content, role = message["content"], message["role"]
+    if isinstance(content, str) and role != "tool":
+        return role, content, message.get("token_ids")
+    return json.dumps(message, sort_keys=True, default=repr)
 
 
 def word_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:

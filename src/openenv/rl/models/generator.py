@@ -1,7 +1,6 @@
 """Samples replies from the model: one forward pass per distinct context, with the log-probability of each token."""
 
 import random
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -10,13 +9,22 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from openenv.policies.prompts import ChatMessage, SampledReply
+from openenv.policies.prompts import ChatMessage
 from openenv.rl.config import Precision
-from openenv.rl.models.chat import Chat, TokenIds
-from openenv.rl.models.language_model import WeightStore, autocast, output_logits, row_count
+from openenv.rl.models.base_generator import BaseGenerator
+from openenv.rl.models.chat import Chat
+from openenv.rl.models.language_model import WeightStore, accepts, autocast, kept_logits, next_token_logits, row_count
+from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.rollouts.trajectory import Segment
 
 Context = TypeVar("Context")
+
+_MAX_DISTANCE = 0.1  # nats a token: bfloat16 rounds by less, a wrong position or a lost state costs more
+_OTHERS = "Use a model of another class, such as Qwen3, Llama or Gemma."
+
+
+class UnsupportedModel(ValueError):
+    """The generator cannot sample from a model of this class."""
 
 
 @dataclass(slots=True)
@@ -30,11 +38,8 @@ class _Reply:
     """Index of this row's context among the current distinct contexts."""
 
 
-class Generator:
-    """A copy of the model that samples replies. Rows with equal contexts share one forward pass.
-
-    Not thread-safe: call it from one thread at a time. Newer weights are loaded from the store between calls.
-    """
+class Generator(BaseGenerator):
+    """A copy of the model in this process that samples replies. Rows with equal contexts share one forward pass."""
 
     def __init__(
         self,
@@ -46,47 +51,60 @@ class Generator:
         store: WeightStore | None = None,
         temperature: float = 1.0,
     ) -> None:
+        super().__init__(chat, max_new_tokens=max_new_tokens, store=store, temperature=temperature)
         self.model = model.train(False)
-        self.chat = chat
-        self.max_new_tokens = max_new_tokens
         self.precision = precision
-        self.store = store
-        self.temperature = temperature
-        """1 samples from the model, which training requires; 0 takes the most likely token."""
-        self.policy_version = -1
-        self._own_stream = random.Random(0)
+        self._cache_parameter = cache_parameter(model)
 
     @torch.no_grad()
     def generate(self, prompts: Sequence[TokenIds], streams: Sequence[random.Random]) -> list[Segment]:
-        """One reply for each prompt, as a segment of prompt and sampled tokens.
-
-        streams: the random numbers of each row, one per token, so that a reply does not depend on what else is in the
-        batch. Log-probabilities are those of temperature 1.
-        """
+        """As `BaseGenerator.generate`. streams: each gives one number per token."""
         if self.store is not None:
             self.policy_version = self.store.load_newer(self.model, self.policy_version)
         rows = [_Reply(stream, [], []) for stream in streams]
-        numbers: dict[TokenIds, int] = {}
+        contexts: dict[TokenIds, int] = {}
         for row, prompt in zip(rows, prompts, strict=True):
-            row.context = numbers.setdefault(prompt, len(numbers))
+            row.context = contexts.setdefault(prompt, len(contexts))
         if rows:
-            self._write(rows, list(numbers))
-        return [self._segment(prompt, row) for prompt, row in zip(prompts, rows, strict=True)]
+            self._write(rows, list(contexts))
+        return [self._segment(prompt, row.token_ids, row.logprobs) for prompt, row in zip(prompts, rows, strict=True)]
 
-    def complete(self, conversations: Sequence[Sequence[ChatMessage]]) -> list[SampledReply]:
-        """The model's reply to each conversation: the `complete` of a `LanguageModelPolicy`."""
-        streams = [self._own_stream for _ in conversations]
-        segments = self.generate([self.chat.prompt(messages) for messages in conversations], streams)
-        return [self.reply(segment) for segment in segments]
+    @torch.no_grad()
+    def require_agreement(self) -> None:
+        """Raise UnsupportedModel unless sampled tokens have the log-probabilities of one forward pass without a cache.
 
-    def reply(self, segment: Segment) -> SampledReply:
-        """The sampled tokens of a segment, as text and as ids."""
-        ids = [token for token, sampled in zip(segment.token_ids, segment.sampled, strict=True) if sampled]
-        return SampledReply(self.chat.text(ids), ids)
-
-    def seed(self, seed: int) -> None:
-        """Seed the random numbers of `complete`."""
-        self._own_stream = random.Random(seed)
+        Two prompts of different lengths are tried, so that padding and the cache of the model's class are covered.
+        """
+        name = type(self.model).__name__
+        messages: list[ChatMessage] = [{"role": "user", "content": "one"}, {"role": "user", "content": "one two three"}]
+        prompts = [self.chat.prompt([message]) for message in messages]
+        try:
+            segments = self.generate(prompts, [random.Random(0), random.Random(1)])
+        except (
+            AttributeError,
+            IndexError,
+            KeyError,
+            NotImplementedError,
+            RuntimeError,
+            TypeError,
+            ValueError,
+        ) as error:
+            raise UnsupportedModel(
+                f"{name} cannot generate with the caches of transformers: {error!r}. {_OTHERS}"
+            ) from error
+        for segment in segments:
+            ids = torch.tensor([segment.token_ids], device=self.model.device)
+            columns = torch.tensor(segment.sampled[1:], device=ids.device).nonzero()[:, 0]
+            with autocast(self.precision, self.model.device):
+                logits = next_token_logits(self.model, ids, torch.zeros_like(columns), columns)
+            logprobs = torch.log_softmax(logits, dim=-1).gather(1, ids[0, columns + 1][:, None])[:, 0]
+            recorded = torch.tensor(segment.logprobs)[1:][torch.tensor(segment.sampled[1:])]
+            distance = float((logprobs.cpu() - recorded).abs().mean())
+            if distance > _MAX_DISTANCE:
+                raise UnsupportedModel(
+                    f"{name} is {distance:.2g} nats a token away from its own forward pass when it generates with "
+                    f"padding and a cache. {_OTHERS}"
+                )
 
     def _write(self, rows: list[_Reply], contexts: list[TokenIds]) -> None:
         input_ids, mask = self._left_padded(contexts)
@@ -94,43 +112,35 @@ class Generator:
         for position in range(self.max_new_tokens):
             logits = self._forward(input_ids, mask, cache)
             self._sample(rows, logits)
-            rows = [row for row in rows if row.token_ids[-1] != self.chat.end_id]
+            rows = [row for row in rows if row.token_ids[-1] not in self.chat.end_ids]
             if not rows or position == self.max_new_tokens - 1:
                 return
             parents, tokens = self._branch(rows)
-            cache.batch_select_indices(parents)
+            cache.reorder_cache(parents)
             input_ids = tokens[:, None]
             mask = torch.cat([mask[parents], torch.ones_like(input_ids)], dim=1)
 
     def _forward(self, input_ids: Tensor, mask: Tensor, cache: Any) -> Tensor:
         """Log-probabilities of the next token, [contexts, vocabulary]. The cache grows by input_ids."""
-        positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -input_ids.shape[1] :]
-        full = bool(mask.all())  # then the causal mask suffices, which is also what the trainer uses
+        inputs: dict[str, Any] = {"input_ids": input_ids, "use_cache": True, self._cache_parameter: cache}
+        if not mask.all():  # otherwise the causal mask suffices, which is also what the trainer uses
+            inputs["attention_mask"] = mask
+        if accepts(self.model, "position_ids"):
+            inputs["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)[:, -input_ids.shape[1] :]
         with autocast(self.precision, self.model.device):
-            hidden = self.model.base_model(
-                input_ids=input_ids,
-                attention_mask=None if full else mask,
-                position_ids=positions,
-                past_key_values=cache,
-                use_cache=True,
-            ).last_hidden_state
-            logits = output_logits(self.model, hidden[:, -1])
+            logits = kept_logits(self.model, 1, **inputs)[:, -1]
         return torch.log_softmax(logits.float(), dim=-1)
 
     def _sample(self, rows: list[_Reply], logprobs: Tensor) -> None:
         """Append a token to each row: the inverse of the cumulative distribution at the row's next random number."""
-        table = logprobs.tolist()
+        contexts = torch.tensor([row.context for row in rows], device=logprobs.device)
         if self.temperature == 0:
-            best = logprobs.argmax(dim=-1).tolist()
-            tokens = [best[row.context] for row in rows]
+            tokens = logprobs.argmax(dim=-1)[contexts]
         else:
-            sharpened = torch.softmax(logprobs.double() / self.temperature, dim=-1)
-            cumulative = sharpened.cumsum(dim=-1).tolist()
-            last = len(cumulative[0]) - 1
-            tokens = [min(bisect_left(cumulative[row.context], row.stream.random()), last) for row in rows]
-        for row, token in zip(rows, tokens, strict=True):
+            tokens = _draw(rows, torch.softmax(logprobs.double() / self.temperature, dim=-1))
+        for row, token, logprob in zip(rows, tokens.tolist(), logprobs[contexts, tokens].tolist(), strict=True):
             row.token_ids.append(token)
-            row.logprobs.append(table[row.context][token])
+            row.logprobs.append(logprob)
 
     def _branch(self, rows: list[_Reply]) -> tuple[Tensor, Tensor]:
         """The distinct continuations of the current contexts: each one's parent context and its new token."""
@@ -148,14 +158,29 @@ class Generator:
         mask = [(0,) * gap + (1,) * (width - gap) for gap in gaps]
         return torch.tensor(ids, device=self.model.device), torch.tensor(mask, device=self.model.device)
 
-    def _segment(self, prompt: TokenIds, row: _Reply) -> Segment:
-        shown, written = len(prompt), len(row.token_ids)
-        return Segment(
-            token_ids=(*prompt, *row.token_ids),
-            sampled=(False,) * shown + (True,) * written,
-            logprobs=(0.0,) * shown + tuple(row.logprobs),
-            policy_version=self.policy_version,
-        )
+
+def cache_parameter(model: PreTrainedModel) -> str:
+    """The parameter of the model's forward that takes the cache. Raises UnsupportedModel if there is none."""
+    for name in ("past_key_values", "cache_params"):
+        if accepts(model, name):
+            return name
+    raise UnsupportedModel(f"{type(model).__name__} keeps its state outside the caches of transformers. {_OTHERS}")
+
+
+def _draw(rows: list[_Reply], probabilities: Tensor) -> Tensor:
+    """The token of each row, [rows]: the first whose cumulative probability reaches the row's next random number.
+
+    probabilities: [contexts, vocabulary]. Rows that share a context share its cumulative distribution.
+    """
+    contexts, places = [row.context for row in rows], []
+    used = [0] * len(probabilities)
+    for context in contexts:
+        places.append(used[context])
+        used[context] += 1
+    numbers = torch.zeros(len(probabilities), max(used), dtype=torch.float64)
+    numbers[contexts, places] = torch.tensor([row.stream.random() for row in rows], dtype=torch.float64)
+    tokens = torch.searchsorted(probabilities.cumsum(dim=-1), numbers.to(probabilities.device))
+    return tokens[contexts, places].clamp(max=probabilities.shape[-1] - 1)
 
 
 def _padded_contexts(contexts: list[Context]) -> list[Context]:

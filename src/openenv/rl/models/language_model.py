@@ -1,20 +1,24 @@
-"""The language model: a tiny Qwen3 or one that transformers loads, its logits, and the store of its weights."""
+"""The language model: a tiny Qwen3 or one that transformers loads, its own logits, and the store of its weights."""
 
+import inspect
 import logging
 import threading
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
+from transformers.modeling_layers import GradientCheckpointingLayer
 
-from openenv.rl.config import ModelConfig, Precision
+from openenv.rl.config import ConfigError, ModelConfig, Precision, WeightType
 
 log = logging.getLogger(__name__)
 
 _HEAD_DIM = 32
+_PROCESSOR = torch.device("cpu")
 _ATTENTION = "eager"  # in bfloat16 on a CPU its backward pass is several times faster than that of sdpa
 
 
@@ -42,11 +46,65 @@ def tiny_model(config: ModelConfig, tokenizer: Any, *, max_length: int, seed: in
     return in_full
 
 
-def load_model(path: str | Path) -> tuple[PreTrainedModel, Any]:
-    """Load a model (float32 weights) and its tokenizer from a folder or hub id. Raises OSError if there is none."""
+def load_model(
+    path: str | Path, *, weights: WeightType = "float32", device: torch.device = _PROCESSOR
+) -> tuple[PreTrainedModel, Any]:
+    """Load a model and its tokenizer from a folder or hub id. Raises OSError if there is none."""
     tokenizer = AutoTokenizer.from_pretrained(path)
-    model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation=_ATTENTION)
-    return model, tokenizer
+    attention = _ATTENTION if device.type == "cpu" else None  # elsewhere what transformers prefers for the class
+    dtype = getattr(torch, weights)
+    model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation=attention)
+    return on_device(model, device), tokenizer
+
+
+def device_of(name: str) -> torch.device:
+    """The device of that name; auto is CUDA where there is one, otherwise the processor.
+
+    Raises ConfigError if there is no such device.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=name).device
+    except (AssertionError, RuntimeError) as error:  # torch was built without it, or the machine has none
+        raise ConfigError(f"model.device={name!r}: {error}. Use auto.") from error
+
+
+def on_device(model: PreTrainedModel, device: torch.device) -> PreTrainedModel:
+    """The model, moved to a device."""
+    moved: PreTrainedModel = cast(Any, model).to(device)
+    return moved
+
+
+def checkpoint_activations(model: PreTrainedModel) -> None:
+    """Let the backward pass compute the activations of each layer again instead of keeping them."""
+    model.activation_checkpointing_enable()
+    for layer in _checkpointed(model):
+        for name, value in list(vars(layer).items()):
+            if "dropout" in name and isinstance(value, float):
+                setattr(layer, name, 0.0)  # these layers are in training mode, see without_dropout
+
+
+def without_dropout(model: PreTrainedModel) -> None:
+    """Turn dropout off, as in generator and reference: ratios compare equal computations.
+
+    Layers that compute their activations again do so in training mode only. That mode is theirs alone, not that of the
+    modules in them.
+    """
+    model.train(False)
+    for layer in _checkpointed(model):
+        layer.training = True
+
+
+def _checkpointed(model: PreTrainedModel) -> list[torch.nn.Module]:
+    layers = [layer for layer in model.modules() if isinstance(layer, GradientCheckpointingLayer)]
+    return [layer for layer in layers if layer.gradient_checkpointing]
+
+
+def end_ids(model: PreTrainedModel) -> list[int]:
+    """The tokens that end a reply by the model's generation config: one, several, or none."""
+    ids = model.generation_config.eos_token_id if model.generation_config is not None else None
+    return [ids] if isinstance(ids, int) else list(ids or [])
 
 
 def autocast(precision: Precision, device: torch.device) -> torch.autocast:
@@ -60,21 +118,39 @@ def _multiplies_bfloat16(device: torch.device) -> bool:
 
 
 def next_token_logits(model: PreTrainedModel, input_ids: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """Logits of the token after each position (rows[i], columns[i]), in float32.
+    """Logits of the token after each position (rows[i], columns[i]), in float32, from the model's own forward.
 
-    input_ids: [U, L], padded on the right. Padding needs no mask: attention is causal, and no requested position
+    input_ids: [U, L], padded on the right. Padding needs no mask: models are causal, and no requested position
     follows padding. Returns [P, vocabulary].
     """
     gap = row_count(len(input_ids)) - len(input_ids)
     input_ids = torch.cat([input_ids, input_ids[:1].expand(gap, -1)])
-    hidden = model.base_model(input_ids=input_ids, use_cache=False).last_hidden_state
-    return output_logits(model, hidden[rows, columns]).float()
+    kept, place = torch.unique(columns, return_inverse=True)
+    return kept_logits(model, kept, input_ids=input_ids, use_cache=False)[rows, place].float()
 
 
-def output_logits(model: PreTrainedModel, hidden: Tensor) -> Tensor:
-    """Logits of the next token for hidden states of the last layer. hidden: [..., width]. Returns [..., vocabulary]."""
-    head: Tensor = cast(Any, model).get_output_embeddings()(hidden)
-    return head
+def kept_logits(model: PreTrainedModel, keep: int | Tensor, **inputs: Any) -> Tensor:
+    """Logits of the model's own forward at some positions, [rows, positions, vocabulary].
+
+    keep: the number of last positions, or the indices of positions. Models whose forward has `logits_to_keep` compute
+    the output layer for these positions only.
+    """
+    if accepts(model, "logits_to_keep"):
+        logits: Tensor = model(**inputs, logits_to_keep=keep).logits
+        return logits
+    logits = model(**inputs).logits
+    return logits[:, -keep:] if isinstance(keep, int) else logits[:, keep]
+
+
+def accepts(model: PreTrainedModel, name: str) -> bool:
+    """Whether the model's forward has a parameter of that name."""
+    model_class: Any = type(model)
+    return name in _forward_parameters(model_class)
+
+
+@cache
+def _forward_parameters(model_class: Any) -> frozenset[str]:
+    return frozenset(inspect.signature(model_class.forward).parameters)
 
 
 def row_count(wanted: int) -> int:
@@ -94,9 +170,10 @@ def padded(rows: list[tuple[int, ...]], pad_id: int) -> Tensor:
 
 
 class WeightStore:
-    """Passes the latest weights from the trainer to generators in other threads, with their policy version.
+    """Passes the latest trained weights from the trainer to generators in other threads, with their policy version.
 
-    A reader never receives half-written weights.
+    Weights that are frozen, as all but the adapter's are with LoRA, are not passed: readers have them. A reader never
+    receives half-written weights.
     """
 
     def __init__(self) -> None:
@@ -110,19 +187,27 @@ class WeightStore:
         return self._version
 
     def publish(self, model: torch.nn.Module, version: int) -> None:
-        """Publish a copy of the model's weights. Raises ValueError if the version is not newer than the last."""
+        """Publish a copy of the trained weights. Raises ValueError if the version is not newer than the last."""
         if version <= self._version:
             raise ValueError(f"version={version}: {self._version} is already published, and versions must increase.")
-        weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+        trained = {name: weights for name, weights in model.named_parameters() if weights.requires_grad}
+        weights = {name: tensor.detach().clone() for name, tensor in trained.items()}
         with self._lock:
             self._weights, self._version = weights, version
         log.debug("published weights: version=%d", version)
 
+    def newer(self, than: int) -> tuple[int, Mapping[str, Tensor]] | None:
+        """The latest version and its weights by name; None unless it is newer than version `than`."""
+        with self._lock:
+            return (self._version, self._weights) if self._version > than else None
+
     def load_newer(self, model: torch.nn.Module, than: int) -> int:
         """Load the latest weights into `model` if they are newer than version `than`. Returns the model's version."""
-        with self._lock:
-            weights: Mapping[str, Tensor] = self._weights
-            version = self._version
-        if version > than:
-            model.load_state_dict(weights)
-        return max(version, than)
+        found = self.newer(than)
+        if found is not None:
+            than, weights = found
+            parameters = dict(model.named_parameters())
+            with torch.no_grad():
+                for name, trained in weights.items():
+                    parameters[name].copy_(trained)
+        return than

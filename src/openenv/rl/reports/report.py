@@ -95,7 +95,8 @@ def _training_section(rows: Sequence[Mapping[str, Any]]) -> str:
     last = rows[-1]
     games = sum(int(row["num_episodes"]) for row in rows)
     note = f"{last['step']} steps, {games:,} games, {last['training_s'] / 60:.1f} minutes of training."
-    charts = [_curve(rows, key, title) for key, title in CURVES]
+    known = {key for row in rows for key, value in row.items() if value is not None}
+    charts = [_curve(rows, key, title) for key, title in CURVES if key in known]
     return f"<h2>Training</h2><p>{note}</p><div class=charts>{''.join([*charts, _situation_curve(rows)])}</div>"
 
 

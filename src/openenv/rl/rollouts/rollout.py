@@ -11,10 +11,10 @@ from openenv.core.errors import OpenEnvError
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.evaluation.intervals import EpisodeOutcome
-from openenv.policies.prompts import PromptBuilder, SampledReply
+from openenv.policies.prompts import PromptBuilder, SampledReply, answer_of
 from openenv.rl.config import Config
-from openenv.rl.models.chat import TokenIds
-from openenv.rl.models.generator import Generator
+from openenv.rl.models.base_generator import BaseGenerator
+from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.rollouts.rewards import Reward
 from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory, Turn
 
@@ -26,7 +26,7 @@ class Rollout:
         self,
         pool: EpisodeSessions,
         text: TextInterface[Any, Any],
-        generator: Generator,
+        generator: BaseGenerator,
         reward: Reward,
         config: Config,
         executor: Executor,
@@ -73,7 +73,7 @@ class _RecordingPlayer:
     def __init__(
         self,
         text: TextInterface[Any, Any],
-        generator: Generator,
+        generator: BaseGenerator,
         config: Config,
         executor: Executor,
         seeds: Sequence[int],
@@ -85,7 +85,7 @@ class _RecordingPlayer:
         self._generator = generator
         self._config = config
         self._executor = executor
-        self._prompts = PromptBuilder(text, instructions=config.model.instructions)
+        self._prompts = PromptBuilder(text, instructions=config.model.instructions, tools=generator.chat.tools)
 
     async def act(self, pending: list[PendingAction]) -> list[Any]:
         """The generator's actions. None for a reply that names no legal action, and for a prompt that is too long."""
@@ -126,7 +126,7 @@ class _RecordingPlayer:
         reply = self._generator.reply(segment)
         self._prompts.add_reply(turn.episode, reply)
         self._record_tokens(trajectory, prompt, segment)
-        action = self._text.parse(reply, turn.observation)
+        action = self._text.parse(answer_of(reply), turn.observation)
         self._record_turn(trajectory, turn.observation, reply, action)
         if action is None:
             trajectory.outcome = "unparseable"
@@ -135,16 +135,19 @@ class _RecordingPlayer:
 
     def _record_turn(self, trajectory: Trajectory, observation: Any, reply: SampledReply, action: Any) -> None:
         """Add the turn, with the text interface's own wording of the action that was parsed."""
-        wording = None if action is None else self._text.wording(action, observation) or str(reply)
+        wording = None if action is None else self._text.wording(action, observation) or answer_of(reply)
         situation = self._text.situation(observation)
         trajectory.turns.append(Turn(self._text.describe(observation), str(reply), situation, wording))
 
     def _record_tokens(self, trajectory: Trajectory, prompt: TokenIds, segment: Segment) -> None:
-        """Add a segment for the turn, or extend the episode's only segment if prompts show the whole episode."""
-        if not self._prompts.remembers_episodes or not trajectory.segments:
+        """Extend the episode's last segment if the prompt continues it; otherwise add a segment for the turn.
+
+        Prompts that show the whole episode continue it, unless the chat template drops the thinking of earlier turns.
+        """
+        before = trajectory.segments[-1] if trajectory.segments and self._prompts.remembers_episodes else None
+        if before is None or prompt[: len(before.token_ids)] != before.token_ids:
             trajectory.segments.append(segment)
             return
-        before = trajectory.segments[-1]
         known, shown = len(before.token_ids), len(prompt)
         written = Segment(
             segment.token_ids[shown:], segment.sampled[shown:], segment.logprobs[shown:], segment.policy_version

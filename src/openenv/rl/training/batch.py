@@ -1,7 +1,7 @@
 """Training batches: each distinct sequence once, and for every sampled token its position in them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -22,7 +22,8 @@ class TrainingBatch:
     autograd sums the gradients of the tokens that share a position, so the result is the same.
     """
 
-    input_ids: Tensor  # [U, L], padded on the right
+    input_ids: Tensor  # [U, L], padded on the right, the longest first
+    lengths: Tensor  # [U] tokens of each sequence
     rows: Tensor  # [P] the row of each sampled position
     columns: Tensor  # [P] the column before it, whose logits predict the sampled token
     targets: Tensor  # [P] the token sampled there
@@ -33,10 +34,22 @@ class TrainingBatch:
     generator_logprobs: Tensor  # [N] as recorded when it was sampled
     num_episodes: int
 
-    def split(self, max_rows: int) -> Iterator[tuple[Tensor, "TrainingBatch"]]:
-        """Parts of at most `max_rows` distinct sequences, each with the indices of its tokens in the batch, [n]."""
-        for start in range(0, len(self.input_ids), max_rows):
-            yield self._part(start, start + max_rows)
+    def split(self, max_tokens: int) -> Iterator[tuple[Tensor, "TrainingBatch"]]:
+        """Parts of at most `max_tokens` tokens, but at least one sequence, each with the indices of its tokens, [n].
+
+        Padding counts. Sequences are sorted by length, so that a part has little of it.
+        """
+        lengths = self.lengths.tolist()
+        start = 0
+        while start < len(lengths):
+            end = start + max(1, max_tokens // lengths[start])
+            yield self._part(start, end)
+            start = end
+
+    def to(self, device: torch.device) -> "TrainingBatch":
+        """The batch with its tensors on a device."""
+        tensors = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "num_episodes"}
+        return replace(self, **{name: tensor.to(device) for name, tensor in tensors.items()})
 
     def _part(self, start: int, end: int) -> tuple[Tensor, "TrainingBatch"]:
         here = ((self.rows >= start) & (self.rows < end)).nonzero()[:, 0]
@@ -45,7 +58,8 @@ class TrainingBatch:
         tokens = ((row >= start) & (row < end)).nonzero()[:, 0]
         part = replace(
             self,
-            input_ids=self.input_ids[start:end],
+            input_ids=self.input_ids[start:end, : int(self.lengths[start])],
+            lengths=self.lengths[start:end],
             rows=self.rows[here] - start,
             columns=self.columns[here],
             targets=self.targets[here],
@@ -77,8 +91,10 @@ def make_batch(groups: Sequence[Group], advantage: AdvantageName, pad_id: int) -
 def _assemble(
     segments: list[Segment], episodes: list[int], advantages: list[float], num_episodes: int, pad_id: int
 ) -> TrainingBatch:
-    distinct: dict[TokenRow, int] = {}
-    row_of = [distinct.setdefault((segment.token_ids, segment.sampled), len(distinct)) for segment in segments]
+    pairs: list[TokenRow] = [(segment.token_ids, segment.sampled) for segment in segments]
+    longest_first = sorted(dict.fromkeys(pairs), key=lambda pair: -len(pair[0]))
+    distinct = {pair: number for number, pair in enumerate(longest_first)}
+    row_of = [distinct[pair] for pair in pairs]
     sampled = [[i for i, is_sampled in enumerate(mask) if is_sampled] for _, mask in distinct]
     first = torch.tensor([0, *map(len, sampled)]).cumsum(0)
     counts = torch.tensor([len(sampled[row]) for row in row_of])
@@ -90,6 +106,7 @@ def _assemble(
     input_ids = padded([ids for ids, _ in distinct], pad_id)
     return TrainingBatch(
         input_ids=input_ids,
+        lengths=torch.tensor([len(ids) for ids, _ in distinct]),
         rows=rows,
         columns=columns - 1,
         targets=input_ids[rows, columns],

@@ -12,8 +12,10 @@ import torch
 from transformers import PreTrainedModel
 from transformers.utils import logging as hf_logging
 
+from openenv.rl.config import ModelConfig
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.language_model import load_model
+from openenv.rl.models.language_model import device_of, load_model
+from openenv.rl.models.lora import add_adapter, has_adapter, load_adapter
 from openenv.rl.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
@@ -51,10 +53,19 @@ class Checkpoints:
         _save_model(folder, model, chat)
         (folder / "batch_size.json").write_text(json.dumps(batch_size))
 
-    def load_reference(self) -> tuple[PreTrainedModel, Any, int]:
-        """Load the model before GRPO, its tokenizer, and the number of groups in a training step."""
+    def load_reference(self, config: ModelConfig) -> tuple[PreTrainedModel, Any, int]:
+        """Load the model before GRPO, its tokenizer, and the number of groups in a training step.
+
+        With LoRA the model is loaded from its own path, and has the adapter as it was before training.
+        """
         folder = self.folder / _REFERENCE
-        return *load_model(folder), json.loads((folder / "batch_size.json").read_text())
+        batch_size = json.loads((folder / "batch_size.json").read_text())
+        path = config.path if config.lora else folder
+        model, tokenizer = load_model(path, weights=config.weights, device=device_of(config.device))
+        if config.lora:
+            add_adapter(model, config.lora, config.path)
+            load_adapter(model, folder)
+        return model, tokenizer, batch_size
 
     def save(self, trainer: Trainer, chat: Chat, progress: TrainingProgress) -> Path:
         """Write a checkpoint, mark it as the latest, and remove the previous one. Returns its folder."""
@@ -79,8 +90,10 @@ class Checkpoints:
     def restore(self, trainer: Trainer) -> TrainingProgress:
         """Restore the latest checkpoint into `trainer`. Raises FileNotFoundError if there is none."""
         folder = self._latest_folder()
-        model, _ = load_model(folder)
-        trainer.model.load_state_dict(model.state_dict())
+        if has_adapter(trainer.model):
+            load_adapter(trainer.model, folder)
+        else:
+            trainer.model.load_state_dict(load_model(folder)[0].state_dict())
         trainer.load_state_dict(torch.load(folder / "trainer.pt", weights_only=True))
         return TrainingProgress(**json.loads((folder / "progress.json").read_text()))
 

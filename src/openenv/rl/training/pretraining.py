@@ -21,8 +21,9 @@ from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingA
 from openenv.policies.baselines import RandomPolicy
 from openenv.policies.prompts import ChatMessage, PromptBuilder, assistant_message
 from openenv.rl.config import Precision, PretrainConfig
-from openenv.rl.models.chat import Chat, TokenIds
+from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import autocast, padded, row_count
+from openenv.rl.models.prompt_tokens import TokenIds
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +135,7 @@ class _TranscribingPlayer:
         self.collected.num_episodes += 1
         outcome = self._text.outcome(float(self._returns.pop(episode, 0.0)))
         for messages in self._forget(episode):
-            written = tuple((message["role"], message["content"]) for message in messages)
+            written = tuple((message["role"], str(message["content"])) for message in messages)
             self.collected.transcripts[written, outcome] += 1
 
     def on_failure(self, episode: int, error: OpenEnvError) -> None:
@@ -196,8 +197,8 @@ def pretrain(
     """
     rows = [transcript_ids(chat, transcript) for transcript in transcripts]
     rows += [hindsight_ids(chat, transcript) for transcript in transcripts]
-    input_ids = padded(rows, chat.pad_id)
-    lengths = torch.tensor([len(row) for row in rows])
+    input_ids = padded(rows, chat.pad_id).to(model.device)
+    lengths = torch.tensor([len(row) for row in rows], device=model.device)
     frequency = torch.tensor(list(transcripts.values()), dtype=torch.float32).repeat(2)
     draws = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.lr, betas=(0.9, 0.98), weight_decay=0.01)
@@ -205,7 +206,7 @@ def pretrain(
     losses = []
     for step in range(config.steps):
         drawn = torch.multinomial(frequency, config.batch_size, replacement=True, generator=draws)
-        index, counts = _padded_rows(*torch.unique(drawn, return_counts=True))
+        index, counts = (part.to(model.device) for part in _padded_rows(*torch.unique(drawn, return_counts=True)))
         for group in optimizer.param_groups:
             group["lr"] = config.lr * _schedule(step, config.steps)
         with autocast(precision, model.device):
@@ -237,6 +238,6 @@ def _next_token_loss(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor,
     input_ids = input_ids[:, : int(lengths.max())]
     logits = model(input_ids=input_ids[:, :-1], use_cache=False).logits.float()
     losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), input_ids[:, 1:], reduction="none")
-    inside = torch.arange(1, input_ids.shape[1])[None, :] < lengths[:, None]
+    inside = torch.arange(1, input_ids.shape[1], device=lengths.device)[None, :] < lengths[:, None]
     weights = inside * counts[:, None]
     return (losses * weights).sum() / weights.sum()

@@ -13,7 +13,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from openenv.rl.config import Config, Precision
-from openenv.rl.models.language_model import autocast, next_token_logits
+from openenv.rl.models.language_model import autocast, next_token_logits, without_dropout
+from openenv.rl.models.lora import adapter_disabled, has_adapter
 from openenv.rl.rollouts.trajectory import Group
 from openenv.rl.training import loss as formulas
 from openenv.rl.training.batch import TrainingBatch, make_batch
@@ -22,16 +23,19 @@ _CACHE_SIZE = 200_000
 
 
 class ReferenceModel:
-    """A frozen copy of a model. Its log-probabilities never change, so they are computed once and cached."""
+    """A frozen copy of a model, or a model with an adapter without that adapter.
+
+    Its log-probabilities never change, so they are computed once and cached.
+    """
 
     def __init__(self, model: PreTrainedModel, precision: Precision) -> None:
-        self.model = copy.deepcopy(model).train(False).requires_grad_(False)
+        self.model = model if has_adapter(model) else copy.deepcopy(model).train(False).requires_grad_(False)
         self.precision: Precision = precision
         self._known: OrderedDict[bytes, Tensor] = OrderedDict()
         """Log-probabilities of the sampled tokens, by sequence."""
 
     def logprobs(self, batch: TrainingBatch) -> Tensor:
-        """Log-probability of each sampled position's token, [P]."""
+        """Log-probability of each sampled position's token, [P]. The batch and the result are on the processor."""
         counts = torch.bincount(batch.rows, minlength=len(batch.input_ids)).tolist()
         keys = _keys(batch, counts)
         new = [row for row, key in enumerate(keys) if key not in self._known]
@@ -49,11 +53,15 @@ class ReferenceModel:
         number = torch.full((len(batch.input_ids),), -1)
         number[rows] = torch.arange(len(rows))
         wanted = number[batch.rows] >= 0
-        with autocast(self.precision, self.model.device):
-            logits = next_token_logits(
-                self.model, batch.input_ids[rows], number[batch.rows[wanted]], batch.columns[wanted]
-            )
-        return torch.log_softmax(logits, dim=-1).gather(1, batch.targets[wanted][:, None])[:, 0]
+        inputs = (batch.input_ids[rows], number[batch.rows[wanted]], batch.columns[wanted])
+        with autocast(self.precision, self.model.device), adapter_disabled(self.model):
+            logits = next_token_logits(self.model, *(tensor.to(self.model.device) for tensor in inputs))
+        return torch.log_softmax(logits, dim=-1).cpu().gather(1, batch.targets[wanted][:, None])[:, 0]
+
+
+def make_reference(model: PreTrainedModel, config: Config) -> ReferenceModel | None:
+    """The reference model of a run. None if the divergence from it has no weight in any step."""
+    return ReferenceModel(model, config.model.precision) if config.loss.needs_reference else None
 
 
 def _keys(batch: TrainingBatch, counts: list[int]) -> list[bytes]:
@@ -81,7 +89,12 @@ class _TokenScores:
 class Trainer:
     """Holds the trained weights, the optimizer and the reference model."""
 
-    def __init__(self, model: PreTrainedModel, reference: ReferenceModel, config: Config, pad_id: int) -> None:
+    def __init__(self, model: PreTrainedModel, reference: ReferenceModel | None, config: Config, pad_id: int) -> None:
+        """reference: None if `loss.kl_weight` and `kl_weight_end` are 0. Raises ValueError if it is missing."""
+        if reference is None and config.loss.needs_reference:
+            raise ValueError(
+                f"loss.kl_weight={config.loss.kl_weight}: a weight of the divergence needs a reference model."
+            )
         self.model = model
         self.reference = reference
         self.config = config
@@ -90,7 +103,7 @@ class Trainer:
         self._pad_id = pad_id
         optimizer = config.trainer.optimizer
         self.optimizer = torch.optim.AdamW(
-            model.parameters(),
+            [weights for weights in model.parameters() if weights.requires_grad],
             lr=optimizer.lr,
             betas=(optimizer.beta1, optimizer.beta2),
             weight_decay=optimizer.weight_decay,
@@ -136,18 +149,21 @@ class Trainer:
     def _update(self, batch: TrainingBatch, old: Tensor | None, progress: float) -> tuple[Tensor, dict[str, float]]:
         """One optimizer step. old: log-probabilities before the batch's first update, [N]; None on the first."""
         config = self.config
-        self.model.train(False)  # no dropout, as in generator and reference: ratios compare equal computations
+        without_dropout(self.model)
         self.optimizer.zero_grad(set_to_none=True)
         weights = formulas.token_weights(
             config.loss.name, batch.episode, batch.num_episodes, config.loss.constant_length
         )
         sums: dict[str, float] = {}
         seen = torch.empty_like(batch.generator_logprobs)
-        for tokens, part in batch.split(config.trainer.rows_per_forward):
+        device = self.model.device
+        for tokens, on_processor in batch.split(config.trainer.tokens_per_forward):
+            reference = None if self.reference is None else self.reference.logprobs(on_processor).to(device)
+            part = on_processor.to(device)
             scores = self._scores(part)
-            seen[tokens] = scores.logprobs.detach()[part.position]
-            before = seen[tokens] if old is None else old[tokens]
-            loss = self._loss(part, scores, before, weights[tokens], progress, sums)
+            seen[tokens] = scores.logprobs.detach()[part.position].cpu()
+            before = (seen if old is None else old)[tokens].to(device)
+            loss = self._loss(part, scores, before, reference, weights[tokens].to(device), progress, sums)
             torch.autograd.backward(loss)
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.trainer.max_grad_norm)
         if not torch.isfinite(norm):
@@ -172,6 +188,7 @@ class Trainer:
         batch: TrainingBatch,
         scores: _TokenScores,
         old: Tensor,
+        reference: Tensor | None,
         weights: Tensor,
         progress: float,
         sums: dict[str, float],
@@ -179,16 +196,18 @@ class Trainer:
         """The loss of a part of the batch. Measurements on its tokens are added to `sums`."""
         config = self.config.loss
         logprobs, entropy = scores.logprobs[batch.position], scores.entropy[batch.position]
-        reference = self.reference.logprobs(batch)[batch.position]
         policy = formulas.token_losses(config, logprobs, old, batch.advantages, batch.sequence)
         policy = policy * formulas.importance_weights(old, batch.generator_logprobs, config.importance_cap)
-        kl = formulas.divergence(config.kl, logprobs, reference)
         bonus = config.entropy_weight * (1.0 - progress)
-        loss = ((policy + self.kl_weight(progress) * kl - bonus * entropy) * weights).sum()
+        losses = policy - bonus * entropy
+        measured: dict[str, float] = {}
+        if reference is not None:
+            kl = formulas.divergence(config.kl, logprobs, reference[batch.position])
+            losses = losses + self.kl_weight(progress) * kl
+            measured["kl"] = kl.detach().mean().item()
         low, high = formulas.clip_fractions(config, logprobs, old, batch.advantages, batch.sequence)
         mismatch = formulas.divergence("k3", batch.generator_logprobs, old)
-        measured = {
-            "kl": kl.detach().mean().item(),
+        measured |= {
             "entropy": entropy.detach().mean().item(),
             "clip_ratio/low_mean": low,
             "clip_ratio/high_mean": high,
@@ -196,4 +215,4 @@ class Trainer:
         }
         for key, value in measured.items():
             sums[key] = sums.get(key, 0.0) + value * len(logprobs)
-        return loss
+        return (losses * weights).sum()

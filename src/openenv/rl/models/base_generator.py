@@ -1,0 +1,60 @@
+"""The interface of a generator: prompts in, sampled replies with their log-probabilities out."""
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from openenv.policies.prompts import ChatMessage, SampledReply
+from openenv.rl.models.chat import Chat
+from openenv.rl.models.language_model import WeightStore
+from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.rl.rollouts.trajectory import Segment
+
+
+class BaseGenerator(ABC):
+    """Samples replies with the latest weights of a store.
+
+    Not thread-safe: call it from one thread at a time. Newer weights are loaded from the store between calls.
+    """
+
+    def __init__(self, chat: Chat, *, max_new_tokens: int, store: WeightStore | None, temperature: float) -> None:
+        self.chat = chat
+        self.max_new_tokens = max_new_tokens
+        self.store = store
+        self.temperature = temperature
+        """1 samples from the model, which training requires; 0 takes the most likely token."""
+        self.policy_version = -1
+        self._own_stream = random.Random(0)
+
+    @abstractmethod
+    def generate(self, prompts: Sequence[TokenIds], streams: Sequence[random.Random]) -> list[Segment]:
+        """One reply for each prompt, as a segment of prompt and sampled tokens.
+
+        streams: the random numbers of each row, so that a reply does not depend on what else is in the batch.
+        Log-probabilities are those of temperature 1.
+        """
+
+    def complete(self, conversations: Sequence[Sequence[ChatMessage]]) -> list[SampledReply]:
+        """The model's reply to each conversation: the `complete` of a `LanguageModelPolicy`."""
+        streams = [self._own_stream for _ in conversations]
+        segments = self.generate([self.chat.prompt(messages) for messages in conversations], streams)
+        return [self.reply(segment) for segment in segments]
+
+    def reply(self, segment: Segment) -> SampledReply:
+        """The sampled tokens of a segment, as text and as ids."""
+        ids = [token for token, sampled in zip(segment.token_ids, segment.sampled, strict=True) if sampled]
+        return SampledReply(self.chat.text(ids), ids)
+
+    def seed(self, seed: int) -> None:
+        """Seed the random numbers of `complete`."""
+        self._own_stream = random.Random(seed)
+
+    def _segment(self, prompt: TokenIds, token_ids: Sequence[int], logprobs: Sequence[float]) -> Segment:
+        """The segment of a prompt and the tokens sampled after it."""
+        shown, written = len(prompt), len(token_ids)
+        return Segment(
+            token_ids=(*prompt, *token_ids),
+            sampled=(False,) * shown + (True,) * written,
+            logprobs=(0.0,) * shown + tuple(logprobs),
+            policy_version=self.policy_version,
+        )

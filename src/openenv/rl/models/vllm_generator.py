@@ -1,0 +1,134 @@
+"""Samples replies with a vLLM server, and gives it the trained adapter after each step."""
+
+import logging
+import random
+import secrets
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from openenv.core.errors import OpenEnvError
+from openenv.rl.models.base_generator import BaseGenerator
+from openenv.rl.models.chat import Chat
+from openenv.rl.models.language_model import WeightStore
+from openenv.rl.models.lora import save_adapter
+from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.rl.rollouts.trajectory import Segment
+
+log = logging.getLogger(__name__)
+
+_MAX_CONNECTIONS = 64  # vLLM batches requests that are open at the same time
+_TIMEOUT_S = 600.0
+
+
+class GenerationFailed(OpenEnvError):
+    """The vLLM server refused a request, did not respond, or returned something else than a completion."""
+
+
+class VllmGenerator(BaseGenerator):
+    """Samples replies through vLLM's HTTP API, with the model that the server was started with and our adapter.
+
+    Start the server with `VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve MODEL --enable-lora --max-lora-rank RANK`.
+    It reads adapters from `folder`, so it runs on this machine or shares that folder.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        base_model: str,
+        chat: Chat,
+        *,
+        max_new_tokens: int,
+        folder: Path,
+        adapter_config: Any,
+        store: WeightStore | None = None,
+        temperature: float = 1.0,
+    ) -> None:
+        """url: without /v1. base_model: the name under which the server has the model. adapter_config: peft's."""
+        super().__init__(chat, max_new_tokens=max_new_tokens, store=store, temperature=temperature)
+        self._http = httpx.Client(
+            base_url=url.rstrip("/"), timeout=_TIMEOUT_S, limits=httpx.Limits(max_connections=_MAX_CONNECTIONS)
+        )
+        self._folder = folder
+        self._adapter_config = adapter_config
+        self._prefix = f"policy-{secrets.token_hex(4)}"  # generators of one server do not share adapters
+        self._adapter: str | None = None
+        self._base_model = base_model
+
+    def generate(self, prompts: Sequence[TokenIds], streams: Sequence[random.Random]) -> list[Segment]:
+        """As `BaseGenerator.generate`. Raises GenerationFailed if the server does not complete a prompt."""
+        if self.store is not None:
+            self._load_newer(self.store)
+        seeds = [stream.getrandbits(31) for stream in streams]
+        with ThreadPoolExecutor(_MAX_CONNECTIONS) as threads:
+            return list(threads.map(self._sample, prompts, seeds))
+
+    def close(self) -> None:
+        """Unload the adapter, remove its files, and close the connections."""
+        try:
+            self._unload(self._adapter)
+        except GenerationFailed as error:
+            log.warning("the adapter stays on the server: %s", error)
+        self._http.close()
+
+    def _load_newer(self, store: WeightStore) -> None:
+        """Give the server the store's adapter, if it is newer than the one that it has."""
+        newer = store.newer(self.policy_version)
+        if newer is None:
+            return
+        version, weights = newer
+        name, before = f"{self._prefix}-{version}", self._adapter
+        save_adapter(self._folder / name, weights, self._adapter_config)
+        self._post("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str((self._folder / name).resolve())})
+        self._adapter, self.policy_version = name, version
+        self._unload(before)
+
+    def _unload(self, adapter: str | None) -> None:
+        if adapter is not None:
+            self._post("/v1/unload_lora_adapter", {"lora_name": adapter})
+            shutil.rmtree(self._folder / adapter)
+
+    def _sample(self, prompt: TokenIds, seed: int) -> Segment:
+        """One reply. All settings that a server may take from the model's generation config are given."""
+        response = self._post(
+            "/v1/completions",
+            {
+                "model": self._adapter or self._base_model,
+                "prompt": list(prompt),
+                "max_tokens": self.max_new_tokens,
+                "temperature": self.temperature,
+                "top_p": 1.0,
+                "top_k": -1,
+                "min_p": 0.0,
+                "repetition_penalty": 1.0,
+                "seed": seed,
+                "stop_token_ids": sorted(self.chat.end_ids),
+                "logprobs": 1,
+                "return_token_ids": True,
+            },
+        )
+        try:
+            choice = response.json()["choices"][0]
+            token_ids = [int(token) for token in choice["token_ids"]]
+            logprobs = [float(logprob) for logprob in choice["logprobs"]["token_logprobs"]]
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise GenerationFailed(f"{response.url} returned no tokens with log-probabilities: {error!r}") from error
+        if not token_ids or len(token_ids) != len(logprobs):
+            counts = f"{len(token_ids)} tokens and {len(logprobs)} log-probabilities"
+            raise GenerationFailed(f"{response.url} returned {counts}.")
+        return self._segment(prompt, token_ids, logprobs)
+
+    def _post(self, path: str, body: dict[str, Any]) -> httpx.Response:
+        try:
+            response = self._http.post(path, json=body)
+            response.raise_for_status()
+        except httpx.HTTPStatusError as error:
+            detail = error.response.text[:300]
+            raise GenerationFailed(f"{error.request.url} returned {error.response.status_code}: {detail}") from error
+        except httpx.HTTPError as error:
+            raise GenerationFailed(f"{self._http.base_url} did not respond: {error}") from error
+        return response

@@ -1,0 +1,104 @@
+"""Generator, trainer and reference compute what each architecture's own forward computes."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, GPT2LMHeadModel
+
+from openenv.rl.config import Config
+from openenv.rl.models.chat import Chat
+from openenv.rl.models.generator import Generator, UnsupportedModel
+from openenv.rl.rollouts.rewards import OutcomeReward
+from openenv.rl.rollouts.rollout import Rollout
+from openenv.rl.rollouts.trajectory import Group
+from openenv.rl.training.batch import make_batch
+from openenv.rl.training.trainer import ReferenceModel, Trainer
+from tests.rl.echo_game import EchoPool, RememberingEchoText, SayAction, SeenObservation, echo_config
+from tests.rl.models.small_models import ARCHITECTURES, BACKEND, STATEFUL, small_model, small_tokenizer
+
+BOUND = 1e-4  # nats; float32 in matrix products of different shapes
+TURNS = 8
+
+
+class AnyReplyText(RememberingEchoText):
+    """Takes every reply as a move, so that a model with random weights plays all turns."""
+
+    def parse(self, reply: str, observation: SeenObservation) -> SayAction:
+        return SayAction(word=str(len(reply)))
+
+
+async def played(generator: Generator, config: Config) -> list[Group]:
+    with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,)) as executor:
+        pool = EchoPool(num_sessions=6, turns=TURNS)
+        rollout = Rollout(pool, AnyReplyText(), generator, OutcomeReward(), config, executor)
+        return await rollout.play(range(3))
+
+
+def conversation_config(**changes: Any) -> Config:
+    return echo_config(
+        **{
+            "group_size": 2,
+            "max_res_tokens": 6,
+            "max_req_tokens": 900,
+            "model": {"instructions": True, "precision": "float32"},
+            **changes,
+        }
+    )
+
+
+def plain_logprobs(model: Any, groups: list[Group]) -> torch.Tensor:
+    """Log-probabilities of the sampled tokens from `model(input_ids)` alone, one segment at a time."""
+    found = []
+    with torch.no_grad():
+        for segment in (s for group in groups for t in group.trajectories for s in t.segments):
+            table = torch.log_softmax(model(torch.tensor([segment.token_ids])).logits[0].float(), dim=-1)
+            chosen = table[:-1].gather(1, torch.tensor(segment.token_ids[1:])[:, None])[:, 0]
+            found.append(chosen[torch.tensor(segment.sampled[1:])])
+    return torch.cat(found)
+
+
+@pytest.mark.parametrize("name", [*ARCHITECTURES, *STATEFUL])
+async def test_generator_trainer_and_the_models_own_forward_agree_in_conversations(name: str) -> None:
+    model, tokenizer = small_model(name)
+    chat, config = Chat(tokenizer), conversation_config()
+    generator = Generator(model, chat, max_new_tokens=config.max_res_tokens)
+    generator.require_agreement()
+    groups = await played(generator, config)
+    trajectories = [t for group in groups for t in group.trajectories]
+    batch = make_batch(groups, "dr_grpo", chat.pad_id)
+
+    reference = ReferenceModel(model, "float32")
+    of_reference = reference.logprobs(batch)[batch.position]
+    of_trainer = Trainer(model, reference, config, chat.pad_id).step(groups, 0.0)
+
+    own = plain_logprobs(reference.model, groups)
+    assert all(len(t.turns) == TURNS for t in trajectories)
+    assert sum("</think>" in turn.reply for t in trajectories for turn in t.turns) >= 3
+    assert (batch.generator_logprobs - own).abs().max() < BOUND
+    assert (of_reference - own).abs().max() < BOUND
+    assert abs(of_trainer["mismatch_kl"]) < BOUND**2 + 1e-6  # float32 rounding of exp(d) - d - 1
+    assert of_trainer["kl"] < BOUND**2 + 1e-6
+
+
+class ForgetfulGPT2(GPT2LMHeadModel):
+    """Ignores its cache."""
+
+    def forward(self, input_ids: Any = None, past_key_values: Any = None, **others: Any) -> Any:
+        return super().forward(input_ids=input_ids)
+
+
+def test_a_model_that_generates_otherwise_than_it_reads_is_refused_by_its_class() -> None:
+    model, tokenizer = small_model("GPT-2")
+    model.__class__ = ForgetfulGPT2
+
+    with pytest.raises(UnsupportedModel, match=r"ForgetfulGPT2 is .* nats a token away"):
+        Generator(model, Chat(tokenizer), max_new_tokens=6).require_agreement()
+
+
+def test_a_model_with_a_cache_of_its_own_is_refused_by_its_class() -> None:
+    config = AutoConfig.for_model("rwkv", vocab_size=BACKEND.get_vocab_size(), hidden_size=16, num_hidden_layers=2)
+
+    with pytest.raises(UnsupportedModel, match="RwkvForCausalLM keeps its state outside"):
+        Generator(AutoModelForCausalLM.from_config(config), Chat(small_tokenizer("plain")), max_new_tokens=2)

@@ -1,0 +1,116 @@
+"""A vLLM server samples the replies, with the adapter of the latest step. A stand-in speaks its API."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from fastapi import FastAPI
+
+from openenv.rl.config import ConfigError, LoraSettings
+from openenv.rl.config_file import config_from_mapping
+from openenv.rl.models.chat import Chat
+from openenv.rl.models.language_model import WeightStore
+from openenv.rl.models.lora import adapter_config, add_adapter
+from openenv.rl.models.vllm_generator import GenerationFailed, VllmGenerator
+from openenv.rl.rollouts.trajectory import Segment
+from tests.rl.models.small_models import small_model
+from tests.rl.models.vllm_stand_in import StandIn
+
+LORA = LoraSettings(rank=4)
+
+
+@pytest.fixture
+def stand_in() -> StandIn:
+    model, tokenizer = small_model("Llama")
+    return StandIn("base", model, Chat(tokenizer), LORA)
+
+
+def trained_model() -> Any:
+    """A model whose adapter changes what it writes."""
+    model, _ = small_model("Llama")
+    add_adapter(model, LORA, "base")
+    with torch.no_grad():
+        for name, weights in model.named_parameters():
+            if ".lora_B" in name:
+                weights.normal_(0.0, 0.3, generator=torch.Generator().manual_seed(0))
+    return model
+
+
+def asked(chat: Chat, number: int = 12) -> tuple[list[tuple[int, ...]], list[random.Random]]:
+    words = ("red", "green", "blue")
+    prompts = [chat.prompt([{"role": "user", "content": f"word {words[i % 3]}"}]) for i in range(number)]
+    return prompts, [random.Random(i) for i in range(number)]
+
+
+def distance(model: Any, segments: list[Segment]) -> float:
+    """The largest difference between recorded log-probabilities and those of the model's own forward."""
+    found = 0.0
+    for segment in segments:
+        with torch.no_grad():
+            table = torch.log_softmax(model(torch.tensor([segment.token_ids])).logits[0], dim=-1)
+        own = table[:-1].gather(1, torch.tensor(segment.token_ids[1:])[:, None])[:, 0]
+        mask = torch.tensor(segment.sampled[1:])
+        found = max(found, float((own[mask] - torch.tensor(segment.logprobs[1:])[mask]).abs().max()))
+    return found
+
+
+def vllm(url: str, stand_in: StandIn, folder: Path, store: WeightStore | None) -> VllmGenerator:
+    settings: dict[str, Any] = {"max_new_tokens": 4, "folder": folder, "adapter_config": adapter_config(stand_in.model)}
+    return VllmGenerator(url, "base", stand_in.chat, store=store, **settings)
+
+
+def test_replies_come_from_the_adapter_that_was_published_last(
+    stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
+) -> None:
+    store, model = WeightStore(), trained_model()
+    generator = vllm(serving(stand_in.app), stand_in, tmp_path, store)
+    untrained, _ = small_model("Llama")
+    add_adapter(untrained, LORA, "base")
+    store.publish(untrained, 0)
+    first = generator.generate(*asked(stand_in.chat))
+    store.publish(model, 1)
+
+    second = generator.generate(*asked(stand_in.chat))
+
+    assert ({segment.policy_version for segment in first}, {s.policy_version for s in second}) == ({0}, {1})
+    assert distance(model, second) < 1e-4
+    assert distance(untrained, first) < 1e-4 < distance(untrained, second)
+    prompts, _ = asked(stand_in.chat)
+    assert [segment.token_ids[: len(prompt)] for segment, prompt in zip(second, prompts, strict=True)] == prompts
+    assert all(segment.sampled.index(True) == len(prompt) for segment, prompt in zip(second, prompts, strict=True))
+    assert (len(stand_in.adapters), stand_in.max_loaded) == (1, 2)
+    generator.close()
+    assert stand_in.adapters == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_equal_streams_give_equal_replies_and_no_store_means_no_adapter(
+    stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
+) -> None:
+    generator = vllm(serving(stand_in.app), stand_in, tmp_path, None)
+
+    once, again = generator.generate(*asked(stand_in.chat)), generator.generate(*asked(stand_in.chat))
+
+    assert once == again
+    assert distance(small_model("Llama")[0], once) < 1e-4
+    assert len(generator.complete([[{"role": "user", "content": "word red"}]])) == 1
+
+
+def test_a_server_that_refuses_is_an_error_with_its_reason(
+    stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"max_new_tokens": 4, "folder": tmp_path, "adapter_config": None}
+    generator = VllmGenerator(serving(stand_in.app), "another", stand_in.chat, **settings)
+
+    with pytest.raises(GenerationFailed, match=r"returned 404: .*the model another does not exist"):
+        generator.generate(*asked(stand_in.chat, 1))
+    with pytest.raises(GenerationFailed, match=r"127\.0\.0\.1:9.* did not respond"):
+        VllmGenerator("http://127.0.0.1:9", "base", stand_in.chat, **settings).generate(*asked(stand_in.chat, 1))
+
+
+def test_a_server_without_an_adapter_to_train_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"model\.vllm_url=.*Set model\.lora"):
+        config_from_mapping({"model": {"path": "x", "vllm_url": "http://localhost:8000"}})

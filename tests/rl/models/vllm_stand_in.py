@@ -1,0 +1,62 @@
+"""A stand-in for a vLLM server."""
+
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, HTTPException
+from transformers import PreTrainedModel
+
+from openenv.rl.config import LoraSettings
+from openenv.rl.models.chat import Chat
+from openenv.rl.models.generator import Generator
+from openenv.rl.models.lora import adapter_disabled, add_adapter, load_adapter
+
+
+class StandIn:
+    """The part of vLLM's HTTP API that the generator uses, with the generator of this process behind it."""
+
+    def __init__(self, name: str, model: PreTrainedModel, chat: Chat, lora: LoraSettings) -> None:
+        """name: under which the server has the model."""
+        add_adapter(model, lora, name)
+        self.name = name
+        self.model = model
+        self.chat = chat
+        self.adapters: dict[str, str] = {}
+        self.max_loaded = 0
+        self.num_loaded = 0
+        self._lock = threading.Lock()
+        self.app = FastAPI()
+        self.app.post("/v1/load_lora_adapter")(self.load)
+        self.app.post("/v1/unload_lora_adapter")(self.unload)
+        self.app.post("/v1/completions")(self.complete)
+
+    def load(self, body: dict[str, Any]) -> str:
+        if body["lora_name"] in self.adapters:
+            raise HTTPException(400, "already loaded")
+        self.adapters[body["lora_name"]] = body["lora_path"]
+        self.num_loaded += 1
+        self.max_loaded = max(self.max_loaded, len(self.adapters))
+        return "Success"
+
+    def unload(self, body: dict[str, Any]) -> str:
+        del self.adapters[body["lora_name"]]
+        return "Success"
+
+    def complete(self, body: dict[str, Any]) -> dict[str, Any]:
+        if body["model"] not in (self.name, *self.adapters):
+            raise HTTPException(404, f"the model {body['model']} does not exist")
+        assert body["return_token_ids"]
+        assert set(body["stop_token_ids"]) == self.chat.end_ids
+        generator = Generator(self.model, self.chat, max_new_tokens=body["max_tokens"], temperature=body["temperature"])
+        with self._lock:
+            if body["model"] == self.name:
+                with adapter_disabled(self.model):
+                    (segment,) = generator.generate([tuple(body["prompt"])], [random.Random(body["seed"])])
+            else:
+                load_adapter(self.model, Path(self.adapters[body["model"]]))
+                (segment,) = generator.generate([tuple(body["prompt"])], [random.Random(body["seed"])])
+        shown = len(body["prompt"])
+        logprobs = {"token_logprobs": list(segment.logprobs[shown:])}
+        return {"choices": [{"token_ids": list(segment.token_ids[shown:]), "logprobs": logprobs}]}
