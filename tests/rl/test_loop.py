@@ -15,7 +15,7 @@ from openenv.rl.loop import NothingPlayed, TrainingLoop
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import WeightStore, tiny_model
 from openenv.rl.reports.results import MetricsLog, read_metrics
-from openenv.rl.rollouts.rewards import OutcomeReward
+from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.trainer import ReferenceModel, Trainer
@@ -56,7 +56,7 @@ class SmallRun:
         store, config = WeightStore(), self.config
         copy = tiny_model(config.model, self.chat.tokenizer, max_length=64, seed=9)
         generator = Generator(copy, self.chat, max_new_tokens=config.max_res_tokens, store=store)
-        reward = OutcomeReward(config.reward)
+        reward = EpisodeReward(config.reward)
         rollouts = [
             Rollout(EchoPool(8, turns=1), EchoText(), generator, reward, config, self.executor) for _ in range(2)
         ]
@@ -158,7 +158,7 @@ async def test_rollouts_that_fail_end_the_run_with_their_error(
 ) -> None:
     run = SmallRun(echo_config(), tmp_path)
     generator = Generator(run.model, run.chat, max_new_tokens=2)
-    rollout = Rollout(pool, EchoText(), generator, OutcomeReward(), run.config, run.executor)
+    rollout = Rollout(pool, EchoText(), generator, EpisodeReward(), run.config, run.executor)
     metrics, store = MetricsLog(run.metrics_path), WeightStore()
     loop = TrainingLoop(
         [rollout], run.trainer, store, run.checkpoints, run.chat, run.config, metrics, run.progress, batch_size=4

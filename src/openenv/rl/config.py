@@ -11,6 +11,8 @@ AdvantageName = Literal["grpo", "dr_grpo", "rloo", "reinforce++"]
 LossName = Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"]
 KLName = Literal["k1", "k2", "k3"]
 Precision = Literal["auto", "float32", "bfloat16"]
+Credit = Literal["episode", "step"]
+EqualGroups = Literal["keep", "drop", "redraw"]
 
 _CLIP, _GSPO_CLIP = (0.2, 0.28), (3e-4, 4e-4)
 
@@ -82,16 +84,46 @@ class PretrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RewardConfig:
-    """Rewards of episodes. The game's own return is always reported too."""
+    """Rewards of episodes: the environment's own, or with `win`, `push` and `loss` one number for each outcome.
 
-    win: float = 2.0
-    """Reward of an episode whose return is positive."""
-    push: float = 0.5
+    The return of the environment is always reported too.
+    """
+
+    discount: float = 1.0
+    """Factor for each turn that lies between a reward and the action that it is credited to, above 0 and at most 1."""
+    credit: Credit = "episode"
+    """episode: all actions of an episode have one advantage, from its return. step: the advantage of each action is
+    from the rewards after it, compared with those of the group's other episodes after the same number of turns."""
+    scale: float | Literal["auto"] = "auto"
+    """Factor of the environment's rewards. auto: 1 / the standard deviation of returns in random play, so that weights
+    and limits mean the same in every environment. It does not apply to win, push and loss."""
+    clip: tuple[float, float] | None = None
+    """Lower and upper limit of an episode's reward, after scaling."""
+    unparseable: float | None = None
+    """Reward of an episode that a reply without a legal action ended. None: the worst return in random play, scaled;
+    with win, push and loss the lowest of these."""
+    win: float | None = None
+    """Reward of an episode whose return is positive. It comes together with `push` and `loss`."""
+    push: float | None = None
     """Reward of an episode whose return is zero."""
-    loss: float = -1.0
+    loss: float | None = None
     """Reward of an episode whose return is negative."""
-    unparseable: float = -1.0
-    """Reward of an episode that a reply without a legal action ended."""
+
+    def __post_init__(self) -> None:
+        require(0 < self.discount <= 1, "reward.discount", self.discount, "must be above 0 and at most 1.")
+        require(self.scale == "auto" or self.scale > 0, "reward.scale", self.scale, "must be above 0, or auto.")
+        limits = self.clip
+        require(limits is None or limits[0] < limits[1], "reward.clip", limits, "must be [lowest, highest].")
+        given = {name: getattr(self, name) for name in ("win", "push", "loss") if getattr(self, name) is not None}
+        rule = "win, push and loss come together: give all three, or none for the environment's own rewards."
+        require(len(given) in (0, 3), "reward", given, rule)
+
+    @property
+    def by_outcome(self) -> tuple[float, float, float] | None:
+        """Rewards of a win, a push and a loss; None: the environment's own rewards count."""
+        if self.win is None or self.push is None or self.loss is None:
+            return None
+        return self.win, self.push, self.loss
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ import difflib
 import types
 import typing
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -65,18 +65,31 @@ def _build(cls: type, data: Mapping[str, Any], prefix: str) -> Any:
 
 
 def _value(kind: Any, value: Any, key: str) -> Any:
+    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+        return _value_of_union(typing.get_args(kind), value, key)
     if dataclasses.is_dataclass(kind):
         require(isinstance(value, Mapping), key, value, "must be a mapping of keys.")
         return _build(typing.cast(type, kind), value, f"{key}.")
     if typing.get_origin(kind) is Literal:
         require(value in typing.get_args(kind), key, value, f"must be one of {', '.join(typing.get_args(kind))}.")
         return value
+    if typing.get_origin(kind) is tuple:
+        kinds = typing.get_args(kind)
+        right = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == len(kinds)
+        require(right, key, value, f"must be a list of {len(kinds)}.")
+        return tuple(_value(part, item, f"{key}[{i}]") for i, (part, item) in enumerate(zip(kinds, value, strict=True)))
     return _plain_value(kind, value, key)
 
 
+def _value_of_union(kinds: Sequence[Any], value: Any, key: str) -> Any:
+    """None and words where the union has them; otherwise a value of the first kind."""
+    if value is None and types.NoneType in kinds:
+        return None
+    words = [word for kind in kinds if typing.get_origin(kind) is Literal for word in typing.get_args(kind)]
+    return value if value in words else _value(kinds[0], value, key)
+
+
 def _plain_value(kind: Any, value: Any, key: str) -> Any:
-    if isinstance(kind, types.UnionType):
-        return None if value is None else _plain_value(typing.get_args(kind)[0], value, key)
     if kind is str and value is None:
         return ""  # a key without a value in the file
     kind = typing.get_origin(kind) or kind

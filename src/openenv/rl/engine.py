@@ -24,7 +24,7 @@ from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import WeightStore, load_model, tiny_model
 from openenv.rl.reports.results import MetricsLog
-from openenv.rl.rollouts.rewards import OutcomeReward, Reward
+from openenv.rl.rollouts.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.pretraining import RandomPlay, play_at_random, pretrain, transcript_words
@@ -78,10 +78,10 @@ class Engine:
         """Load the model, or create and pretrain it. A resumed run restores its latest checkpoint instead."""
         torch.set_num_threads(config.threads)
         text = served.text
-        reward = reward or OutcomeReward(config.reward)
         checkpoints = Checkpoints(config.run_dir)
         if resume and checkpoints.has_any:
             model, tokenizer, batch_size = checkpoints.load_reference()
+            reward = reward or EpisodeReward(config.reward, checkpoints.load_random_returns())
             engine = cls(config, model, Chat(tokenizer), text, reward, batch_size)
             engine.progress = checkpoints.restore(engine.trainer)
             log.info("resumed: step=%d", engine.progress.step)
@@ -93,7 +93,10 @@ class Engine:
         else:
             model, chat = await _pretrained_model(config, random_play, on_progress)
         batch_size = _batch_size(config, random_play)
+        returns = RandomReturns.of(random_play.returns)
         checkpoints.save_reference(model, chat, batch_size)
+        checkpoints.save_random_returns(returns)
+        reward = reward or EpisodeReward(config.reward, returns)
         return cls(config, model, chat, text, reward, batch_size)
 
     def rollout(

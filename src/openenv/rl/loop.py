@@ -151,7 +151,7 @@ class TrainingLoop:
         """Train on the groups, publish the weights, and write the metrics."""
         waited_s = time.monotonic() - began
         part_done = clock.part_done(self.progress.step)
-        played = play_metrics(groups, self._trainer.step_count)
+        played = play_metrics(groups, groups, self._trainer.step_count)
         # always the same thread: the matrix library keeps buffers for each thread that calls it
         trained = await asyncio.get_running_loop().run_in_executor(self._thread, self._trainer.step, groups, part_done)
         self._store.publish(self._trainer.model, self._trainer.step_count)

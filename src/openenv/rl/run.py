@@ -14,7 +14,7 @@ import uvloop
 
 from openenv.evaluation import play_episodes, summarize
 from openenv.policies import BlackjackChartPolicy, CatchPolicy, LanguageModelPolicy, RandomPolicy
-from openenv.rl.config import Config
+from openenv.rl.config import Config, RewardConfig
 from openenv.rl.reports.report import write_report
 from openenv.rl.reports.results import PlayerResult, Role, load_results, optimum, result_of, save_results
 from openenv.rl.setup import OnProgress, TrainingRun, setup_training
@@ -45,9 +45,20 @@ class RunResult:
 
 
 def with_game(config: Config, game: str) -> Config:
-    """The same configuration for another game of the environment. The run is named after the game."""
+    """The same configuration for another game of the environment. The run is named after the game.
+
+    Rewards by outcome belong to the game of the file: another game has its own returns as rewards.
+    """
     env = dataclasses.replace(config.env, reset={**config.env.reset, "game_name": game})
-    return dataclasses.replace(config, name=game, env=env)
+    reward = config.reward if env == config.env else _without_outcomes(config.reward)
+    return dataclasses.replace(config, name=game, env=env, reward=reward)
+
+
+def _without_outcomes(reward: RewardConfig) -> RewardConfig:
+    """The same settings with the environment's own rewards."""
+    if reward.by_outcome is None:
+        return reward
+    return dataclasses.replace(reward, win=None, push=None, loss=None, unparseable=None)
 
 
 async def run(

@@ -9,7 +9,7 @@ from torch import Tensor
 from openenv.rl.config import AdvantageName
 from openenv.rl.models.language_model import padded
 from openenv.rl.rollouts.rewards import batch_advantages
-from openenv.rl.rollouts.trajectory import Group, Segment
+from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory
 
 TokenRow = tuple[tuple[int, ...], tuple[bool, ...]]
 
@@ -29,7 +29,7 @@ class TrainingBatch:
     position: Tensor  # [N] which of the P positions each token is
     sequence: Tensor  # [N] number of its segment
     episode: Tensor  # [N] number of its episode
-    advantages: Tensor  # [N] its episode's advantage
+    advantages: Tensor  # [N] its episode's advantage, or its turn's
     generator_logprobs: Tensor  # [N] as recorded when it was sampled
     num_episodes: int
 
@@ -67,11 +67,19 @@ def make_batch(groups: Sequence[Group], advantage: AdvantageName, pad_id: int) -
     pairs = [
         pair for group, values in zip(groups, of_groups, strict=True) for pair in zip(group.valid, values, strict=True)
     ]
-    for number, (trajectory, value) in enumerate(pairs):
+    for number, (trajectory, values) in enumerate(pairs):
         segments.extend(trajectory.segments)
         episodes.extend([number] * len(trajectory.segments))
-        advantages.extend([value] * len(trajectory.segments))
+        advantages.extend(_token_advantages(trajectory, values))
     return _assemble(segments, episodes, advantages, len(pairs), pad_id)
+
+
+def _token_advantages(trajectory: Trajectory, values: Sequence[float]) -> list[float]:
+    """The advantage of each sampled token. values: one for each turn, or a single one for all."""
+    lengths = [length for segment in trajectory.segments for length in segment.reply_lengths]
+    if len(values) == 1:
+        return [values[0]] * sum(lengths)
+    return [value for value, length in zip(values, lengths, strict=True) for _ in range(length)]
 
 
 def _assemble(
@@ -96,7 +104,7 @@ def _assemble(
         position=first[torch.tensor(row_of)][tokens_of] + offset,
         sequence=tokens_of,
         episode=torch.tensor(episodes)[tokens_of],
-        advantages=torch.tensor(advantages)[tokens_of],
+        advantages=torch.tensor(advantages),
         generator_logprobs=torch.tensor(
             [lp for s in segments for lp, is_sampled in zip(s.logprobs, s.sampled, strict=True) if is_sampled]
         ),

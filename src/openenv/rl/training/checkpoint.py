@@ -14,12 +14,14 @@ from transformers.utils import logging as hf_logging
 
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import load_model
+from openenv.rl.rollouts.rewards import RandomReturns
 from openenv.rl.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
 _LATEST = "latest"
 _REFERENCE = "before_grpo"
+_RANDOM_RETURNS = "random_returns.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,14 @@ class Checkpoints:
         """Load the model before GRPO, its tokenizer, and the number of groups in a training step."""
         folder = self.folder / _REFERENCE
         return *load_model(folder), json.loads((folder / "batch_size.json").read_text())
+
+    def save_random_returns(self, returns: RandomReturns) -> None:
+        """Save what random play has shown about returns, by which rewards are scaled."""
+        (self.folder / _RANDOM_RETURNS).write_text(json.dumps(asdict(returns)))
+
+    def load_random_returns(self) -> RandomReturns:
+        """Load what `save_random_returns` has saved."""
+        return RandomReturns(**json.loads((self.folder / _RANDOM_RETURNS).read_text()))
 
     def save(self, trainer: Trainer, chat: Chat, progress: TrainingProgress) -> Path:
         """Write a checkpoint, mark it as the latest, and remove the previous one. Returns its folder."""

@@ -23,6 +23,7 @@ from openenv.policies.prompts import ChatMessage, PromptBuilder, assistant_messa
 from openenv.rl.config import Precision, PretrainConfig
 from openenv.rl.models.chat import Chat, TokenIds
 from openenv.rl.models.language_model import autocast, padded, row_count
+from openenv.rl.training.outcome_labels import outcome_labels
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +45,14 @@ class RandomPlay:
 
     transcripts: Counter[Transcript] = field(default_factory=Counter)
     """Each transcript with its number of occurrences."""
-    num_episodes: int = 0
-    """Number of valid episodes; those that the environment failed are left out."""
+    returns: Counter[float] = field(default_factory=Counter)
+    """Each return with its number of valid episodes; those that the environment failed are left out."""
     num_decisions: int = 0
+
+    @property
+    def num_episodes(self) -> int:
+        """Number of valid episodes."""
+        return self.returns.total()
 
     @property
     def decisions_per_episode(self) -> float:
@@ -67,13 +73,16 @@ async def play_at_random(
     """Collect transcripts of random play, with the prompts of training.
 
     instructions: whether a system message with the rules comes first. With history `latest` each decision is a
-    transcript of its own, followed by the episode's outcome; with `full` each episode is one transcript. Failed
-    episodes are left out. If the first 20 all fail, their last error is raised.
+    transcript of its own, followed by the label of the episode's return (`outcome_labels`); with `full` each episode is
+    one transcript. Failed episodes are left out. If the first 20 all fail, their last error is raised.
     """
     prompts = PromptBuilder(text, instructions=instructions)
-    player = _TranscribingPlayer(text, prompts, RandomPolicy(seed, text=text), config, on_progress)
+    player = _TranscribingPlayer(prompts, RandomPolicy(seed, text=text), config, on_progress)
     await EpisodeRunner(pool, player).run(player.resets(reset))
     collected = player.collected
+    labels = outcome_labels(collected.returns, text)
+    for (messages, value), count in player.conversations.items():
+        collected.transcripts[messages, labels[value]] += count
     log.info("collected random play: episodes=%d decisions=%d", collected.num_episodes, collected.num_decisions)
     return collected
 
@@ -83,19 +92,20 @@ class _TranscribingPlayer:
 
     def __init__(
         self,
-        text: TextInterface[Any, Any],
         prompts: PromptBuilder,
         policy: RandomPolicy,
         config: PretrainConfig,
         on_progress: OnCount | None,
     ) -> None:
         self.collected = RandomPlay()
-        self._text = text
+        """Without the transcripts, whose labels need all returns."""
+        self.conversations: Counter[tuple[tuple[Message, ...], float]] = Counter()
+        """What was shown and replied, with the return of the episode."""
         self._prompts = prompts
         self._policy = policy
         self._config = config
         self._on_progress = on_progress
-        self._conversations: dict[int, list[list[ChatMessage]]] = {}
+        self._running: dict[int, list[list[ChatMessage]]] = {}
         """By episode: what was shown and replied, of each decision or of the whole episode."""
         self._returns: Counter[int] = Counter()
         self._num_failed = 0
@@ -114,7 +124,7 @@ class _TranscribingPlayer:
             reply, action = self._policy.select_reply(turn.observation)
             messages = [*self._prompts.messages(turn.episode, turn.observation), assistant_message(reply)]
             self._prompts.add_reply(turn.episode, reply)
-            conversations = self._conversations.setdefault(turn.episode, [])
+            conversations = self._running.setdefault(turn.episode, [])
             if self._prompts.remembers_episodes:
                 conversations.clear()
             conversations.append(messages)
@@ -126,16 +136,16 @@ class _TranscribingPlayer:
         return actions
 
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
-        """Add the reward; at the end of the episode add its transcripts."""
+        """Add the reward; at the end of the episode keep its conversations."""
         if result.reward is not None:
             self._returns[episode] += result.reward  # type: ignore[assignment]
         if not result.done:
             return
-        self.collected.num_episodes += 1
-        outcome = self._text.outcome(float(self._returns.pop(episode, 0.0)))
+        value = float(self._returns.pop(episode, 0.0))
+        self.collected.returns[value] += 1
         for messages in self._forget(episode):
             written = tuple((message["role"], message["content"]) for message in messages)
-            self.collected.transcripts[written, outcome] += 1
+            self.conversations[written, value] += 1
 
     def on_failure(self, episode: int, error: OpenEnvError) -> None:
         """Leave the episode out. Raises the error if no episode has succeeded."""
@@ -152,7 +162,7 @@ class _TranscribingPlayer:
     def _forget(self, episode: int) -> list[list[ChatMessage]]:
         """The conversations of an episode that has ended."""
         self._prompts.end_episode(episode)
-        return self._conversations.pop(episode, [])
+        return self._running.pop(episode, [])
 
 
 def transcript_words(transcripts: Counter[Transcript]) -> list[str]:
