@@ -16,7 +16,8 @@ model: {hidden_size: 32, num_layers: 1}
 group_size: 4
 rollout_threads: 8
 reading: {max_episodes: 100, max_decisions: 400, steps: 5, batch_size: 64}
-trainer: {training: {steps: 100000, max_minutes: 10}}
+max_minutes: 10
+trainer: {training: {steps: 100000}}
 replay_buffer: {batch_decisions: 100}
 evaluation: {num_games: 16, sessions: 16}
 """

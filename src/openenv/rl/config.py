@@ -140,7 +140,8 @@ class LossConfig:
     constant_length: float = 1.0
     """Dr. GRPO divides each episode's sum of token losses by this number instead of by its length."""
     kl: KLName = "k3"
-    """Estimator of the divergence from the reference model."""
+    """Estimator of the divergence from the reference model. Its gradient is that of KL(policy, reference) with k2, and
+    that of KL(reference, policy) with k3."""
     kl_weight: float = 0.05
     """Weight of that divergence in the first step."""
     kl_weight_end: float = 0.0
@@ -148,7 +149,7 @@ class LossConfig:
     entropy_weight: float = 0.0
     """Weight of the entropy bonus in the first step; it falls to zero in a straight line."""
     importance_cap: float = 2.0
-    """Upper limit of the weight exp(lp_old - lp_generator) that corrects stale data."""
+    """Upper limit of the weight exp(lp_old - lp_generator) that corrects policy loss and divergence for stale data."""
 
     def __post_init__(self) -> None:
         rule = "its gradient is zero on average, so it has no effect. Use k2 or k3."
@@ -172,13 +173,14 @@ class TrainingConfig:
     """Length of the training."""
 
     steps: int = 300
-    """Optimizer steps, one for each batch of groups."""
-    max_minutes: float = 60.0
-    """Stop after this much training time. The schedules end at the limit that is reached first."""
+    """Optimizer steps, one for each batch of groups. The schedules follow them."""
+    patience: int = 25
+    """Steps in a row without a group whose episodes differ in reward, after which a warning says why there is nothing
+    to learn. After twice as many training ends: with an error if no step had such a group, otherwise early."""
 
     def __post_init__(self) -> None:
-        require(self.steps >= 1, "trainer.training.steps", self.steps, "must be at least 1.")
-        require(self.max_minutes > 0, "trainer.training.max_minutes", self.max_minutes, "must be above 0.")
+        for key in ("steps", "patience"):
+            require(getattr(self, key) >= 1, f"trainer.training.{key}", getattr(self, key), "must be at least 1.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,8 +232,10 @@ class ReplayBufferConfig:
     """Decisions in one training step, so that a step costs the same in games of one decision and of ten."""
     max_policy_age: int | None = None
     """Maximum age, in steps, of the weights whose episodes may be trained on. None: `off_by_n`."""
-    drop_equal_groups: bool = False
-    """Drop groups whose rewards are all equal: their only gradient is that of the divergence."""
+    equal_groups: EqualGroups = "keep"
+    """What happens to groups whose rewards are all equal, whose only gradient is that of the divergence. keep: they are
+    trained on. drop: they are left out. redraw: others are played instead until the batch is full (DAPO,
+    arXiv:2503.14476), but at most four times as many groups as a batch has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,6 +276,10 @@ class Config:
     """Name of the run and of its folder."""
     seed: int = 0
     """Seed of weights, deals and sampling."""
+    max_minutes: float | None = None
+    """Time for random play, pretraining, the evaluation before training, and training, in minutes. Random play takes at
+    most a sixth of it, and has ended together with pretraining after half. The evaluation after training is not cut
+    short. None: no limit."""
     env: EnvConfig = field(default_factory=EnvConfig)
     """The environment. A string is its name. The tutorial's `blackjack_env.server_url` is accepted too."""
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -279,9 +287,10 @@ class Config:
     group_size: int = 8
     """Episodes that start from one state and are compared with each other."""
     groups_in_flight: int = 64
-    """Groups that each of the two rollout workers plays at the same time."""
+    """Groups that each of the two rollout workers plays at the same time, at most half of a batch."""
     off_by_n: int = 1
-    """Maximum age, in steps, of the weights that played an episode when it is trained on. 0 is strictly on-policy."""
+    """Age, in steps, of the weights that played an episode when it is trained on. 0 is strictly on-policy; with more,
+    rollouts and training run at the same time. The first steps of a run, and after a checkpoint, use newer ones."""
     max_req_tokens: int = 512
     """Maximum length of a prompt in tokens. An episode with a longer one is invalid."""
     max_res_tokens: int = 4
@@ -310,6 +319,8 @@ class Config:
         require(size >= 2, "group_size", size, "a group of one has no mean to compare with. Use 2 or more.")
         for key in ("groups_in_flight", "max_req_tokens", "max_res_tokens", "threads"):
             require(getattr(self, key) >= 1, key, getattr(self, key), "must be at least 1.")
+        minutes = self.max_minutes
+        require(minutes is None or minutes > 0, "max_minutes", minutes, "must be above 0.")
         require(self.off_by_n >= 0, "off_by_n", self.off_by_n, "weights cannot be newer than the trainer's. Use 0.")
         batch = self.replay_buffer.batch_size
         require(batch is None or batch >= 1, "replay_buffer.batch_size", batch, "must be at least 1.")

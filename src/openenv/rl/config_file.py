@@ -13,8 +13,14 @@ import yaml
 
 from openenv.rl.config import Config, ConfigError, require
 
-RENAMED_KEYS = {"reading": "pretrain", "rollout_threads": "groups_in_flight"}
-"""Former names of top-level keys, which are accepted for one release, and their current names."""
+RENAMED_KEYS = {
+    "reading": "pretrain",
+    "rollout_threads": "groups_in_flight",
+    "trainer.training.max_minutes": "max_minutes",
+    "replay_buffer.drop_equal_groups": "replay_buffer.equal_groups",
+}
+"""Former names of keys, which are accepted for one release, and their current names."""
+_RENAMED_VALUES = {"replay_buffer.drop_equal_groups": {True: "redraw", False: "keep"}}
 
 
 def load_config(path: str | Path, **changes: Any) -> Config:
@@ -24,12 +30,12 @@ def load_config(path: str | Path, **changes: Any) -> Config:
     """
     data = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
     require(isinstance(data, dict), str(path), type(data).__name__, "the file must hold a mapping of keys.")
-    return config_from_mapping({**_with_current_keys(data), **_with_current_keys(changes)})
+    return config_from_mapping({**with_current_keys(data), **with_current_keys(changes)})
 
 
 def config_from_mapping(data: Mapping[str, Any]) -> Config:
     """The configuration from nested mappings with the keys of the YAML file. Raises ConfigError like `load_config`."""
-    data = _with_current_keys(data)
+    data = with_current_keys(data)
     if "blackjack_env" in data:
         game = {"name": "openspiel", "reset": {"game_name": "blackjack"}}
         data["env"] = {**game, **(data.get("env") or {}), **data.pop("blackjack_env")}
@@ -43,15 +49,34 @@ def config_from_mapping(data: Mapping[str, Any]) -> Config:
     return typing.cast(Config, _build(Config, data, ""))
 
 
-def _with_current_keys(data: Mapping[str, Any]) -> dict[str, Any]:
+def with_current_keys(data: Mapping[str, Any], *, warn: bool = True) -> dict[str, Any]:
     """A copy in which renamed keys have their current name. Warns for each. Raises ConfigError if both are given."""
-    current = dict(data)
+    current = _copied(data)
     for old, new in RENAMED_KEYS.items():
-        if old in current:
-            require(new not in current, old, current[old], f"the former name of {new}, which is given too. Remove it.")
+        former, name = _holder(current, old)
+        if former is None or name not in former:
+            continue
+        value = former.pop(name)
+        holder, name = _holder(current, new)
+        assert holder is not None  # the new name's mapping is the top level or that of the old name
+        require(name not in holder, old, value, f"the former name of {new}, which is given too. Remove it.")
+        if warn:
             warnings.warn(f"{old}: this key is now called {new}; rename it", FutureWarning, stacklevel=3)
-            current[new] = current.pop(old)
+        holder[name] = _RENAMED_VALUES[old].get(value, value) if isinstance(value, bool) else value
     return current
+
+
+def _copied(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _copied(value) if isinstance(value, Mapping) else value for key, value in data.items()}
+
+
+def _holder(data: dict[str, Any], key: str) -> tuple[dict[str, Any] | None, str]:
+    """The mapping that holds a dotted key, if there is one, and the key's last part."""
+    *path, name = key.split(".")
+    holder: Any = data
+    for part in path:
+        holder = holder.get(part) if isinstance(holder, dict) else None
+    return (holder if isinstance(holder, dict) else None), name
 
 
 def _build(cls: type, data: Mapping[str, Any], prefix: str) -> Any:

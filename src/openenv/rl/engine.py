@@ -18,6 +18,7 @@ from openenv.auto.environment import ServedEnvironment
 from openenv.core.session_pool import SessionPool
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeSessions
+from openenv.rl.budget import PRETRAINING_SHARE, RANDOM_PLAY_SHARE, Budget
 from openenv.rl.config import Config
 from openenv.rl.loop import OnStep, TrainingLoop
 from openenv.rl.models.chat import Chat, word_tokenizer
@@ -49,15 +50,17 @@ class Engine:
         text: TextInterface[Any, Any],
         reward: Reward,
         batch_size: int,
+        budget: Budget,
     ) -> None:
         self.config = config
+        self.budget = budget
         self.batch_size = batch_size
         """Number of groups in one training step."""
         self.chat = chat
         self.text = text
         self.store = WeightStore()
         self.checkpoints = Checkpoints(config.run_dir)
-        self.progress = TrainingProgress(step=0, next_group=0, training_s=0.0)
+        self.progress = TrainingProgress(step=0, training_s=0.0)
         self.trainer = Trainer(model, ReferenceModel(model, config.model.precision), config, chat.pad_id)
         self._reward = reward
         self._executor = ThreadPoolExecutor(
@@ -73,31 +76,34 @@ class Engine:
         reward: Reward | None,
         *,
         resume: bool,
+        budget: Budget,
         on_progress: "OnProgress",
     ) -> Self:
-        """Load the model, or create and pretrain it. A resumed run restores its latest checkpoint instead."""
+        """Load the model, or create and pretrain it. A resumed run restores what it has saved instead."""
         torch.set_num_threads(config.threads)
         text = served.text
         checkpoints = Checkpoints(config.run_dir)
-        if resume and checkpoints.has_any:
+        if resume and checkpoints.has_reference:
             model, tokenizer, batch_size = checkpoints.load_reference()
             reward = reward or EpisodeReward(config.reward, checkpoints.load_random_returns())
-            engine = cls(config, model, Chat(tokenizer), text, reward, batch_size)
-            engine.progress = checkpoints.restore(engine.trainer)
+            engine = cls(config, model, Chat(tokenizer), text, reward, batch_size, budget)
+            if checkpoints.has_any:
+                engine.progress = checkpoints.restore(engine.trainer)
+                budget.earlier_s += engine.progress.spent_s
             log.info("resumed: step=%d", engine.progress.step)
             return engine
-        random_play = await _random_play(config, served, on_progress)
+        random_play = await _random_play(config, served, budget, on_progress)
         if config.model.path:
             model, tokenizer = await asyncio.to_thread(load_model, config.model.path)
             chat = Chat(tokenizer)
         else:
-            model, chat = await _pretrained_model(config, random_play, on_progress)
+            model, chat = await _pretrained_model(config, random_play, budget, on_progress)
         batch_size = _batch_size(config, random_play)
         returns = RandomReturns.of(random_play.returns)
         checkpoints.save_reference(model, chat, batch_size)
         checkpoints.save_random_returns(returns)
         reward = reward or EpisodeReward(config.reward, returns)
-        return cls(config, model, chat, text, reward, batch_size)
+        return cls(config, model, chat, text, reward, batch_size, budget)
 
     def rollout(
         self, pool: EpisodeSessions, *, generator: Generator | None = None, executor: Executor | None = None
@@ -119,6 +125,7 @@ class Engine:
             metrics,
             self.progress,
             self.batch_size,
+            self.budget,
         )
         try:
             await loop.run(steps, on_step)
@@ -148,8 +155,10 @@ class Engine:
         )
 
 
-async def _random_play(config: Config, served: ServedEnvironment, on_progress: "OnProgress") -> RandomPlay:
-    """Collect random play from the run's server: for pretraining, and to measure the length of episodes."""
+async def _random_play(
+    config: Config, served: ServedEnvironment, budget: Budget, on_progress: "OnProgress"
+) -> RandomPlay:
+    """Collect random play from the run's server: for pretraining, and to measure returns and lengths of episodes."""
     settings = config.pretrain
     if config.model.path:
         settings = dataclasses.replace(settings, max_episodes=_EPISODES_TO_MEASURE)
@@ -164,6 +173,7 @@ async def _random_play(config: Config, served: ServedEnvironment, on_progress: "
             seed=config.seed,
             instructions=config.model.instructions,
             on_progress=lambda done, total: on_progress("random play", done, total, {}),
+            is_time_up=lambda: budget.is_spent(RANDOM_PLAY_SHARE),
         )
 
 
@@ -180,7 +190,7 @@ def _use_all_cores() -> None:
 
 
 async def _pretrained_model(
-    config: Config, random_play: RandomPlay, on_progress: "OnProgress"
+    config: Config, random_play: RandomPlay, budget: Budget, on_progress: "OnProgress"
 ) -> tuple[PreTrainedModel, Chat]:
     """A tiny model, pretrained on the transcripts alone."""
     transcripts = random_play.transcripts
@@ -204,6 +214,7 @@ async def _pretrained_model(
             precision=config.model.precision,
             seed=config.seed,
             on_progress=report,
+            is_time_up=lambda: budget.is_spent(PRETRAINING_SHARE),
         )
         try:
             losses = await asyncio.get_running_loop().run_in_executor(thread, work)

@@ -71,7 +71,8 @@ async def run(
     training = await setup_training(config, reward=reward, resume=resume, on_progress=on_progress)
     comparison = _Comparison(training, on_progress)
     try:
-        await comparison.baselines()
+        with training.engine.budget.counting():
+            await comparison.baselines()
         steps_left = config.trainer.training.steps - training.engine.progress.step
         if steps_left > 0:
             await training.run(steps_left)

@@ -94,15 +94,17 @@ def padded(rows: list[tuple[int, ...]], pad_id: int) -> Tensor:
 
 
 class WeightStore:
-    """Passes the latest weights from the trainer to generators in other threads, with their policy version.
+    """Passes weights from the trainer to generators in other threads, with their policy version.
 
-    A reader never receives half-written weights.
+    Readers load the newest weights, or those of the version that is pinned. A reader never receives half-written ones.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._weights: dict[str, Tensor] = {}
+        self._weights: dict[int, Mapping[str, Tensor]] = {}
+        """By version; without a pinned version only the newest."""
         self._version = -1
+        self._pinned: int | None = None
 
     @property
     def version(self) -> int:
@@ -115,14 +117,26 @@ class WeightStore:
             raise ValueError(f"version={version}: {self._version} is already published, and versions must increase.")
         weights = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
         with self._lock:
-            self._weights, self._version = weights, version
+            kept = {} if self._pinned is None else self._weights
+            self._weights, self._version = {**kept, version: weights}, version
         log.debug("published weights: version=%d", version)
 
-    def load_newer(self, model: torch.nn.Module, than: int) -> int:
-        """Load the latest weights into `model` if they are newer than version `than`. Returns the model's version."""
+    def pin(self, version: int) -> None:
+        """Let readers load exactly this version until another is pinned. Older ones are forgotten.
+
+        Raises KeyError if it was not published, or was forgotten.
+        """
         with self._lock:
-            weights: Mapping[str, Tensor] = self._weights
-            version = self._version
+            if version not in self._weights:
+                raise KeyError(f"version {version} of the weights: there is {', '.join(map(str, self._weights))}")
+            self._weights = {known: weights for known, weights in self._weights.items() if known >= version}
+            self._pinned = version
+
+    def load_newer(self, model: torch.nn.Module, than: int) -> int:
+        """Load the weights for readers into `model` if they are newer than version `than`. Returns its version."""
+        with self._lock:
+            version = self._version if self._pinned is None else self._pinned
+            weights = self._weights.get(version, {})
         if version > than:
             model.load_state_dict(weights)
         return max(version, than)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -24,12 +25,19 @@ class MetricsLog:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = [row for row in read_metrics(path) if row["step"] <= first_step]
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in kept), encoding="utf-8")
+        replace_text(path, "".join(f"{json.dumps(row)}\n" for row in kept))
 
     def append(self, row: MetricsRow) -> None:
         """Append a row, which has the key `step`."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(row)}\n")
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file completely or not at all, also if the process is killed meanwhile."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)
 
 
 def read_metrics(path: Path) -> list[MetricsRow]:
@@ -161,7 +169,7 @@ def optimum(game: str, seat: int) -> PlayerResult | None:
 def save_results(run_dir: Path, results: Sequence[PlayerResult]) -> None:
     """Write the results to `results.json` in the run's folder."""
     rows = [asdict(result) for result in results]
-    (run_dir / "results.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    replace_text(run_dir / "results.json", json.dumps(rows, indent=1))
 
 
 def load_results(run_dir: Path) -> list[PlayerResult]:

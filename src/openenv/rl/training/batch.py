@@ -38,6 +38,26 @@ class TrainingBatch:
         for start in range(0, len(self.input_ids), max_rows):
             yield self._part(start, start + max_rows)
 
+    def containing(self, wanted: Tensor) -> tuple[Tensor, "TrainingBatch"]:
+        """The sequences with a wanted token, with the indices of their tokens in the batch, [n]. wanted: [N]."""
+        row = self.rows[self.position]
+        kept = torch.zeros(len(self.input_ids), dtype=torch.bool).index_fill(0, row[wanted], True)
+        here = kept[self.rows]
+        tokens = kept[row].nonzero()[:, 0]
+        part = replace(
+            self,
+            input_ids=self.input_ids[kept],
+            rows=(kept.cumsum(0) - 1)[self.rows[here]],
+            columns=self.columns[here],
+            targets=self.targets[here],
+            position=(here.cumsum(0) - 1)[self.position[tokens]],
+            sequence=self.sequence[tokens],
+            episode=self.episode[tokens],
+            advantages=self.advantages[tokens],
+            generator_logprobs=self.generator_logprobs[tokens],
+        )
+        return tokens, part
+
     def _part(self, start: int, end: int) -> tuple[Tensor, "TrainingBatch"]:
         here = ((self.rows >= start) & (self.rows < end)).nonzero()[:, 0]
         first = int(here[0]) if len(here) else 0

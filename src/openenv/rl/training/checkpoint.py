@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from transformers.utils import logging as hf_logging
 
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import load_model
+from openenv.rl.reports.results import replace_text
 from openenv.rl.rollouts.rewards import RandomReturns
 from openenv.rl.training.trainer import Trainer
 
@@ -29,11 +29,13 @@ class TrainingProgress:
     """The progress of a run. Its random numbers follow from the run's seed and the group numbers."""
 
     step: int
-    """Number of batches trained on, which is the policy version."""
-    next_group: int
-    """The number of the first group that has not been trained on."""
+    """Number of batches trained on, which is the policy version. The numbers of the groups follow from it."""
     training_s: float
     """Seconds of training so far."""
+    spent_s: float = 0.0
+    """Seconds of the run's time budget so far."""
+    last_signal: int = 0
+    """The last step with a group whose episodes differ in reward; 0 if there was none."""
 
 
 class Checkpoints:
@@ -47,6 +49,11 @@ class Checkpoints:
         """Whether there is a checkpoint to restore."""
         return (self.folder / _LATEST).exists()
 
+    @property
+    def has_reference(self) -> bool:
+        """Whether the model before GRPO was saved completely, so that a run can be resumed."""
+        return (self.folder / _RANDOM_RETURNS).exists()
+
     def save_reference(self, model: PreTrainedModel, chat: Chat, batch_size: int) -> None:
         """Save the model before GRPO, which stays the reference model, and the run's batch size."""
         folder = self.folder / _REFERENCE
@@ -59,8 +66,8 @@ class Checkpoints:
         return *load_model(folder), json.loads((folder / "batch_size.json").read_text())
 
     def save_random_returns(self, returns: RandomReturns) -> None:
-        """Save what random play has shown about returns, by which rewards are scaled."""
-        (self.folder / _RANDOM_RETURNS).write_text(json.dumps(asdict(returns)))
+        """Save what random play has shown about returns. Call it after `save_reference`: it marks that as complete."""
+        replace_text(self.folder / _RANDOM_RETURNS, json.dumps(asdict(returns)))
 
     def load_random_returns(self) -> RandomReturns:
         """Load what `save_random_returns` has saved."""
@@ -78,9 +85,7 @@ class Checkpoints:
         (partial / "progress.json").write_text(json.dumps(asdict(progress)))
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
-        pointer = self.folder / f"{_LATEST}.partial"
-        pointer.write_text(folder.name)
-        os.replace(pointer, self.folder / _LATEST)  # last: a reader never finds an incomplete checkpoint
+        replace_text(self.folder / _LATEST, folder.name)  # last: a reader never finds an incomplete checkpoint
         if before is not None:
             shutil.rmtree(before, ignore_errors=True)
         log.info("saved checkpoint: step=%d folder=%s", progress.step, folder)

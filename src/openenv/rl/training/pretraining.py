@@ -69,15 +69,17 @@ async def play_at_random(
     seed: int,
     instructions: bool = False,
     on_progress: OnCount | None = None,
+    is_time_up: Callable[[], bool] = lambda: False,
 ) -> RandomPlay:
     """Collect transcripts of random play, with the prompts of training.
 
     instructions: whether a system message with the rules comes first. With history `latest` each decision is a
     transcript of its own, followed by the label of the episode's return (`outcome_labels`); with `full` each episode is
-    one transcript. Failed episodes are left out. If the first 20 all fail, their last error is raised.
+    one transcript. Failed episodes are left out. If the first 20 all fail, their last error is raised. is_time_up: no
+    episode begins after it has returned True, but for the first.
     """
     prompts = PromptBuilder(text, instructions=instructions)
-    player = _TranscribingPlayer(prompts, RandomPolicy(seed, text=text), config, on_progress)
+    player = _TranscribingPlayer(prompts, RandomPolicy(seed, text=text), config, on_progress, is_time_up)
     await EpisodeRunner(pool, player).run(player.resets(reset))
     collected = player.collected
     labels = outcome_labels(collected.returns, text)
@@ -96,6 +98,7 @@ class _TranscribingPlayer:
         policy: RandomPolicy,
         config: PretrainConfig,
         on_progress: OnCount | None,
+        is_time_up: Callable[[], bool],
     ) -> None:
         self.collected = RandomPlay()
         """Without the transcripts, whose labels need all returns."""
@@ -105,6 +108,7 @@ class _TranscribingPlayer:
         self._policy = policy
         self._config = config
         self._on_progress = on_progress
+        self._is_time_up = is_time_up
         self._running: dict[int, list[list[ChatMessage]]] = {}
         """By episode: what was shown and replied, of each decision or of the whole episode."""
         self._returns: Counter[int] = Counter()
@@ -114,6 +118,9 @@ class _TranscribingPlayer:
         """Reset keywords of one episode after the other, until there are enough decisions."""
         for number in range(self._config.max_episodes):
             if self.collected.num_decisions >= self._config.max_decisions:
+                return
+            if number and self._is_time_up():
+                log.warning("max_minutes: random play ends after %d decisions", self.collected.num_decisions)
                 return
             yield {**reset, "seed": _FIRST_SEED + number}
 
@@ -199,10 +206,12 @@ def pretrain(
     precision: Precision,
     seed: int,
     on_progress: OnCount | None = None,
+    is_time_up: Callable[[], bool] = lambda: False,
 ) -> list[float]:
     """Train `model` to predict each token of the transcripts. Returns the loss of every batch, in nats per token.
 
-    Equal transcripts in a batch are run once and weighted by their number.
+    Equal transcripts in a batch are run once and weighted by their number. is_time_up: no batch begins after it has
+    returned True.
     """
     rows = [transcript_ids(chat, transcript) for transcript in transcripts]
     rows += [hindsight_ids(chat, transcript) for transcript in transcripts]
@@ -214,6 +223,9 @@ def pretrain(
     model.train()
     losses = []
     for step in range(config.steps):
+        if is_time_up():
+            log.warning("max_minutes: pretraining ends after %d of %d batches", step, config.steps)
+            break
         drawn = torch.multinomial(frequency, config.batch_size, replacement=True, generator=draws)
         index, counts = _padded_rows(*torch.unique(drawn, return_counts=True))
         for group in optimizer.param_groups:
