@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import logging
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import uvloop
 
 from openenv.evaluation import play_episodes, summarize
 from openenv.policies import BlackjackChartPolicy, CatchPolicy, LanguageModelPolicy, RandomPolicy
-from openenv.rl.config import Config, RewardConfig
+from openenv.rl.config import Config, EnvConfig, RewardConfig
 from openenv.rl.reports.report import write_report
 from openenv.rl.reports.results import PlayerResult, Role, load_results, optimum, result_of, save_results
 from openenv.rl.setup import OnProgress, TrainingRun, setup_training
@@ -52,6 +53,22 @@ def with_game(config: Config, game: str) -> Config:
     env = dataclasses.replace(config.env, reset={**config.env.reset, "game_name": game})
     reward = config.reward if env == config.env else _without_outcomes(config.reward)
     return dataclasses.replace(config, name=game, env=env, reward=reward)
+
+
+def with_environment(config: Config, name: str) -> Config:
+    """The same configuration for another environment, by any name of `env.name`. The run is named after it.
+
+    What belongs to the environment of the file goes: its server, text interface, reset keywords, rewards by outcome.
+    """
+    reward = _without_outcomes(config.reward)
+    words = re.sub(r"[^\w.-]+", "_", name).strip("._") or "run"
+    return dataclasses.replace(config, name=words, env=EnvConfig(name=name), reward=reward)
+
+
+def seed_runs(config: Config, number: int) -> list[Config]:
+    """The configurations of as many runs that differ in their seed and in the suffix of their name."""
+    seeds = range(config.seed, config.seed + number)
+    return [dataclasses.replace(config, seed=seed, name=f"{config.name}-seed{seed}") for seed in seeds]
 
 
 def _without_outcomes(reward: RewardConfig) -> RewardConfig:
