@@ -137,7 +137,7 @@ def blocked_rows(sides: Sides) -> list[Row]:
         }
         play(sides, server, "sync", 1)  # the environments share a thread from now on
         beside, alone = sides.in_turns("32 sessions, another one's step sleeps", turns).values()
-    what = "echo, default execution, typed, async, 32 sessions, beside a step that sleeps 2 s and alone: p99"
+    what = "echo, 32 sessions, beside a step that sleeps 2 s and alone: p99"
     return [Row(what, "us", beside["p99_us"], alone["p99_us"], BLOCKED_FLOOR, latencies(beside, alone))]
 
 

@@ -22,7 +22,7 @@ def test_eval_prints_a_medal_table_and_draws_a_plot(tmp_path):
 
 
 def test_eval_prints_json_for_programs(openspiel_url, tmp_path):
-    command = ["eval", "--url", openspiel_url, "--game", "catch", "--policy", "smart", "--episodes", "5", "--json"]
+    command = ["eval", openspiel_url, "--game", "catch", "--policy", "smart", "--episodes", "5", "--json"]
     done = run(*command, cwd=tmp_path)
     (row,) = json.loads(done.stdout)
 
@@ -30,21 +30,21 @@ def test_eval_prints_json_for_programs(openspiel_url, tmp_path):
 
 
 def test_eval_plays_the_same_episodes_for_the_same_seed(openspiel_url, tmp_path):
-    command = ["eval", "--url", openspiel_url, "--game", "blackjack", "--episodes", "40", "--seed", "3", "--json"]
+    command = ["eval", openspiel_url, "--game", "blackjack", "--episodes", "40", "--seed", "3", "--json"]
     assert run(*command, cwd=tmp_path).stdout == run(*command, cwd=tmp_path).stdout
 
 
 def test_an_evaluation_whose_episodes_all_fail_prints_the_reason(openspiel_url, tmp_path):
-    done = run("eval", "--url", openspiel_url, "--game", "blackjak", "--episodes", "2", cwd=tmp_path)
+    done = run("eval", openspiel_url, "--game", "blackjak", "--episodes", "2", cwd=tmp_path)
 
     assert done.returncode == 1
     assert "Did you mean 'blackjack'" in done.stderr
 
 
 def test_an_interrupted_evaluation_prints_the_policies_that_have_finished(openspiel_url, tmp_path):
-    long = ["--policy", "smart,random", "--episodes", "2000", "--url", openspiel_url]
+    long = ["--policy", "smart,random", "--episodes", "2000"]
     process = subprocess.Popen(
-        [*OPENENV, "--verbose", "eval", "--game", "catch", *long],
+        [*OPENENV, "--verbose", "eval", openspiel_url, "--game", "catch", *long],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     while "finished policy=smart" not in process.stderr.readline():

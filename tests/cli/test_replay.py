@@ -49,9 +49,9 @@ def test_a_recording_with_snapshots_replays_through_them(serving, openspiel_url,
         own, forked = (tmp_path / f"{client.session_id}.jsonl" for client in (env, branch))
         branch.close()
 
-    done = run("replay", str(own), "--url", openspiel_url)
+    done = run("replay", str(own), "--env", openspiel_url)
     assert (done.returncode, "7 requests, all as recorded" in done.stdout) == (0, True), done.stdout + done.stderr
-    refused = run("replay", str(forked), "--url", openspiel_url)
+    refused = run("replay", str(forked), "--env", openspiel_url)
     assert (refused.returncode, "replay the recording of that one" in refused.stderr) == (1, True)
 
 
@@ -66,17 +66,17 @@ def test_a_recording_of_tool_calls_replays(serving, tmp_path):
             env.call_tool("fail")
         recording = tmp_path / f"{env.session_id}.jsonl"
 
-    done = run("replay", str(recording), "--url", serving(app()))
+    done = run("replay", str(recording), "--env", serving(app()))
     assert (done.returncode, "4 requests, all as recorded" in done.stdout) == (0, True), done.stdout + done.stderr
     recording.write_text(recording.read_text().replace('"text":"a"', '"text":1'))
-    assert run("replay", str(recording), "--url", serving(app())).returncode == 1
+    assert run("replay", str(recording), "--env", serving(app())).returncode == 1
 
 
 def test_a_replay_reports_its_first_difference(recording, openspiel_url):
     lines = recording.read_text().splitlines()
     lines[1] = lines[1].replace('"seed":', '"seed":1')
     recording.write_text("\n".join(lines))
-    done = run("replay", str(recording), "--url", openspiel_url)
+    done = run("replay", str(recording), "--env", openspiel_url)
 
     assert done.returncode == 1
     assert "observation_sha256 was" in done.stdout

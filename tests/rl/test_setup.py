@@ -87,8 +87,9 @@ def children() -> set[int]:
 async def test_a_setup_that_is_cancelled_while_its_server_starts_leaves_none(tmp_path: Path) -> None:
     before = children()
     setup = asyncio.ensure_future(setup_training(tiny(tmp_path)))
-    await asyncio.sleep(0)
-    server = children() - before
+    async with asyncio.timeout(20):
+        while not (server := children() - before):  # noqa: ASYNC110  no event
+            await asyncio.sleep(0.005)
     assert len(server) == 1
 
     setup.cancel()

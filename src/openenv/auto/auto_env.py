@@ -9,8 +9,7 @@ import urllib.request
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from openenv.auto.discovery import EnvironmentInfo, environments, find_environment
-from openenv.auto.environment import NamedEnvironment, named_environment, names_source
+from openenv.auto.discovery import EnvironmentInfo, environments, find_environment, names_source
 from openenv.core.containers.hub import Space
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.containers.runtime.base import ContainerProvider
@@ -116,7 +115,7 @@ class AutoEnv:
         Raises UnknownEnvironment (a ValueError), RemoteCodeRefused (a ValueError), ImportError.
         """
         if names_source(name):
-            return _client_by_schema(named_environment(name), base_url, env_vars, kwargs)
+            return _client_by_schema(name, base_url, env_vars, kwargs)
         container = {"env_vars": env_vars or {}, "wait_timeout": wait_timeout, **kwargs}
         if "/" in name:
             space = Space(name)
@@ -202,9 +201,12 @@ def make_vec(
 
 
 def _client_by_schema(
-    named: NamedEnvironment, base_url: str | None, env_vars: Mapping[str, str] | None, kwargs: dict[str, Any]
+    name: str, base_url: str | None, env_vars: Mapping[str, str] | None, kwargs: dict[str, Any]
 ) -> AnyClient:
     """A client with the classes of its server's schemas. It stops a server that was started for it."""
+    from openenv.auto.environment import named_environment  # loads an HTTP client
+
+    named = named_environment(name)
     provider = None if base_url is not None else named.provider(env_vars=env_vars)
     with contextlib.ExitStack() as on_error:
         if provider is not None:

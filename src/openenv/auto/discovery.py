@@ -119,6 +119,13 @@ def find_environment(name: str) -> EnvironmentInfo:
     return known[key]
 
 
+def names_source(name: str) -> bool:
+    """Whether a name is the place of an environment: a URL, an image, a class, or a folder with openenv.yaml."""
+    if "://" in name:
+        return "://huggingface.co/" not in name
+    return ":" in name or Path(name, "openenv.yaml").is_file()
+
+
 def _key(name: str) -> str:
     return re.sub(r"[-_.]+", "_", name.strip().lower()).removesuffix("_env")
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from openenv.auto.discovery import EnvironmentInfo, find_environment
+from openenv.auto.discovery import EnvironmentInfo, find_environment, names_source
+from openenv.auto.schema_client import ServerDescription, describe_server
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.containers.runtime.base import RuntimeProvider
 from openenv.core.containers.runtime.owned_server import BoundProvider, OwnedServer
 from openenv.core.env_client import EnvClient
-from openenv.core.schema_client import ServerDescription, describe_server
 from openenv.core.text.derived import DerivedText
 from openenv.core.text_interface import TextInterface
 from openenv.core.wire.constants import UNIX
@@ -149,13 +149,6 @@ def named_environment(name: str, *, text: str | None = None) -> NamedEnvironment
     if ":" in name:
         return NamedEnvironment(name=name, served_as=name, text=text)
     return NamedEnvironment(name=name, served_as=name, text=text or _text_of_folder(Path(name)))
-
-
-def names_source(name: str) -> bool:
-    """Whether a name says where the environment is: a URL, an image, a class, or a folder with openenv.yaml."""
-    if "://" in name:
-        return "://huggingface.co/" not in name
-    return ":" in name or Path(name, "openenv.yaml").is_file()
 
 
 def _text_of_folder(folder: Path) -> str | None:

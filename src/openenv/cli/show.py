@@ -50,7 +50,7 @@ def show(
 
 
 def _readings(client: Any, text: TextInterface[Any, Any], observation: Any, reply: str) -> Iterator[str]:
-    """The lines that say how a reply is read, and what the environment answers to its action."""
+    """How a reply is read, and the result of its action, line by line."""
     yield f"reply: {reply}"
     action = text.parse(reply, observation)
     if action is None:

@@ -22,8 +22,8 @@ StateT = TypeVar("StateT", default=State)
 class SyncEnvClient(Generic[ActT, ObsT, StateT]):
     """A synchronous view of a client, returned by `EnvClient.sync()`.
 
-    A coroutine method of a subclass, such as `call_tool`, is run to its end in one event loop of this object, in a
-    thread that the first such call starts and `close()` ends.
+    A coroutine method of a subclass, such as `call_tool`, is run to its end in an event loop of this object. The first
+    such call starts the loop's thread, and `close()` ends it.
 
     Example:
         with MCPToolClient(base_url="http://localhost:8000").sync() as env:

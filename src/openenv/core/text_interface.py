@@ -34,7 +34,7 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
     ) -> Self:
         """The instance for an environment with these messages and tools. By default the class needs none of them.
 
-        description: what the environment says of itself.
+        description: the environment's own, of its rules.
         """
         return cls()
 
@@ -82,10 +82,23 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
 
 
 def named_in(reply: str, wordings: Iterable[str]) -> str | None:
-    """The wording that a reply is, or the only one that it contains as words, in any case of letters; else None."""
+    """The wording that a reply is, or the only one that it contains as words, in any case of letters; else None.
+
+    A wording inside a longer one, such as `hit` in `double hit`, is not counted.
+    """
     words = " ".join(reply.lower().split())
     known = {wording.lower(): wording for wording in wordings}
     if words in known:
         return known[words]
-    named = {whole for lower, whole in known.items() if re.search(rf"(?<!\w){re.escape(lower)}(?!\w)", words)}
-    return named.pop() if len(named) == 1 else None
+    spans = {
+        whole: {match.span() for match in re.finditer(rf"(?<!\w){re.escape(lower)}(?!\w)", words)}
+        for lower, whole in known.items()
+    }
+    found = {span for places in spans.values() for span in places}
+    named = [whole for whole, places in spans.items() if any(not _is_inside(span, found) for span in places)]
+    return named[0] if len(named) == 1 else None
+
+
+def _is_inside(span: tuple[int, int], others: Iterable[tuple[int, int]]) -> bool:
+    """Whether a place is part of a longer one, as `1` is of `-1`."""
+    return any(other != span and other[0] <= span[0] and span[1] <= other[1] for other in others)

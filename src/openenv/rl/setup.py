@@ -134,9 +134,16 @@ async def _served(config: EnvConfig, stack: contextlib.AsyncExitStack) -> Served
     if config.server_url:
         return await asyncio.to_thread(named.served_at, config.server_url, headers=token_headers())
     serving = named.served()
-    served = await asyncio.to_thread(serving.__enter__)
-    stack.push_async_callback(asyncio.to_thread, serving.__exit__, None, None, None)
-    return served
+    starting = asyncio.ensure_future(asyncio.to_thread(serving.__enter__))
+    stack.push_async_callback(_stop, starting, serving)
+    return await asyncio.shield(starting)
+
+
+async def _stop(starting: asyncio.Future[ServedEnvironment], serving: Any) -> None:
+    """Stop the server of the environment, also one that was starting when the setup was cancelled."""
+    await asyncio.wait([starting])
+    if starting.exception() is None:
+        await asyncio.to_thread(serving.__exit__, None, None, None)
 
 
 setup_forge_training = setup_training

@@ -1,12 +1,24 @@
 """Episodes are collected as JSON lines, and a run that was interrupted continues."""
 
+import asyncio
+import itertools
 import json
+from pathlib import Path
 
 import pytest
 
-from openenv.core.harness import MCPHarnessAdapter
+from openenv.core.env_server.types import Observation
+from openenv.core.harness import (
+    HarnessRolloutResult,
+    MCPHarnessAdapter,
+    RolloutEvent,
+    ToolResult,
+    ToolTraceEntry,
+    VerifyResult,
+)
 from openenv.core.harness.collect import (
     CollectRunner,
+    EpisodeRecord,
     RolloutSerializer,
     build_dataset_readme,
     build_model_step,
@@ -55,15 +67,71 @@ def test_a_run_continues_where_it_was_and_keeps_what_it_should(runner, tmp_path)
     assert len(lines(tmp_path)) == 2
 
 
+def test_a_run_that_begins_again_keeps_the_earlier_file_under_another_name(runner, tmp_path):
+    runner.run(model_step=model()[0], num_episodes=2)
+    for _ in range(2):
+        with pytest.warns(RuntimeWarning, match="resume=False"):
+            result = runner.run(model_step=model()[0], num_episodes=1, resume=False)
+
+    assert (result.num_collected, [line["episode_id"] for line in lines(tmp_path)]) == (1, ["ep-000000"])
+    backups = (tmp_path / "data").glob("results.*.bak.jsonl")
+    assert sorted(len(path.read_text().splitlines()) for path in backups) == [1, 2]
+
+
+@pytest.mark.parametrize("rest", [b"", b"\n"])
+def test_an_episode_begins_a_line_also_where_the_last_lacks_its_end(runner, tmp_path, rest):
+    (tmp_path / "data").mkdir()
+    earlier = json.dumps({"episode_id": "ep-000000", "text": "x" * 9000}).encode()
+    (tmp_path / "data" / "results.jsonl").write_bytes(earlier + b"\n" + earlier + rest)
+    runner.run(model_step=model()[0], num_episodes=2)
+
+    assert [line["episode_id"] for line in lines(tmp_path)] == ["ep-000000", "ep-000000", "ep-000001"]
+
+
+def test_an_episode_is_not_appended_to_half_a_line(runner, tmp_path):
+    runner.run(model_step=model()[0], num_episodes=1)
+    serializer = RolloutSerializer(tmp_path / "data")
+    whole = serializer.results_path.read_bytes()
+    serializer.results_path.write_bytes(whole + b'{"episode_id": "ep-0')
+    record = EpisodeRecord.from_rollout("b", HarnessRolloutResult(), VerifyResult(env_reward=1))
+    with pytest.raises(ValueError, match="the last line is no episode"):
+        serializer.write_episode(record)
+
+    assert serializer.results_path.read_bytes() == whole + b'{"episode_id": "ep-0'
+
+
+def test_each_episode_takes_a_task_of_any_iterable(tmp_path):
+    runner = CollectRunner(
+        session_factory=Factory(), harness_adapter=MCPHarnessAdapter(), tasks=map(str, itertools.count()),
+        serializer=RolloutSerializer(tmp_path / "data"),
+    )  # fmt: skip
+    for prefix in ("a", "b"):
+        runner.run(model_step=model()[0], num_episodes=2, episode_id_prefix=prefix)
+
+    assert [line["task"] for line in lines(tmp_path)] == ["0", "1", "2", "3"]
+
+
+def test_a_record_has_the_environments_reward_and_values_of_json():
+    observation = Observation(done=True, reward=2.0)
+    result = ToolResult({"seen": Path("a"), "entry": RolloutEvent("x"), "all": observation}, metadata={"reward": 2.0})
+    rollout = HarnessRolloutResult(tool_trace=[ToolTraceEntry("look", {}, result)])
+    record = EpisodeRecord.from_rollout("a", rollout, VerifyResult())
+
+    data = record.to_dict()["tool_trace"][0]["result"]["data"]
+    assert record.reward == 2.0
+    assert data == {"seen": "a", "entry": {"type": "x", "payload": {}}, "all": str(observation)}
+
+
 def test_an_episode_that_fails_is_counted_and_the_others_go_on(runner, tmp_path):
     result = runner.run(model_step=model(["nothing"])[0], num_episodes=2)
 
     assert (result.num_failed, result.num_collected) == (1, 1)
 
 
-def test_a_line_that_is_no_episode_is_named(runner, tmp_path):
+@pytest.mark.parametrize("line", [b'{"broken', b"[]", b'{"episode_id": 1}', b"\xff"])
+def test_a_line_that_is_no_episode_is_named(runner, tmp_path, line):
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "results.jsonl").write_text('{"episode_id": "ep-000000"}\n\n{"broken\n')
+    (tmp_path / "data" / "results.jsonl").write_bytes(b'{"episode_id": "ep-000000"}\n\n' + line + b"\n")
     with pytest.raises(ValueError, match=r"results.jsonl, line 3 is no episode"):
         runner.run(model_step=model()[0], num_episodes=1)
 
@@ -71,13 +139,14 @@ def test_a_line_that_is_no_episode_is_named(runner, tmp_path):
 class Scripted(LLMClient):
     def __init__(self):
         super().__init__("http://localhost", 1)
-        self.requests = []
+        self.requests, self.loops = [], set()
 
     async def complete(self, prompt, **kwargs):
         raise AssertionError("not used")
 
     async def complete_with_tools(self, messages, tools, **kwargs):
         self.requests.append((messages, tools, kwargs))
+        self.loops.add(asyncio.get_running_loop())
         return LLMResponse("ok", [ToolCall("1", "add", {})])
 
 
@@ -94,13 +163,32 @@ def test_a_model_step_sends_conversation_tools_and_sampling_to_the_service():
     assert client.requests[1][0] == [{"role": "system", "content": "Own."}]
 
 
+async def test_all_requests_to_models_share_one_event_loop():
+    client = Scripted()
+    steps = [build_model_step(client), build_model_step(client)]
+    for step in steps:
+        step([], [], {})
+
+    assert len(client.loops) == 1
+
+
+def test_sampling_parameters_that_not_every_model_takes_are_left_out():
+    client = Scripted()
+    with pytest.warns(RuntimeWarning, match="top_k is not sent"):
+        build_model_step(client)([], [], {"top_p": 0.5, "max_tokens": 3, "top_k": 1})
+
+    assert client.requests[0][2] == {"top_p": 0.5, "max_tokens": 3}
+
+
 def test_the_page_of_a_data_set_takes_the_episodes_alone_as_data(runner, tmp_path):
     runner.run(model_step=model()[0], num_episodes=2)
+    RolloutSerializer(tmp_path / "data").write_metadata({"model": "small"})
     readme = build_dataset_readme(tmp_path / "data")
 
     assert readme.startswith("---\nconfigs:\n")
     assert 'path: "results.jsonl"' in readme
     assert "2 episodes" in readme
+    assert "| `model` | `small` |" in readme
 
 
 def test_without_episodes_nothing_is_uploaded(tmp_path):

@@ -1,18 +1,19 @@
-"""An environment whose episodes are conversations with an agent's program, here one of the test's own."""
+"""An environment's episodes are conversations with an agent's program, here one of the test's own."""
 
+import asyncio
 import sys
 
 import pytest
 from fastmcp import FastMCP
 
+from openenv.core.env_server import ConcurrencyConfigurationError, create_app
 from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction, Tool
-from openenv.core.env_server.types import Action
+from openenv.core.env_server.types import Action, Observation
 from openenv.core.harness import (
     AgenticHarnessAdapter,
     HarnessAction,
     HarnessConfig,
     HarnessEnvironment,
-    HarnessError,
     HarnessEvent,
     HarnessNotRunningError,
     HarnessProcess,
@@ -20,10 +21,12 @@ from openenv.core.harness import (
     resolve_tool_conflicts,
 )
 from openenv.core.rubrics.base import Rubric
+from tests.core.harness.test_bridge import is_served
 
 pytestmark = [pytest.mark.finding("B1"), pytest.mark.process]
 
 AGENT = [sys.executable, "-m", "tests.core.harness.agent"]
+AGENT_THAT_IS_NEVER_READY = [sys.executable, "-c", "input()"]
 
 
 class Agent(AgenticHarnessAdapter):
@@ -33,19 +36,24 @@ class Agent(AgenticHarnessAdapter):
 
     def __init__(self, **config):
         super().__init__(HarnessConfig(name="agent", command=AGENT, working_directory=".", **config))
-        self.tools, self.process = [], None
+        self.tools, self.process, self.command = [], None, AGENT
+        self.is_starting, self.stop_error, self.turns_read = None, None, 0
 
     async def inject_tools(self, tools, bridge_url=None):
         self.tools = [tool.name for tool in tools]
         self.url = bridge_url
 
     async def start(self, working_directory):
-        self.process = HarnessProcess([*AGENT, *filter(None, [self.url])], working_directory)
+        self.process = HarnessProcess([*self.command, *filter(None, [self.url])], working_directory)
+        if self.is_starting is not None:
+            self.is_starting.set()
         await self.process.start(ready_check=lambda line: line == "ready")
 
     async def stop(self):
         if self.process is not None:
             await self.process.stop()
+        if self.stop_error is not None:
+            raise self.stop_error
 
     async def is_alive(self):
         return self.process is not None and self.process.is_running()
@@ -58,11 +66,17 @@ class Agent(AgenticHarnessAdapter):
         yield HarnessEvent(type="text_output", data={"text": reply})
         if message != "hang up":
             yield HarnessEvent(type="turn_complete", data={"response": reply, "done": message == "end"})
+        self.turns_read += 1
 
 
 class Length(Rubric):
     def forward(self, action, observation):
         return float(len(observation.metadata["response"]))
+
+
+class Failing(Rubric):
+    def forward(self, action, observation):
+        return 1 / 0
 
 
 @pytest.fixture
@@ -118,12 +132,106 @@ def test_a_turn_that_takes_too_long_ends_the_episode(env):
 
 
 @pytest.mark.parametrize(("message", "error"), [("quit", "has ended"), ("hang up", "without TURN_COMPLETE")])
-def test_a_turn_that_fails_raises_and_ends_the_episode(env, message, error):
+def test_a_turn_that_fails_is_the_last_of_its_episode(env, message, error):
     env.reset()
-    with pytest.raises(HarnessError, match=error):
-        env.step(HarnessAction(message=message))
+    last = env.step(HarnessAction(message=message))
+
+    assert (last.done, last.reward, last.metadata["error_type"]) == (True, 0.0, "harness_crashed")
+    assert error in last.metadata["error"]
+    assert env.trajectory[-1].data == {"message": last.metadata["error"], "recoverable": False}
     with pytest.raises(HarnessNotRunningError):
         env.step(HarnessAction(message="hello"))
+
+
+def test_a_program_that_ended_between_two_turns_ends_the_episode(env):
+    env.reset()
+    asyncio.run(env.adapter.process.stop())
+    last = env.step(HarnessAction(message="hello"))
+
+    assert (last.done, last.metadata["error_type"]) == (True, "harness_crashed")
+
+
+def test_a_program_that_does_not_start_leaves_nothing_behind(env):
+    env.reset(episode_id="first")
+    env.adapter.command = [sys.executable, "-c", "import sys; sys.exit('no key')"]
+    with pytest.raises(HarnessStartupError, match="no key"):
+        env.reset()
+
+    assert not is_served(env.adapter.url)
+    assert env.state.episode_id == "first"
+    with pytest.raises(HarnessNotRunningError):
+        env.step(HarnessAction(message="hello"))
+
+
+async def test_a_cancelled_reset_leaves_nothing_behind(env):
+    env.adapter.is_starting = asyncio.Event()
+    env.adapter.command = AGENT_THAT_IS_NEVER_READY
+    reset = asyncio.create_task(env.reset_async())
+    await env.adapter.is_starting.wait()
+    reset.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reset
+
+    assert not is_served(env.adapter.url)
+    assert not await env.adapter.is_alive()
+
+
+async def test_a_reset_that_is_cancelled_twice_waits_for_the_program_to_stop(env):
+    env.adapter.is_starting = asyncio.Event()
+    env.adapter.command = AGENT_THAT_IS_NEVER_READY
+    reset = asyncio.create_task(env.reset_async())
+    await env.adapter.is_starting.wait()
+    stop, is_stopping, may_stop = env.adapter.stop, asyncio.Event(), asyncio.Event()
+
+    async def slow_stop():
+        is_stopping.set()
+        await may_stop.wait()
+        await stop()
+
+    env.adapter.stop = slow_stop
+    reset.cancel()
+    await is_stopping.wait()
+    reset.cancel()
+    asyncio.get_running_loop().call_soon(may_stop.set)
+    with pytest.raises(asyncio.CancelledError):
+        await reset
+
+    assert not await env.adapter.is_alive()
+    assert not is_served(env.adapter.url)
+
+
+def test_a_server_holds_one_session():
+    def make() -> HarnessEnvironment:
+        return HarnessEnvironment(Agent())
+
+    with pytest.raises(ConcurrencyConfigurationError):
+        create_app(make, HarnessAction, Observation, max_concurrent_envs=2)
+
+
+def test_a_rubric_that_fails_ends_the_episode(env):
+    env.reset()
+    env.rubric = Failing()
+    with pytest.raises(ZeroDivisionError):
+        env.step(HarnessAction(message="hello"))
+
+    assert not asyncio.run(env.adapter.is_alive())
+
+
+def test_close_goes_on_when_the_program_cannot_be_stopped(env, caplog):
+    env.reset()
+    env.adapter.stop_error = OSError("no permission")
+    env.close()
+
+    assert not is_served(env.adapter.url)
+    assert "agent did not stop as it should" in caplog.text
+    env.adapter.stop_error = None
+
+
+def test_the_events_of_a_turn_are_read_to_their_end(env):
+    env.reset()
+    env.step(HarnessAction(message="hello"))
+
+    assert env.adapter.turns_read == 1
 
 
 def test_another_action_is_refused(env):
@@ -147,7 +255,12 @@ def tools(*names):
 
 
 def test_only_tools_that_clash_are_renamed():
-    assert [tool.name for tool in resolve_tool_conflicts(tools("a", "b"), {"b"}, prefix="my_")] == ["a", "my_b"]
+    given = tools("a", "b")
+    resolved = resolve_tool_conflicts(given, {"b"}, prefix="my_")
+    resolved[0].description = "changed"
+
+    assert [tool.name for tool in resolved] == ["a", "my_b"]
+    assert [(tool.name, tool.description) for tool in given] == [("a", ""), ("b", "")]
 
 
 @pytest.mark.parametrize(
@@ -162,35 +275,3 @@ def test_only_tools_that_clash_are_renamed():
 def test_names_that_stay_ambiguous_are_refused(names, builtin, error):
     with pytest.raises(ValueError, match=error):
         resolve_tool_conflicts(tools(*names), builtin)
-
-
-async def test_a_program_that_ends_before_it_is_ready_is_an_error_with_its_output():
-    process = HarnessProcess([sys.executable, "-c", "import sys; sys.exit('no key')"], ".")
-    with pytest.raises(HarnessStartupError, match=r"ended before it was ready: no key"):
-        await process.start(ready_check=lambda line: True)
-
-
-async def test_a_program_that_is_not_ready_in_time_is_stopped():
-    process = HarnessProcess(AGENT, ".", startup_timeout_s=0.2)
-    with pytest.raises(HarnessStartupError, match=r"not ready in 0.2 s"):
-        await process.start(ready_check=lambda line: False)
-    assert not process.is_running()
-
-
-async def test_a_program_that_does_not_exist_is_an_error():
-    with pytest.raises(HarnessStartupError, match="cannot be started"):
-        await HarnessProcess(["no-such-program"], ".").start()
-
-
-async def test_lines_are_exchanged_until_the_program_ends():
-    process = HarnessProcess(AGENT, ".")
-    await process.start(ready_check=lambda line: line == "ready")
-    await process.write_line("one")
-    assert await process.read_line(timeout_s=30) == "ONE "
-    await process.write_line("quit\n")
-    assert [await process.read_line(timeout_s=30), await process.read_line(timeout_s=30)] == [None, None]
-    await process.stop()
-
-    assert process.drain_stderr() == "bye"
-    with pytest.raises(HarnessNotRunningError, match="does not run"):
-        await process.write_line("two")

@@ -1,10 +1,12 @@
 """A language model plays whole episodes by calling the tools of a session."""
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from openenv.core.client_types import StepResult
 from openenv.core.env_server import create_app
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.harness import (
@@ -99,20 +101,48 @@ def test_an_episode_is_over_when_the_model_calls_no_tool():
     ("limits", "calls", "turns"),
     [
         ({"max_turns": 1}, 2, 1),
-        ({"max_total_tool_calls": 1}, 1, 1),
         ({"max_tool_calls_per_turn": 1, "max_turns": 2}, 2, 2),
     ],
 )
-def test_a_limit_cuts_an_episode_short_and_the_metrics_say_so(limits, calls, turns):
+def test_a_limit_of_turns_cuts_an_episode_short(limits, calls, turns):
     step, _ = model(*[["add", "add"]] * 3)
     rollout = MCPHarnessAdapter().run_white_box(step, Sums(), HarnessRunLimits(**limits))
 
-    assert (rollout.done, rollout.metrics) == (False, {"turns": turns, "tool_calls": calls, "truncated": True})
+    assert (rollout.done, rollout.metrics) == (False, {"turns": turns, "tool_calls": calls})
 
 
-def test_a_reserved_tool_is_refused():
-    with pytest.raises(ValueError, match="'reset', which is reserved"):
-        MCPHarnessAdapter().run_white_box(model(["reset"])[0], Sums())
+def test_the_metrics_say_when_the_limit_of_all_calls_cut_an_episode_short():
+    step, _ = model(["add", "add"])
+    rollout = MCPHarnessAdapter().run_white_box(step, Sums(), HarnessRunLimits(max_total_tool_calls=1))
+
+    assert (rollout.done, rollout.metrics) == (False, {"turns": 1, "tool_calls": 1, "truncated": True})
+
+
+class Replies(Sums):
+    """Its tools, of any name, give one result."""
+
+    def __init__(self, result):
+        super().__init__()
+        self.result = result
+
+    def call_tool(self, name, arguments):
+        return self.result
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        (ToolResult("seen"), "seen"),
+        (ToolResult(), ""),
+        (ToolResult({"b": 1, "a": Path("x")}), '{"a": "x", "b": 1}'),
+        (ToolResult("no move", error="illegal"), "no move"),
+        (ToolResult(error="illegal"), "illegal"),
+    ],
+)
+def test_the_model_reads_a_results_data_and_without_data_its_error(result, text):
+    rollout = MCPHarnessAdapter().run_white_box(model(["reset"])[0], Replies(result))
+
+    assert rollout.messages[2]["content"] == text
 
 
 def request(method, **params):
@@ -126,6 +156,9 @@ def test_an_agents_program_lists_and_calls_tools_through_the_bridge():
     assert listed == [{"name": "add", "description": ADD.description, "inputSchema": {"type": "object"}}]
     called = bridge.handle_request(request("tools/call", name="add", arguments={"amount": 3}))["result"]
     assert called == {"data": {"total": 3}, "done": True, "metadata": {}, "error": None}
+    point = CountAction(amount=1)
+    replies = SessionMCPBridge(Replies(ToolResult(point)))
+    assert replies.handle_request(request("tools/call", name="look"))["result"]["data"] is point
 
 
 @pytest.mark.parametrize(
@@ -135,6 +168,7 @@ def test_an_agents_program_lists_and_calls_tools_through_the_bridge():
         (request("initialize"), -32601),
         (request("tools/call"), -32602),
         (request("tools/call", name="reset"), -32602),
+        ({"jsonrpc": "2.0", "id": 1}, -32601),
         (request("tools/call", name="nothing"), -32603),
     ],
 )
@@ -142,6 +176,27 @@ def test_a_wrong_request_is_an_error_with_its_code(wrong, code):
     response = SessionMCPBridge(Sums()).handle_request(wrong)
 
     assert (response["id"], response["error"]["code"]) == (1, code)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (KeyError("no tool"), -32601, "no tool"),
+        (ValueError("not a move"), -32602, "not a move"),
+        (OSError("gone"), -32603, "gone"),
+    ],
+)
+def test_the_kind_of_a_sessions_error_is_the_code_of_the_response(error, code, message):
+    class Fails(Sums):
+        def call_tool(self, name, arguments):
+            raise error
+
+    bridge = SessionMCPBridge(Fails())
+
+    assert bridge.handle_request(request("tools/call", name="x"))["error"] == {
+        "code": code, "message": message, "data": None,
+    }  # fmt: skip
+    assert isinstance(bridge.session, Fails)
 
 
 def test_a_program_with_a_model_of_its_own_is_run_by_the_callers_function():
@@ -209,6 +264,17 @@ def test_the_reward_is_that_of_the_environment(reward, verdict):
     assert rewards_of(reward, verdict) == [1.0]
 
 
+def test_a_verdict_sees_the_data_of_the_tools_as_they_gave_it():
+    point, factory = SimpleNamespace(x=1), Factory()
+    factory.create = lambda task: factory.made.append(Replies(ToolResult(point))) or factory.made[-1]
+    build_harness_rollout_func(
+        session_factory=factory, harness_adapter=MCPHarnessAdapter(),
+        model_step_builder=lambda trainer, session: model(["look"])[0],
+    )(["one"], None)  # fmt: skip
+
+    assert factory.made[0].verdicts[0][1]["tool_trace"][0]["result"]["data"] is point
+
+
 def test_no_reward_and_another_reward_than_the_environments_are_errors():
     with pytest.raises(ValueError, match="the episode has no reward"):
         rewards_of(None, None)
@@ -236,22 +302,73 @@ def test_a_session_is_closed_when_its_episode_fails():
     assert factory.made[0].is_closed
 
 
-def test_a_client_is_played_by_tools(serving):
-    with CountEnv(serving(create_app(CountingEnvironment))) as env:
-        session = StepEnvSessionAdapter(
-            env, task="count", episode_id="e", reset_kwargs={"start": 4}, tool_specs=[ADD],
-            action_builder=lambda name, arguments: CountAction(**arguments),
-            initial_messages_builder=lambda result, task: [{"content": f"{task} {result.observation.total}"}],
-        )  # fmt: skip
-        assert session.initial_messages() == [{"content": "count 4"}]
-        result = session.call_tool("add", {"amount": 6})
+def played(client, **options):
+    options = {"tool_specs": [ADD], **options}
+    return StepEnvSessionAdapter(
+        client, task="count", action_builder=lambda name, arguments: CountAction(**arguments),
+        initial_messages_builder=lambda result, task: [{"content": f"{task} {result.observation.total}"}], **options,
+    )  # fmt: skip
 
-        assert (result.done, result.data["observation"].total, result.metadata["reward"]) == (True, 10, 6.0)
-        verdict = session.verify([{}, {}])
-        assert (verdict.env_reward, verdict.done, verdict.artifacts["transcript_length"]) == (6.0, True, 2)
-        assert verdict.artifacts["final_state"].episode_id == "e"
-        with pytest.raises(KeyError, match="'reset' is not among add"):
-            session.call_tool("reset", {})
+
+def test_a_client_is_played_by_tools(serving):
+    session = played(
+        CountEnv(serving(create_app(CountingEnvironment))), episode_id="e", seed=1, reset_kwargs={"start": 4, "seed": 2}
+    )
+    assert session.initial_messages() == [{"content": "count 4"}]
+    unplayed = session.verify([])
+    result = session.call_tool("add", {"amount": 6})
+    with pytest.raises(KeyError, match="'reset' is not among add"):
+        session.call_tool("reset", {})
+    session.close()
+    verdict = session.verify([{}, {}], {"done": True})
+
+    assert (unplayed.env_reward, unplayed.done, unplayed.metrics) == (None, False, {"step_count": 0})
+    assert (result.done, result.data["observation"].total, result.metadata["reward"]) == (True, 10, 6.0)
+    assert (verdict.env_reward, verdict.done, verdict.metrics) == (6.0, True, {"step_count": 1})
+    assert verdict.artifacts["transcript_length"] == 2
+    assert verdict.artifacts["final_state"] == result.metadata["state"]
+    assert result.metadata["state"]["episode_id"] == "e"
+
+
+class Plain:
+    """A client without a state and without `sync`."""
+
+    def __init__(self, error=None):
+        self.error, self.is_closed = error, False
+
+    def reset(self, **kwargs):
+        if self.error is not None:
+            raise self.error
+        self.kwargs = kwargs
+        return StepResult(observation=SimpleNamespace(total=0))
+
+    def step(self, action):
+        return StepResult(observation="seen", reward=1.0, done=True)
+
+    def close(self):
+        self.is_closed = True
+
+
+def test_a_client_needs_no_state():
+    client = Plain()
+    session = played(client, seed=3)
+
+    assert client.kwargs == {"seed": 3}
+    assert session.call_tool("add", {"amount": 1}).metadata == {"reward": 1.0, "state": None}
+    assert session.verify([]).metrics == {}
+
+
+def test_a_client_is_closed_when_its_reset_fails():
+    client = Plain(OSError("gone"))
+    with pytest.raises(OSError, match="gone"):
+        played(client)
+
+    assert client.is_closed
+
+
+def test_a_tool_with_a_reserved_name_is_refused():
+    with pytest.raises(ValueError, match="tool_specs: state is reserved"):
+        played(Plain(), tool_specs=[ADD, Tool(name="state", description="", input_schema={})])
 
 
 def test_sessions_that_own_their_loop_are_known_by_their_methods():

@@ -3,7 +3,14 @@
 import pytest
 from pydantic import ValidationError
 
-from openenv.core.harness import HarnessConfig, HarnessEvent, TrainingTrace, TrainingTurn, events_to_metadata
+from openenv.core.harness import (
+    HarnessClientMessage,
+    HarnessConfig,
+    HarnessEvent,
+    TrainingTrace,
+    TrainingTurn,
+    events_to_metadata,
+)
 
 pytestmark = pytest.mark.finding("B1")
 
@@ -26,6 +33,7 @@ TURN = {
         ({"per_token_logps": [0.5]}, "at most 0"),
         ({"per_token_logps": [float("nan")]}, "finite"),
         ({"prompt_token_ids": [-1, 2]}, "negative"),
+        ({"prompt_token_ids": [], "loss_mask": [1]}, "prompt_token_ids is empty"),
         ({"node_id": ""}, "at least 1 character"),
         ({"unknown": 1}, "Extra inputs"),
     ],
@@ -59,3 +67,9 @@ def test_events_are_json_values_in_metadata():
     event = HarnessEvent(type="tool_call", timestamp=1.0, data={"tool_name": "read"})
 
     assert events_to_metadata([event]) == [{"type": "tool_call", "timestamp": 1.0, "data": {"tool_name": "read"}}]
+
+
+def test_a_clients_message_may_have_further_fields():
+    message = HarnessClientMessage.model_validate({"type": "message", "content": "hello", "id": 7})
+
+    assert message.content == "hello"

@@ -68,6 +68,9 @@ def commits(tmp_path_factory):
         made.append(git(work, "rev-parse", "HEAD"))
     git(root, "clone", "--bare", str(work), "agent/sums.git")
     git(root / "agent" / "sums.git", "update-server-info")
+    git(work, "branch", "-m", "trunk")
+    git(root, "clone", "--bare", str(work), "agent/trunk.git")
+    git(root / "agent" / "trunk.git", "update-server-info")
     return root, made
 
 
@@ -103,6 +106,31 @@ def test_a_repository_is_cloned_at_a_commit_and_reset_between_tasks(client, comm
     assert ((folder / "file.txt").read_text(), (folder / "left").exists()) == ("two", False)
     assert client.workspace_exists("task")
     assert not client.workspace_exists("other")
+
+
+def test_a_clone_has_the_default_branch_of_the_server(client):
+    client.clone_to_workspace("trunk")
+
+    assert client.execute_git_command("branch --show-current", "trunk") == (0, "trunk\n", "")
+
+
+def test_a_commit_has_the_users_name_or_the_repositorys(client):
+    client.workspace_dir.joinpath("own").mkdir()
+    client.execute_git_command("init", "own")
+    client.execute_git_command("commit --allow-empty -m one", "own")
+    client.execute_git_command("config user.name Bob", "own")
+    client.execute_git_command("commit --allow-empty -m two", "own")
+
+    _, log, _ = client.execute_git_command("log --format='%an %ae %D'", "own")
+    assert log == "Bob agent@local.env HEAD -> main\nagent agent@local.env \n"
+    assert client.workspace_exists("own")
+
+
+def test_a_command_in_a_folder_that_does_not_exist_fails(client):
+    code, output, error = client.execute_git_command("status", "nothing")
+
+    assert (code, output) == (1, "")
+    assert "nothing does not exist" in error
 
 
 def test_an_agent_in_a_clone_reads_no_password_and_leaves_no_commit(client):

@@ -105,16 +105,16 @@ def create_app(
 ) -> "FastAPI":
     """The application that serves `env` over HTTP and WebSocket.
 
-    env: an Environment class or a factory (one environment for each session), or one ready instance (one session at a
-    time). A factory is called when a session opens, not before. Message classes default to those that the environment
-    declares. reset_observation_cls: the class of a reset's observation, where it differs from a step's.
+    env: an Environment class or a factory makes one environment for each session; one ready instance serves one
+    session at a time. A factory is called when a session opens, not before. Message classes default to those that the
+    environment declares. reset_observation_cls: the class of a reset's observation, where it differs from a step's.
     `max_concurrent_envs`, `concurrency_config` and `mode` are the published package's parameters for fields of
-    `config`. The environment variable ENABLE_WEB_INTERFACE=true adds the page at `/web`, which is plain HTML: the five
-    parameters from `gradio_builder` to `title_override` keep existing calls running and have no effect.
+    `config`. The environment variable ENABLE_WEB_INTERFACE=true adds the page at `/web`. That page is plain HTML, so
+    the five parameters from `gradio_builder` to `title_override` have no effect; existing calls keep running.
 
-    Raises TypeError when `env` is no environment, or a factory whose message classes are unknown; ValueError when
-    `config` comes with one of the published parameters or two of those set one field; ConcurrencyConfigurationError
-    for more sessions than the environment allows.
+    Raises TypeError when `env` is no environment, and for a factory with unknown message classes. Raises ValueError
+    when `config` comes with one of the published parameters, or two of those set one field. Raises
+    ConcurrencyConfigurationError for more sessions than the environment allows.
     """
     # FastAPI takes half a second to import, which a program that needs only an environment's messages is spared
     from openenv.core.env_server.serving.app_loader import app_of

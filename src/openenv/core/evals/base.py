@@ -21,7 +21,10 @@ class EvalHarness(ABC):
 
     def run_from_config(self, config: EvalConfig) -> EvalResult:
         """`run` with the fields of a configuration. Raises what `run` raises."""
-        scores = self.run(config.harness_version, config.library_versions, config.dataset, config.eval_parameters)
+        scores = self.run(
+            harness_version=config.harness_version, library_versions=config.library_versions, dataset=config.dataset,
+            eval_parameters=config.eval_parameters,
+        )  # fmt: skip
         return EvalResult(config=config, scores=scores)
 
     @property

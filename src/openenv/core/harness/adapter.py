@@ -59,13 +59,11 @@ class AgenticHarnessAdapter(ABC):
         """The events of one turn, as they happen. The last one is of type TURN_COMPLETE."""
 
     async def send_message(self, message: str) -> HarnessResponse:
-        """The outcome of one turn. Raises HarnessError when its events end without TURN_COMPLETE."""
-        events: list[HarnessEvent] = []
-        async for event in self.send_message_streaming(message):
-            events.append(event)
-            if event.type is HarnessEventType.TURN_COMPLETE:
-                data = event.data
-                return HarnessResponse(
-                    response=str(data.get("response", "")), events=events, done=bool(data.get("done", False))
-                )
-        raise HarnessError(f"{self.config.name}: the turn ended after {len(events)} events without TURN_COMPLETE")
+        """The outcome of one turn. Raises HarnessError when the last of its events is not TURN_COMPLETE."""
+        events = [event async for event in self.send_message_streaming(message)]
+        if not events or events[-1].type is not HarnessEventType.TURN_COMPLETE:
+            raise HarnessError(f"{self.config.name}: the turn ended after {len(events)} events without TURN_COMPLETE")
+        data = events[-1].data
+        return HarnessResponse(
+            response=str(data.get("response", "")), events=events, done=bool(data.get("done", False))
+        )

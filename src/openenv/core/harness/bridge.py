@@ -3,6 +3,8 @@
 import socket
 import threading
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from openenv.core.harness.adapter import HarnessError
@@ -20,6 +22,7 @@ class HarnessMCPBridge:
         self._server: Any = None
         self._thread: threading.Thread | None = None
         self._url: str | None = None
+        self._is_changing = threading.RLock()
 
     @property
     def url(self) -> str | None:
@@ -31,50 +34,81 @@ class HarnessMCPBridge:
 
         Raises HarnessError if it does not serve within `timeout_s` seconds, or still stops.
         """
-        if self._url is not None:
+        with self._is_changing:
+            if self._thread is not None and self._thread.is_alive():
+                if self._url is None:
+                    raise HarnessError("the bridge still stops: call stop() again before start()")
+                return self._url
+            thread, port = self._start_thread()
+            deadline = time.monotonic() + timeout_s
+            while not self._server.started:
+                if time.monotonic() > deadline or not thread.is_alive():
+                    self.stop()
+                    raise HarnessError(f"the bridge did not start on {self._host} in {timeout_s:g} s: see the log")
+                time.sleep(_POLL_INTERVAL_S)
+            self._url = f"http://{self._host}:{port}/mcp"
             return self._url
-        if self._thread is not None:
-            raise HarnessError("the bridge still stops: call stop() again before start()")
+
+    def _start_thread(self) -> tuple[threading.Thread, int]:
+        """The thread of the server, and its port."""
         import uvicorn  # keeps `import openenv.core.harness` light
 
+        app = self._mcp_server.http_app(path="/mcp")
         listener = socket.socket()
         listener.bind((self._host, 0))
-        app = self._mcp_server.http_app(path="/mcp")
+        port = listener.getsockname()[1]
         self._server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
         self._thread = threading.Thread(
             target=self._server.run, args=([listener],), name="tools for a harness", daemon=True
         )
         self._thread.start()
-        deadline = time.monotonic() + timeout_s
-        while not self._server.started:
-            if time.monotonic() > deadline or not self._thread.is_alive():
-                self.stop()
-                raise HarnessError(f"the bridge did not start on {self._host} in {timeout_s:g} s: see the log")
-            time.sleep(_POLL_INTERVAL_S)
-        self._url = f"http://{self._host}:{listener.getsockname()[1]}/mcp"
-        return self._url
+        return self._thread, port
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """Stop the server, if it runs. Raises HarnessError if that takes longer than `timeout_s` seconds."""
-        if self._thread is None:
-            return
-        self._url = None
-        self._server.should_exit = self._server.force_exit = True
-        self._thread.join(timeout_s)
-        if self._thread.is_alive():
-            raise HarnessError(f"the bridge did not stop in {timeout_s:g} s: call stop() again")
-        self._thread = self._server = None
+        """Stop the server, if it runs; a start that is under way ends first.
+
+        Connections have a quarter of `timeout_s` seconds to end, then the tools' server ends its lifespan. Raises
+        HarnessError if that takes longer than `timeout_s` in all.
+        """
+        with self._is_changing:
+            if self._thread is None:
+                return
+            self._url = None
+            self._server.config.timeout_graceful_shutdown = timeout_s / 4
+            self._server.should_exit = True
+            self._thread.join(timeout_s / 2)
+            if self._thread.is_alive():
+                self._server.force_exit = True  # uvicorn then leaves out what it still waits for
+                self._thread.join(timeout_s / 2)
+            if self._thread.is_alive():
+                raise HarnessError(f"the bridge did not stop in {timeout_s:g} s: call stop() again")
+            self._thread = self._server = None
 
 
-def build_bridge_server(mcp_server: Any, renames: dict[str, str]) -> Any:
+async def build_bridge_server(mcp_server: Any, renames: dict[str, str]) -> Any:
     """A FastMCP server with the tools of another one, some under other names.
 
-    renames: the name of now to the tool's own name. Without renames, the server itself is returned.
+    renames: the name of now to the tool's own name. Without renames, the server itself is returned. The lifespan of
+    `mcp_server` lasts as long as that of the returned server, and each connection has a session of its own with it.
+    Raises HarnessError for a tool that `mcp_server` does not have.
     """
     if not renames:
         return mcp_server
-    from fastmcp import FastMCP  # the extra `mcp`
+    from fastmcp import Client  # the extra `mcp`
+    from fastmcp.server.providers.proxy import FastMCPProxy, StatefulProxyClient
+    from fastmcp.server.transforms import ToolTransform
+    from fastmcp.tools.tool_transform import ToolTransformConfig
 
-    renamed: Any = FastMCP(mcp_server.name)
-    renamed.mount(mcp_server, tool_names={own: name for name, own in renames.items()})
+    missing = set(renames.values()) - {tool.name for tool in await mcp_server.list_tools()}
+    if missing:
+        raise HarnessError(f"renames: the server {mcp_server.name!r} has no tool {', '.join(sorted(missing))}")
+
+    @asynccontextmanager
+    async def source_lifespan(_: Any) -> AsyncIterator[dict[str, Any]]:
+        async with Client(mcp_server):
+            yield {}
+
+    sessions: Any = StatefulProxyClient(mcp_server)
+    renamed = FastMCPProxy(name=mcp_server.name, client_factory=sessions.new_stateful, lifespan=source_lifespan)
+    renamed.add_transform(ToolTransform({own: ToolTransformConfig(name=name) for name, own in renames.items()}))
     return renamed

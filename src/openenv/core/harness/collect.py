@@ -1,121 +1,33 @@
 """Collects episodes as JSON lines, for data sets of conversations."""
 
+import asyncio
+import functools
 import itertools
 import json
 import logging
+import threading
+import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import to_jsonable_python
-
 from openenv.core.env_server.mcp_types import Tool
-from openenv.core.harness.rollout import (
-    HarnessAdapter,
-    HarnessRolloutResult,
-    HarnessRunLimits,
-    ModelStep,
-    ModelStepResult,
-    verified,
-)
-from openenv.core.harness.sessions import Message, ResourceSessionFactory, VerifyResult
+from openenv.core.harness.episode_records import METADATA_FILENAME as METADATA_FILENAME
+from openenv.core.harness.episode_records import RESULTS_FILENAME as RESULTS_FILENAME
+from openenv.core.harness.episode_records import EpisodeRecord as EpisodeRecord
+from openenv.core.harness.episode_records import RolloutSerializer as RolloutSerializer
+from openenv.core.harness.rollout import HarnessAdapter, HarnessRunLimits, ModelStep, ModelStepResult, verdict_on
+from openenv.core.harness.sessions import Message, ResourceSessionFactory, tool_definition
 from openenv.core.llm_client import LLMClient
-from openenv.core.utils import run_async_safely
 
 log = logging.getLogger(__name__)
 
-RESULTS_FILENAME = "results.jsonl"
-METADATA_FILENAME = "metadata.json"
 README_FILENAME = "README.md"
 
-
-@dataclass
-class EpisodeRecord:
-    """One line of the data set."""
-
-    episode_id: str
-    messages: list[dict[str, Any]]
-    reward: float
-    done: bool
-    tool_trace: list[dict[str, Any]]
-    metrics: dict[str, Any]
-    verify_metrics: dict[str, Any]
-    artifacts: dict[str, Any]
-    task: Any = None
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def from_rollout(
-        cls,
-        episode_id: str,
-        rollout: HarnessRolloutResult,
-        verify: VerifyResult,
-        task: Any = None,
-        extra: dict[str, Any] | None = None,
-    ) -> "EpisodeRecord":
-        """The record of an episode and its verdict. Raises ValueError for a verdict without a reward."""
-        if verify.env_reward is None:
-            raise ValueError(f"episode {episode_id}: the session's verify() returned no env_reward")
-        return cls(
-            episode_id=episode_id, messages=rollout.messages, reward=float(verify.env_reward),
-            done=rollout.done or verify.done, tool_trace=[asdict(entry) for entry in rollout.tool_trace],
-            metrics=rollout.metrics, verify_metrics=verify.metrics, artifacts=verify.artifacts, task=task,
-            extra=extra or {},
-        )  # fmt: skip
-
-    def to_dict(self) -> dict[str, Any]:
-        """The record as JSON values; an object that is none becomes its text."""
-        values: dict[str, Any] = to_jsonable_python(asdict(self), fallback=str)
-        return values
-
-
-class RolloutSerializer:
-    """Writes episodes to a folder, one line each. The folder is made at the first of them."""
-
-    def __init__(self, output_dir: Path | str) -> None:
-        self._folder = Path(output_dir)
-
-    @property
-    def output_dir(self) -> Path:
-        """The folder."""
-        return self._folder
-
-    @property
-    def results_path(self) -> Path:
-        """The file of the episodes."""
-        return self._folder / RESULTS_FILENAME
-
-    @property
-    def metadata_path(self) -> Path:
-        """The file about the whole."""
-        return self._folder / METADATA_FILENAME
-
-    def write_episode(self, record: EpisodeRecord) -> None:
-        """Append an episode."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with self.results_path.open("a", encoding="utf-8") as results:
-            results.write(json.dumps(record.to_dict()) + "\n")
-
-    def write_metadata(self, metadata: dict[str, Any]) -> None:
-        """Write the file about the whole again."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self.metadata_path.write_text(json.dumps(metadata, indent=2, default=str) + "\n", encoding="utf-8")
-
-    def collected_episode_ids(self) -> set[str]:
-        """The episodes that are in the file. Raises ValueError for a line that is none."""
-        if not self.results_path.is_file():
-            return set()
-        ids = set()
-        for number, line in enumerate(self.results_path.read_text(encoding="utf-8").splitlines(), start=1):
-            if line.strip():
-                try:
-                    ids.add(str(json.loads(line)["episode_id"]))
-                except (ValueError, KeyError, TypeError) as error:
-                    raise ValueError(
-                        f"{self.results_path}, line {number} is no episode ({error}): remove it, or take another folder"
-                    ) from error
-        return ids
+_SAMPLING_KEYS = frozenset({"temperature", "max_tokens", "top_p"})
+_START_LOOP = threading.Lock()
 
 
 @dataclass
@@ -149,11 +61,12 @@ class CollectRunner:
         tasks: Iterable[Any] | None = None,
         limits: HarnessRunLimits | None = None,
     ) -> None:
-        """tasks: of the first episodes, in order; episodes beyond them have the task None."""
+        """tasks: one is taken for each episode, also for one that is in the file already; episodes beyond them have
+        the task None. A second run continues with the tasks after those of the first."""
         self._factory = session_factory
         self._adapter = harness_adapter
         self._serializer = serializer
-        self._tasks = list(tasks) if tasks is not None else []
+        self._tasks = itertools.chain(() if tasks is None else tasks, itertools.repeat(None))
         self._limits = limits
 
     def run(
@@ -167,14 +80,17 @@ class CollectRunner:
     ) -> CollectResult:
         """Play `num_episodes` episodes, less those that are in the file.
 
-        resume: whether episodes in the file count. should_keep: whether to write an episode; None: all. Raises
-        ValueError for a file that cannot be continued.
+        resume: whether to continue the file; if False, the file is renamed to `results.TIME.bak.jsonl` with a
+        RuntimeWarning, and another is begun. should_keep: whether to write an episode; None: all. Raises ValueError
+        for a file that cannot be continued.
         """
-        known = self._serializer.collected_episode_ids() if resume else set()
+        if not resume:
+            _set_aside(self._serializer.results_path)
+        known = self._serializer.collected_episode_ids()
         result = CollectResult(0, 0, 0, 0, [], 0.0, 0.0)
         rewards: list[float] = []
-        tasks = itertools.chain(self._tasks, itertools.repeat(None))
-        for number, task in zip(range(num_episodes), tasks, strict=False):
+        for number in range(num_episodes):
+            task = next(self._tasks)
             episode_id = f"{episode_id_prefix}-{number:06d}"
             result.episode_ids.append(episode_id)
             if episode_id in known:
@@ -200,32 +116,66 @@ class CollectRunner:
     def _play(self, episode_id: str, task: Any, model_step: ModelStep) -> EpisodeRecord:
         session = self._factory.create(task=task, episode_id=episode_id)
         try:
-            rollout = self._adapter.run_white_box(model_step, session, self._limits)
-            return EpisodeRecord.from_rollout(episode_id, rollout, verified(session, rollout), task=task)
+            rollout = self._adapter.run_white_box(model_step=model_step, session=session, limits=self._limits)
+            return EpisodeRecord.from_rollout(episode_id, rollout, verdict_on(rollout, session), task=task)
         finally:
             session.close()
+
+
+def _set_aside(results: Path) -> None:
+    """Rename a file of episodes, if there is one, to a name that is free."""
+    if not results.exists():
+        return
+    time = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    names = itertools.chain([time], (f"{time}.{number}" for number in itertools.count(1)))
+    backups = (results.with_name(f"{results.stem}.{name}.bak{results.suffix}") for name in names)
+    backup = next(path for path in backups if not path.exists())
+    results.rename(backup)
+    warnings.warn(f"resume=False: the episodes collected before are now in {backup}", RuntimeWarning, stacklevel=3)
 
 
 def build_model_step(llm_client: LLMClient, *, system_prompt: str | None = None) -> ModelStep:
     """A model step that sends the conversation to a language model's service.
 
-    system_prompt: put in front of a conversation without a system message.
+    system_prompt: put in front of a conversation without a system message. Of the sampling parameters, `temperature`,
+    `max_tokens` and `top_p` are sent; others are left out with a RuntimeWarning.
     """
 
     def step(messages: list[Message], tools: list[Tool], sampling: dict[str, Any]) -> ModelStepResult:
         has_system = any(message.get("role") == "system" for message in messages)
-        if system_prompt is not None and not has_system:
-            messages = [{"role": "system", "content": system_prompt}, *messages]
-        described = [{"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
-                     for tool in tools]  # fmt: skip
-        return ModelStepResult(run_async_safely(llm_client.complete_with_tools(messages, described, **sampling)))
+        prompt = [{"role": "system", "content": system_prompt}] if system_prompt and not has_system else []
+        unknown = sampling.keys() - _SAMPLING_KEYS
+        if unknown:
+            warnings.warn(f"sampling: {', '.join(sorted(unknown))} is not sent to the model", RuntimeWarning, 2)
+        request = llm_client.complete_with_tools(
+            messages=[*prompt, *messages],
+            tools=[tool_definition(tool) for tool in tools],
+            **{key: value for key, value in sampling.items() if key in _SAMPLING_KEYS},
+        )
+        with _START_LOOP:
+            loop = _model_loop()
+        return ModelStepResult(asyncio.run_coroutine_threadsafe(request, loop).result())
 
     return step
 
 
+@functools.cache
+def _model_loop() -> asyncio.AbstractEventLoop:
+    """The event loop of all requests to models. A client's open connections belong to the loop of its first request."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="requests to models", daemon=True).start()
+    return loop
+
+
 def build_dataset_readme(output_dir: Path) -> str:
-    """The page of a collected data set for the Hugging Face Hub, which takes the episodes alone as data."""
-    count = len(RolloutSerializer(output_dir).collected_episode_ids())
+    """The page of a collected data set for the Hugging Face Hub, which takes the episodes alone as data.
+
+    It shows the values of the file about the whole, if there is one.
+    """
+    files = RolloutSerializer(output_dir)
+    metadata = json.loads(files.metadata_path.read_text(encoding="utf-8")) if files.metadata_path.is_file() else {}
+    rows = "".join(f"| `{key}` | `{value}` |\n" for key, value in metadata.items())
+    table = f"\n| of the run | |\n| --- | --- |\n{rows}" if rows else ""
     return f"""---
 configs:
 - config_name: default
@@ -236,9 +186,16 @@ configs:
 
 # Episodes of an OpenEnv environment
 
-{count} episodes, one for each line of `{RESULTS_FILENAME}`: `messages`, `reward`, `done`, `tool_trace`, `task`, and
-what the environment measured.
-"""
+{_count_lines(files.results_path)} episodes, one for each line of `{RESULTS_FILENAME}`: `messages`, `reward`, `done`,
+`tool_trace`, `task`, and what the environment measured.
+{table}"""
+
+
+def _count_lines(results: Path) -> int:
+    if not results.is_file():
+        return 0
+    with results.open("rb") as lines:
+        return sum(bool(line.strip()) for line in lines)
 
 
 def push_to_hf_hub(
@@ -267,6 +224,6 @@ def push_to_hf_hub(
     names = [RESULTS_FILENAME, METADATA_FILENAME, README_FILENAME]
     hub.upload_folder(
         folder_path=folder, repo_id=repo_id, repo_type="dataset", allow_patterns=names,
-        commit_message=commit_message or "Add collected episodes",
+        commit_message=commit_message or f"Add {_count_lines(folder / RESULTS_FILENAME)} collected episodes",
     )  # fmt: skip
     return f"https://huggingface.co/datasets/{repo_id}"

@@ -4,7 +4,7 @@ import time
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 
 class HarnessEventType(StrEnum):
@@ -42,8 +42,6 @@ class HarnessResponse(BaseModel):
 
 class HarnessClientMessage(BaseModel):
     """A client's message to an agent over a WebSocket."""
-
-    model_config = ConfigDict(extra="forbid")
 
     type: Literal["message"]
     content: str

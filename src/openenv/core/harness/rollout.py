@@ -4,10 +4,8 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
-
-from pydantic_core import to_jsonable_python
 
 from openenv.core.env_server.mcp_types import RESERVED_TOOL_NAMES as RESERVED_TOOL_NAMES
 from openenv.core.env_server.mcp_types import Tool
@@ -79,7 +77,7 @@ class HarnessRolloutResult:
     done: bool = False
     """Whether the environment ended the episode, or the model called no tool any more."""
     metrics: dict[str, Any] = field(default_factory=dict)
-    """`turns`, `tool_calls`, and `truncated` where a limit ended the episode."""
+    """`turns`, `tool_calls`, and `truncated` where the limit of all calls ended the episode."""
     prompt_ids: list[int] = field(default_factory=list)
     completion_ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
@@ -105,7 +103,7 @@ class MCPHarnessAdapter(HarnessAdapter):
     def run_white_box(
         self, model_step: ModelStep, session: ResourceSession, limits: HarnessRunLimits | None = None
     ) -> HarnessRolloutResult:
-        """Play the episode. Raises what the model and the session raise, and ValueError for a reserved tool."""
+        """Play the episode. Raises what the model and the session raise."""
         limits = limits or HarnessRunLimits()
         rollout = HarnessRolloutResult(messages=list(session.initial_messages()))
         tools = session.list_tools()
@@ -125,7 +123,7 @@ class MCPHarnessAdapter(HarnessAdapter):
                     break
                 _call_tool(rollout, session, call)
         rollout.metrics = {"turns": turns, "tool_calls": len(rollout.tool_trace)}
-        if is_truncated or not rollout.done:
+        if is_truncated:
             rollout.metrics["truncated"] = True
         return rollout
 
@@ -166,17 +164,22 @@ def _add_response(rollout: HarnessRolloutResult, step: ModelStepResult, turn: in
 
 
 def _call_tool(rollout: HarnessRolloutResult, session: ResourceSession, call: ToolCall) -> None:
-    if call.name in RESERVED_TOOL_NAMES:
-        raise ValueError(f"the model called {call.name!r}, which is reserved for the program that runs the episode")
     arguments = dict(call.args)
     result = session.call_tool(call.name, arguments)
     rollout.tool_trace.append(ToolTraceEntry(call.name, arguments, result))
     rollout.done = result.done
-    content = result.data if result.error is None else {"error": result.error, "data": result.data}
-    text = content if isinstance(content, str) else json.dumps(to_jsonable_python(content, fallback=str))
-    rollout.messages.append({"role": "tool", "tool_call_id": call.id, "name": call.name, "content": text})
+    message = {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": _text_of(result)}
+    rollout.messages.append(message)
     payload = {"tool_name": call.name, "arguments": arguments, "done": result.done}
     rollout.events.append(RolloutEvent("tool_call", payload))
+
+
+def _text_of(result: ToolResult) -> str:
+    """What the model reads of a tool's result: its data, else its error. Objects that JSON lacks become their text."""
+    data = result.error if result.data is None else result.data
+    if data is None or isinstance(data, str):
+        return data or ""
+    return json.dumps(data, sort_keys=True, default=str)
 
 
 def build_harness_rollout_func(
@@ -201,11 +204,13 @@ def build_harness_rollout_func(
         for prompt in prompts:
             session = session_factory.create(task=prompt)
             try:
-                rollout = harness_adapter.run_white_box(model_step_builder(trainer, session), session, limits)
-                verdict = verified(session, rollout)
+                model_step = model_step_builder(trainer, session)
+                rollout = harness_adapter.run_white_box(model_step=model_step, session=session, limits=limits)
+                verdict = verdict_on(rollout, session)
             finally:
                 session.close()
-            values = (rollout.prompt_ids, rollout.completion_ids, rollout.logprobs, verdict.env_reward, verdict.metrics)
+            reward = env_reward_of(rollout, verdict)
+            values = (rollout.prompt_ids, rollout.completion_ids, rollout.logprobs, reward, verdict.metrics)
             for column, value in zip(columns.values(), values, strict=True):
                 column.append(value)
         return columns
@@ -213,33 +218,46 @@ def build_harness_rollout_func(
     return rollout_func
 
 
-def verified(session: ResourceSession, rollout: HarnessRolloutResult) -> VerifyResult:
-    """The session's verdict on an episode, with the reward that the environment gave.
-
-    Raises ValueError if neither the verdict nor a tool's result has a reward, or if they differ.
-    """
+def verdict_on(rollout: HarnessRolloutResult, session: ResourceSession) -> VerifyResult:
+    """The session's verdict on its episode."""
     final_state = {
         "done": rollout.done,
-        "metrics": rollout.metrics,
-        "events": [asdict(event) for event in rollout.events],
-        "tool_trace": [asdict(entry) for entry in rollout.tool_trace],
+        "metrics": dict(rollout.metrics),
+        "events": [{"type": event.type, "payload": dict(event.payload)} for event in rollout.events],
+        "tool_trace": trace_of(rollout),
     }
-    verdict = session.verify(rollout.messages, final_state)
+    return session.verify(transcript=rollout.messages, final_state=final_state)
+
+
+def trace_of(rollout: HarnessRolloutResult) -> list[dict[str, Any]]:
+    """The calls of tools as dictionaries, with the data as the tools returned it."""
+    return [
+        {"tool_name": call.tool_name, "arguments": dict(call.arguments), "result": dict(vars(call.result))}
+        for call in rollout.tool_trace
+    ]
+
+
+def env_reward_of(rollout: HarnessRolloutResult, verdict: VerifyResult) -> float:
+    """The reward that the environment gave: that of the last tool's result that has one, else the verdict's.
+
+    Raises ValueError if neither has a reward, or if they differ.
+    """
     given = [reward for reward in map(_reward_in, rollout.tool_trace) if reward is not None]
     if not given:
         if verdict.env_reward is None:
             raise ValueError("the episode has no reward: neither verify() nor the result of a tool gave one")
-        return verdict
+        return float(verdict.env_reward)
     if verdict.env_reward is not None and not math.isclose(verdict.env_reward, given[-1], abs_tol=1e-6):
         raise ValueError(
             f"verify() returned env_reward={verdict.env_reward:g}, and the environment gave {given[-1]:g}: pass on the "
             "environment's reward"
         )
-    return replace(verdict, env_reward=given[-1])
+    return given[-1]
 
 
 def _reward_in(entry: ToolTraceEntry) -> float | None:
     """The reward in a tool's result: in its metadata, else in its data."""
-    data = entry.result.data if isinstance(entry.result.data, dict) else {}
-    reward = entry.result.metadata.get("reward", data.get("reward"))
+    reward = entry.result.metadata.get("reward")
+    if reward is None and isinstance(entry.result.data, dict):
+        reward = entry.result.data.get("reward")
     return None if reward is None else float(reward)

@@ -118,42 +118,54 @@ class TrainableSession(Protocol):
         """The validated tokens of the program's requests."""
 
 
+def tool_definition(tool: Tool) -> dict[str, Any]:
+    """A tool as `tools/list` of MCP returns it."""
+    return {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
+
+
 class SessionMCPBridge:
     """Answers an agent's MCP requests with the tools of a session. The episode's verbs are no tools."""
 
     def __init__(self, session: ResourceSession) -> None:
-        self._session = session
+        self.session = session
 
     def handle_request(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The JSON-RPC response to `tools/list` or `tools/call`; an error becomes an error response."""
+        """The JSON-RPC response to `tools/list` or `tools/call`; an error becomes an error response.
+
+        A session's KeyError becomes "method not found", its ValueError "invalid params", others "internal error".
+        """
         request_id = request.get("id")
 
         def failed(code: JsonRpcErrorCode, message: str | None = None) -> dict[str, Any]:
             return JsonRpcResponse.error_response(code, message, request_id=request_id).model_dump()
 
-        if request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
+        if request.get("jsonrpc") != "2.0":
             return failed(JsonRpcErrorCode.INVALID_REQUEST)
-        method, params = request["method"], request.get("params") or {}
+        method, params = request.get("method"), request.get("params") or {}
         try:
             if method == McpMethod.TOOLS_LIST:
-                tools = [{"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
-                         for tool in self._session.list_tools()]  # fmt: skip
+                tools = [tool_definition(tool) for tool in self.session.list_tools()]
                 return JsonRpcResponse.success({"tools": tools}, request_id).model_dump()
             if method != McpMethod.TOOLS_CALL:
                 return failed(JsonRpcErrorCode.METHOD_NOT_FOUND)
-            name = params.get("name")
-            if not name:
+            if "name" not in params:
                 return failed(JsonRpcErrorCode.INVALID_PARAMS, "params.name is missing: give the name of a tool")
+            name = params["name"]
             if name in RESERVED_TOOL_NAMES:
                 return failed(JsonRpcErrorCode.INVALID_PARAMS, f"{name} is reserved: it is no tool of an agent")
-            result = self._session.call_tool(name, params.get("arguments") or {})
+            result = self.session.call_tool(name, dict(params.get("arguments") or {}))
+        except KeyError as error:
+            return failed(JsonRpcErrorCode.METHOD_NOT_FOUND, str(error.args[0]) if error.args else None)
+        except ValueError as error:
+            return failed(JsonRpcErrorCode.INVALID_PARAMS, str(error))
         except Exception as error:  # noqa: BLE001  border: a session may raise anything, and the agent goes on
             return failed(JsonRpcErrorCode.INTERNAL_ERROR, str(error) or type(error).__name__)
-        return JsonRpcResponse.success(vars(result), request_id).model_dump()
+        # not dumped: a caller in this process gets the tool's own data
+        return {"jsonrpc": "2.0", "id": request_id, "result": dict(vars(result))}
 
 
 class StepEnvSessionAdapter(ResourceSession):
-    """A session of a client with `reset`, `step` and `state`: each call of a tool is one step."""
+    """A session of a client with `reset`, `step` and perhaps `state`: each call of a tool is one step."""
 
     def __init__(
         self,
@@ -171,58 +183,87 @@ class StepEnvSessionAdapter(ResourceSession):
     ) -> None:
         """Reset the environment.
 
-        client: a synchronous client; `close` closes it. action_builder: of a tool's name and arguments, the action.
-        initial_messages_builder: of the reset's result and the task, the prompt. tool_result_builder: of name,
-        arguments, the step's result and the state, what the tool returns. verify_builder: of transcript, final state,
-        the last result and the state, the verdict. reset_kwargs: further keywords of the reset.
+        client: one with a method `sync` is used through its synchronous view. `close` closes it. action_builder: of a
+        tool's name and arguments, the action. initial_messages_builder: of the reset's result and the task, the prompt.
+        tool_result_builder: of name, arguments, the step's result and the state, what the tool returns.
+        verify_builder: of transcript, final state, the last step's result (None before a step) and the state, the
+        verdict. reset_kwargs: further keywords of the reset; they override `seed` and `episode_id`.
+
+        Raises ValueError for a tool with a reserved name. If the reset fails, closes the client and raises its error.
         """
-        self._client = client
-        self._tools = {tool.name: tool for tool in tool_specs}
+        reserved = RESERVED_TOOL_NAMES.intersection(tool.name for tool in tool_specs)
+        if reserved:
+            raise ValueError(f"tool_specs: {', '.join(sorted(reserved))} is reserved for the episode. Rename the tool")
+        self._client = client.sync() if callable(getattr(client, "sync", None)) else client
+        self._task = task
+        self._tools = list(tool_specs)
         self._action_of = action_builder
+        self._messages_of = initial_messages_builder
         self._tool_result_of = tool_result_builder or _default_tool_result
         self._verdict_of = verify_builder or _default_verdict
+        self._is_closed = False
+        self._last_step: StepResult[Any] | None = None
         keywords = {"seed": seed, "episode_id": episode_id}
         given = {key: value for key, value in keywords.items() if value is not None}
-        self._result: StepResult[Any] = client.reset(**(reset_kwargs or {}), **given)
-        self._messages = initial_messages_builder(self._result, task)
-        self._is_closed = False
+        try:
+            self._first: StepResult[Any] = self._client.reset(**given | (reset_kwargs or {}))
+            self._state = self._read_state()
+        except Exception:
+            self.close()
+            raise
 
     def initial_messages(self) -> list[Message]:
         """The prompt."""
-        return list(self._messages)
+        return list(self._messages_of(self._first, self._task))
 
     def list_tools(self) -> list[Tool]:
         """The tools."""
-        return list(self._tools.values())
+        return list(self._tools)
 
     def call_tool(self, name: str, arguments: dict[str, Any]) -> ToolResult:
         """Take one step. Raises KeyError for an unknown tool, and what the client raises."""
-        if name not in self._tools:
-            raise KeyError(f"tool {name!r} is not among {', '.join(self._tools)}")
-        self._result = self._client.step(self._action_of(name, arguments))
-        return self._tool_result_of(name, arguments, self._result, self._client.state())
+        names = [tool.name for tool in self._tools]
+        if name not in names:
+            raise KeyError(f"tool {name!r} is not among {', '.join(names)}")
+        result = self._client.step(self._action_of(name, dict(arguments)))
+        self._state = self._read_state()
+        self._last_step = result
+        return self._tool_result_of(name, dict(arguments), result, self._state)
 
     def verify(self, transcript: list[Message], final_state: Any | None = None) -> VerifyResult:
-        """The verdict; without a `verify_builder`, the reward of the last step."""
-        return self._verdict_of(transcript, final_state, self._result, self._client.state())
+        """The verdict; without a `verify_builder`, the reward of the last step and the environment's state."""
+        return self._verdict_of(list(transcript), final_state, self._last_step, self._state)
 
     def close(self) -> None:
         """Close the client."""
         if not self._is_closed:
             self._is_closed = True
-            self._client.close()
+            if callable(getattr(self._client, "close", None)):
+                self._client.close()
+
+    def _read_state(self) -> Any:
+        return self._client.state() if callable(getattr(self._client, "state", None)) else None
 
 
 def _default_tool_result(name: str, arguments: dict[str, Any], result: StepResult[Any], state: Any) -> ToolResult:
     data = {"tool_name": name, "arguments": arguments, "observation": result.observation, "reward": result.reward,
             "done": result.done}  # fmt: skip
-    return ToolResult(data=data, done=result.done, metadata={"reward": result.reward, "state": state})
+    return ToolResult(data=data, done=bool(result.done), metadata={"reward": result.reward, "state": _fields(state)})
 
 
 def _default_verdict(
     transcript: list[Message], final_state: Any, result: StepResult[Any] | None, state: Any
 ) -> VerifyResult:
-    artifacts = {"final_state": state if final_state is None else final_state, "transcript_length": len(transcript)}
-    if result is None:
-        return VerifyResult(artifacts=artifacts)
-    return VerifyResult(env_reward=result.reward, done=result.done, artifacts=artifacts)
+    fields = _fields(state)
+    has_count = isinstance(fields, dict) and "step_count" in fields
+    return VerifyResult(
+        env_reward=None if result is None else result.reward,
+        done=result is not None and bool(result.done),
+        metrics={"step_count": fields["step_count"]} if has_count else {},
+        artifacts={"final_state": fields, "transcript_length": len(transcript)},
+    )
+
+
+def _fields(state: Any) -> Any:
+    """A state's fields as a dictionary; a state that is no pydantic model as it is."""
+    return state.model_dump() if hasattr(state, "model_dump") else state

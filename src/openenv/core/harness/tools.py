@@ -8,7 +8,7 @@ from openenv.core.env_server.mcp_types import RESERVED_TOOL_NAMES, Tool
 def resolve_tool_conflicts(
     env_tools: list[Tool], harness_builtin_tools: Collection[str], prefix: str = "env_"
 ) -> list[Tool]:
-    """The environment's tools, those with a name that the harness uses too with `prefix` in front of it.
+    """Copies of the environment's tools, those with a name that the harness uses too with `prefix` in front of it.
 
     Raises ValueError for a reserved name, two tools of one name, and a name that is taken with the prefix, too.
     """
@@ -20,13 +20,14 @@ def resolve_tool_conflicts(
             raise ValueError(f"tool {name!r}: two tools have this name. Rename one of them")
     resolved = []
     for tool in env_tools:
-        if tool.name in harness_builtin_tools:
-            renamed = prefix + tool.name
+        name = tool.name
+        if name in harness_builtin_tools:
+            renamed = prefix + name
             if renamed in harness_builtin_tools or renamed in names:
                 raise ValueError(
-                    f"tool {tool.name!r}: the harness has a tool of this name, and {renamed!r} is taken, too. Rename "
+                    f"tool {name!r}: the harness has a tool of this name, and {renamed!r} is taken, too. Rename "
                     "the tool, or give another prefix"
                 )
-            tool = tool.model_copy(update={"name": renamed})
-        resolved.append(tool)
+            name = renamed
+        resolved.append(tool.model_copy(update={"name": name}))
     return resolved

@@ -24,9 +24,13 @@ class TrainingTurn(BaseModel):
 
     @model_validator(mode="after")
     def validate_capture(self) -> Self:
-        """Raises ValueError for lengths that differ, negative ids, logarithms that are positive or not finite, a mask
-        of other numbers than 0 and 1, or one that trains on the prompt."""
+        """Raises ValueError for an empty prompt, negative ids, and lengths that differ.
+
+        Each logarithm must be finite and at most 0. The mask holds 0 and 1 only, and 0 for the prompt.
+        """
         prompt, completion = len(self.prompt_token_ids), len(self.completion_token_ids)
+        if prompt == 0:
+            raise ValueError("prompt_token_ids is empty: give the tokens that the model read")
         if len(self.per_token_logps) != completion:
             raise ValueError(
                 f"per_token_logps has {len(self.per_token_logps)} entries for {completion} completion tokens"

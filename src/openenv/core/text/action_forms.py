@@ -21,7 +21,7 @@ _TOOL_CALL = ("<tool_call>", "</tool_call>")
 
 
 class UnreadableReply(ValueError):
-    """A reply names no action. The message says what is wrong and what may be written instead."""
+    """A reply names no action. The message has the reason and the replies that are possible."""
 
 
 class ActionForm(ABC):

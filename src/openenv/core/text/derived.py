@@ -15,7 +15,7 @@ from openenv.core.text_interface import TextInterface
 
 
 class DerivedText(TextInterface[Action, Observation]):
-    """Says the declared fields of observations; reads replies by the schema of the actions.
+    """Describes observations by their declared fields; reads replies by the schema of the actions.
 
     Legal actions that an observation names are the replies. Otherwise a reply is a choice where actions can be counted,
     the whole text or the only number where an action is one, else a JSON object; with tools, it is a tool call.
@@ -29,7 +29,7 @@ class DerivedText(TextInterface[Action, Observation]):
         description: str = "",
         tools: Sequence[Tool] = (),
     ) -> None:
-        """description: what the environment says of itself. tools: those that an agent may call."""
+        """description: the environment's own, of its rules. tools: those that an agent may call."""
         self._action_class = action_class
         self._description = description
         self._describer = ObservationDescriber(observation_class)
@@ -45,7 +45,7 @@ class DerivedText(TextInterface[Action, Observation]):
         return cls(action_class, observation_class, description, tools)
 
     def instructions(self, observation: Observation) -> str:
-        """What the environment says of itself and of its fields, and how to write a reply."""
+        """The environment's own description, those of its fields, and how to write a reply."""
         parts = (self._description, self._describer.explanation(), self._form_for(observation).instructions())
         return "\n".join(part for part in parts if part)
 

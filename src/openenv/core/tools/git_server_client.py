@@ -1,10 +1,13 @@
 """Repositories of a Gitea server as the working folders of tasks."""
 
+import json
 import os
 import shlex
 import shutil
 import subprocess
+import tempfile
 import time
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +21,6 @@ _POLL_INTERVAL_S = 0.2
 _PAGE_SIZE = 50
 _LOGIN = '!f() { echo "username=$OPENENV_GIT_USERNAME"; echo "password=$OPENENV_GIT_PASSWORD"; }; f'
 """A credential helper of git that reads the login from the environment."""
-_IDENTITY = {
-    f"GIT_{role}_{field}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for field, value in (("NAME", "agent"), ("EMAIL", "agent@localhost"))
-}
-"""Of commits, where the environment names none."""
 
 
 @dataclass
@@ -48,13 +45,22 @@ class GitServerClient:
     """
 
     def __init__(self, gitea_url: str, username: str, password: str, workspace_dir: str = "/workspace") -> None:
-        """workspace_dir: the folder of the clones, which is created."""
+        """workspace_dir: the folder of the clones, which is created.
+
+        Commits there have the user's name, unless a repository's own configuration names another. This program's
+        user's configuration of git has no effect.
+        """
         self.gitea_url = gitea_url.rstrip("/")
         self.username = username
         self.password = password
         self.workspace_dir = Path(workspace_dir)
         self.workspace_dir.mkdir(parents=True, exist_ok=True)
         self.is_ready = False
+        settings = tempfile.mkdtemp(prefix="openenv-git-")
+        weakref.finalize(self, shutil.rmtree, settings, ignore_errors=True)
+        self._settings = Path(settings, "gitconfig")
+        name, email = (json.dumps(text, ensure_ascii=False) for text in (username, f"{username}@local.env"))
+        self._settings.write_text(f"[user]\nname = {name}\nemail = {email}\n[init]\ndefaultBranch = main\n")
 
     def wait_for_ready(self, timeout: int = 30) -> bool:
         """Whether the server answers within `timeout` seconds."""
@@ -81,7 +87,8 @@ class GitServerClient:
     def clone_to_workspace(self, repo_name: str, target_dir: str | None = None, commit: str = "main") -> str:
         """Clone a repository, in place of an earlier clone, and return the path of its folder.
 
-        target_dir: name of the folder; None: the repository's. commit: a commit or branch. Raises RuntimeError.
+        target_dir: name of the folder; None: the repository's. commit: a commit or branch; `main` is the branch that
+        the server has as its default, whatever its name. Raises RuntimeError.
         """
         folder = self._folder(target_dir or repo_name)
         if folder == self.workspace_dir.resolve():
@@ -90,7 +97,8 @@ class GitServerClient:
         owner, _, name = repo_name.rpartition("/")
         url = f"{self.gitea_url}/{quote(owner or self.username)}/{quote(name)}.git"
         self._git_with_login("clone", url, str(folder), cwd=self.workspace_dir)
-        self._git("checkout", commit, "--", cwd=folder)
+        if commit != "main":
+            self._git("checkout", commit, "--", cwd=folder)
         return str(folder)
 
     def reset_workspace(self, repo_name: str, commit: str = "main") -> bool:
@@ -100,7 +108,7 @@ class GitServerClient:
         """
         folder = self._existing(repo_name)
         self._git_with_login("fetch", "--all", cwd=folder)
-        branch = _run(["git", "rev-parse", "--verify", "--quiet", f"origin/{commit}"], folder)
+        branch = self._run(["git", "rev-parse", "--verify", "--quiet", f"origin/{commit}"], folder)
         self._git("checkout", "--force", commit, "--", cwd=folder)
         self._git("reset", "--hard", branch.stdout.strip() or commit, "--", cwd=folder)
         self._git("clean", "-ffdx", cwd=folder)
@@ -109,9 +117,13 @@ class GitServerClient:
     def execute_git_command(self, command: str, working_dir: str = "") -> tuple[int, str, str]:
         """Exit code, output and errors of a git command. command: without `git`. working_dir: in the workspace.
 
-        Raises RuntimeError when the folder does not exist or lies outside the workspace.
+        A folder that does not exist is an error with exit code 1. Raises RuntimeError for one outside the workspace.
+        The command has no login: clone and reset_workspace alone use the password.
         """
-        done = _run(["git", *shlex.split(command)], self._existing(working_dir))
+        folder = self._folder(working_dir)
+        if not folder.is_dir():
+            return 1, "", f"{folder} does not exist: clone_to_workspace({working_dir!r}) first"
+        done = self._run(["git", *shlex.split(command)], folder)
         return done.returncode, done.stdout, done.stderr
 
     def get_current_commit(self, repo_name: str) -> str:
@@ -119,8 +131,8 @@ class GitServerClient:
         return self._git("rev-parse", "HEAD", cwd=self._existing(repo_name)).strip()
 
     def workspace_exists(self, repo_name: str) -> bool:
-        """Whether there is a clone of that name."""
-        return (self._folder(repo_name) / ".git").exists()
+        """Whether there is a folder of that name."""
+        return self._folder(repo_name).is_dir()
 
     def _folder(self, name: str) -> Path:
         folder = (self.workspace_dir / name).resolve()
@@ -135,12 +147,24 @@ class GitServerClient:
         return folder
 
     def _git(self, *args: str, cwd: Path) -> str:
-        return _output(_run(["git", *args], cwd), args[0], cwd)
+        return _output(self._run(["git", *args], cwd), args[0], cwd)
 
     def _git_with_login(self, *args: str, cwd: Path) -> str:
         """Run git with the password, which no clone keeps: an agent that works in it must not read it."""
         login = {"OPENENV_GIT_USERNAME": self.username, "OPENENV_GIT_PASSWORD": self.password}
-        return _output(_run(["git", "-c", f"credential.helper={_LOGIN}", *args], cwd, login), args[0], cwd)
+        return _output(self._run(["git", "-c", f"credential.helper={_LOGIN}", *args], cwd, login), args[0], cwd)
+
+    def _run(
+        self, command: list[str], folder: Path, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> "subprocess.CompletedProcess[str]":
+        settings = {"GIT_CONFIG_GLOBAL": str(self._settings), "GIT_TERMINAL_PROMPT": "0"}
+        variables = {**os.environ, **environment, **settings}
+        try:
+            return subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=False, env=variables
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise RuntimeError(f"{' '.join(command[:2])} failed in {folder}: {error}") from error
 
     def _get(self, path: str) -> Any:
         import httpx  # keeps `import openenv.core.tools` light
@@ -152,18 +176,6 @@ class GitServerClient:
         except httpx.HTTPError as error:
             raise RuntimeError(f"{url}: {error}") from error
         return response.json()
-
-
-def _run(
-    command: list[str], folder: Path, environment: Mapping[str, str] = MappingProxyType({})
-) -> "subprocess.CompletedProcess[str]":
-    variables = {**_IDENTITY, **os.environ, **environment, "GIT_TERMINAL_PROMPT": "0"}
-    try:
-        return subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=False, env=variables
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise RuntimeError(f"{' '.join(command[:2])} failed in {folder}: {error}") from error
 
 
 def _output(done: "subprocess.CompletedProcess[str]", command: str, folder: Path) -> str:

@@ -76,8 +76,8 @@ def resolve_env_spec(
 ) -> EnvSpec:
     """The specification of a class, a factory, or one ready instance. A factory is not called.
 
-    Message classes that are not given are taken from `Environment[YourAction, YourObservation, YourState]`, then from
-    the annotations of `reset`, `step` and `state`, then from the one subclass that the environment's module knows.
+    A message class that is not given is taken from `Environment[YourAction, YourObservation, YourState]`. The next
+    sources are the annotations of `reset`, `step` and `state`, and the one subclass in the environment's module.
     Raises TypeError when `env` is none of the three, or a factory that needs a return annotation.
     """
     make, environment_cls = _maker(env)

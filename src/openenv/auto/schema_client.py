@@ -14,13 +14,13 @@ from openenv.core.env_client import EnvClient
 from openenv.core.env_server.mcp_types import CallToolAction, McpMethod, Tool
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.errors import OpenEnvError, ServerUnreachable
-from openenv.core.mcp_client import parse_tool, rpc_result, tool_result
+from openenv.core.mcp_client import GenericMCPObservation, parse_tool, rpc_result, tool_result
 from openenv.core.schema.message_classes import message_class
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerDescription:
-    """What a server says of its environment."""
+    """The name, the schemas and the tools of a server's environment."""
 
     name: str
     description: str
@@ -35,9 +35,17 @@ class ServerDescription:
         Where the environment has tools and its actions are open, its action is CallToolAction.
         """
         action = CallToolAction if self.tools else message_class(self.schemas["action"], Action)
-        observation = message_class(self.schemas["observation"], Observation)
-        typed: Any = EnvClient.__class_getitem__((action, observation, self._state_class()))  # type: ignore[attr-defined]
+        typed: Any = EnvClient.__class_getitem__((action, self._observation_class(), self._state_class()))  # type: ignore[attr-defined]
         return types.new_class(f"{self.name}Client", (*((_ToolClient,) if self.tools else ()), typed))
+
+    def _observation_class(self) -> type[Observation]:
+        """The class of observations. Beside tools it is the one of those that are no results of tools."""
+        schema = self.schemas["observation"]
+        if self.tools:
+            schema = self.schemas.get("reset_observation", schema)
+            if "tool_name" in schema.get("properties", {}):
+                return GenericMCPObservation
+        return message_class(schema, Observation)
 
     def _state_class(self) -> type[State]:
         return message_class(self.schemas.get("state", {}), State)
@@ -65,7 +73,9 @@ def describe_server(base_url: str, *, headers: Mapping[str, str] | None = None) 
             metadata = _get(http, "/metadata")
             tools = _tools(http) if _calls_tools(schemas["action"]) else ()
     except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
-        raise ServerUnreachable(f"{base_url} does not answer as a server of an environment: {error}") from error
+        raise ServerUnreachable(
+            f"{base_url} does not answer as a server of an environment (is the server running?): {error}"
+        ) from error
     name = str(metadata.get("name") or "Environment")
     return ServerDescription(
         name="".join(letter for letter in name if letter.isalnum()).removesuffix("Environment") or "Env",
@@ -83,7 +93,7 @@ def _get(http: httpx.Client, path: str) -> dict[str, Any]:
 
 
 def _calls_tools(schema: Mapping[str, Any]) -> bool:
-    """Whether an action of this schema may be a tool call: it is one, or any fields are accepted."""
+    """Whether an action of this schema may be a tool call: it is one, or has any fields."""
     fields = set(schema.get("properties", {})) - {"metadata"}
     return "tool_name" in fields or (not fields and schema.get("additionalProperties", True) is not False)
 

@@ -1,0 +1,92 @@
+"""Message classes made from JSON Schemas accept and refuse what the original classes do."""
+
+import enum
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel, Field, ValidationError
+
+from openenv.core import Action, Observation
+from openenv.core.schema.message_classes import message_class
+from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Tree(BaseModel):
+    value: int
+    children: list["Tree"] = []
+
+
+class Point(BaseModel):
+    x: int = Field(ge=0, le=3)
+    y: float | None = None
+
+
+class PaintAction(Action):
+    """Paints points."""
+
+    colour: Colour
+    points: list[Point] = Field(min_length=1)
+    tree: Tree | None = None
+    layer: Literal[1, "top"] = 1
+    name: str = Field(default="ab", min_length=2, pattern="^a")
+    sizes: dict[str, int] = Field(default_factory=dict)
+    either: int | str = 0
+
+
+RIGHT = {"colour": "red", "points": [{"x": 3}]}
+MADE = message_class(PaintAction.model_json_schema(), Action)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        RIGHT,
+        {**RIGHT, "tree": {"value": 1, "children": [{"value": 2}]}, "layer": "top", "sizes": {"a": 1}},
+        {**RIGHT, "either": "text", "metadata": {"note": 1}, "points": [{"x": 0, "y": 0.5}]},
+    ],
+)
+def test_right_fields_make_the_same_json(fields):
+    sent = MADE(**fields).model_dump(mode="json")
+    assert PaintAction.model_validate(sent) == PaintAction(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"points": [{"x": 3}]}, "colour"),
+        ({**RIGHT, "colour": "green"}, "colour"),
+        ({**RIGHT, "points": []}, "points"),
+        ({**RIGHT, "points": [{"x": 4}]}, "points.0.x"),
+        ({**RIGHT, "tree": {"value": "much"}}, "tree.value"),
+        ({**RIGHT, "layer": 2}, "layer"),
+        ({**RIGHT, "name": "b"}, "name"),
+        ({**RIGHT, "sizes": {"a": "large"}}, "sizes.a"),
+        ({**RIGHT, "unknown": 1}, "unknown"),
+    ],
+)
+def test_a_wrong_field_is_refused_by_its_name(fields, where):
+    for cls in (PaintAction, MADE):
+        with pytest.raises(ValidationError) as refused:
+            cls(**fields)
+        assert where in {".".join(map(str, row["loc"])) for row in refused.value.errors()}
+
+
+def test_names_defaults_and_descriptions_are_those_of_the_schema():
+    for cls, base in ((OpenSpielAction, Action), (OpenSpielObservation, Observation)):
+        made = message_class(cls.model_json_schema(), base)
+        assert issubclass(made, base)
+        assert made.__name__ == cls.__name__
+        assert made.model_fields.keys() == cls.model_fields.keys()
+        assert {name: field.description for name, field in made.model_fields.items()} == {
+            name: field.description for name, field in cls.model_fields.items()
+        }
+
+
+def test_a_schema_that_is_no_object_is_refused():
+    with pytest.raises(ValueError, match="must describe an object, not 'string'"):
+        message_class({"type": "string"}, Action)

@@ -1,0 +1,1 @@
+"""The text interface that follows from schemas."""
