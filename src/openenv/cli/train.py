@@ -77,8 +77,8 @@ def results_table(results: Sequence[PlayerResult]) -> Table:
     for row in results:
         table.add_row(
             row.name,
-            number_text(row.win_rate, ".2%", _between(row.win_interval, ".1%")),
-            number_text(row.mean_return, "+.4f", _between(row.return_interval, "+.3f")),
+            _rate_text(row.win_rate, row.win_interval),
+            _return_text(row.mean_return, row.return_interval),
             "exact" if row.role == "optimum" else f"{row.num_games}",
         )
     return table
@@ -97,8 +97,8 @@ def table_over_runs(runs: Sequence[Sequence[PlayerResult]]) -> Table:
         mean_return, return_interval = mean_over_runs([row.mean_return for row in rows])
         table.add_row(
             name,
-            number_text(win_rate, ".2%", _between(win_interval, ".1%")),
-            number_text(mean_return, "+.4f", _between(return_interval, "+.3f")),
+            _rate_text(win_rate, win_interval),
+            _return_text(mean_return, return_interval),
             f"{len(rows)}",
         )
     return table
@@ -115,6 +115,16 @@ def remarks(results: Sequence[PlayerResult]) -> Iterator[str]:
         low, high = (reply_share(row, "hit", "hard", totals) for totals in (range(4, 12), range(17, 22)))
         if row.role in ("before", "after") and not math.isnan(low):
             yield f"{row.name}: P(hit) is {low:.3f} for hard totals up to 11 and {high:.3f} from hard 17"
+
+
+def _rate_text(rate: float, interval: Interval | None) -> str:
+    percent = None if interval is None else (100 * interval[0], 100 * interval[1])
+    return number_text(rate, ".2%", _between(percent, ".1f"))
+
+
+def _return_text(mean: float, interval: Interval | None) -> str:
+    digits = 4 if abs(mean) < 10 else 2
+    return number_text(mean, f"+.{digits}f", _between(interval, f"+.{digits - 1}f"))
 
 
 def _between(interval: Interval | None, form: str) -> str:
