@@ -47,7 +47,7 @@ class PointsEnvironment(Environment[SayAction, PointsObservation, State]):
 
 
 class DullEnvironment(PointsEnvironment):
-    """Every episode has the return 7, whatever is said."""
+    """Every episode has the return 7, whatever the action."""
 
     def step(self, action: SayAction, timeout_s: float | None = None, **kwargs: Any) -> PointsObservation:
         observation = super().step(action, timeout_s, **kwargs)

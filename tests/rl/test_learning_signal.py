@@ -1,4 +1,4 @@
-"""A run that learns nothing says why."""
+"""A run that learns nothing logs why."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ from openenv.rl.rollouts.trajectory import Group, Trajectory, Turn
 def group(config: Config, *returns: float, outcome: Any = "won", reason: str = "") -> Group:
     trajectories = []
     for value in returns:
-        turn = Turn("seen", "said", None, "said", reward=value)
+        turn = Turn("seen", "reply", None, "reply", reward=value)
         trajectory = Trajectory(seed=0, turns=[turn], game_return=value, outcome=outcome, reason=reason)
         rate(trajectory, EpisodeReward(config.reward))
         trajectories.append(trajectory)
@@ -54,7 +54,7 @@ BY_SIGN = config_from_mapping({"reward": {"win": 2.0, "push": 0.5, "loss": -1.0}
         ),
     ],
 )
-def test_the_reason_says_what_is_equal_and_what_to_change(config: Config, groups: list[Group], reason: str) -> None:
+def test_the_reason_names_what_is_equal_and_what_to_change(config: Config, groups: list[Group], reason: str) -> None:
     assert re.search(reason, reason_for(config, *groups))
 
 

@@ -62,7 +62,7 @@ class SmallRun:
     def teach_form(self) -> None:
         """Teach the model to say one of the words."""
         transcripts = Counter(
-            {((("user", f"word {seen}"), ("assistant", said)), "won"): 1 for seen in WORDS for said in WORDS}
+            {((("user", f"word {seen}"), ("assistant", reply)), "won"): 1 for seen in WORDS for reply in WORDS}
         )
         settings = PretrainConfig(steps=60, batch_size=64)
         pretrain(self.model, self.chat, transcripts, settings, precision="float32", seed=0)
@@ -253,7 +253,7 @@ async def test_equal_groups_are_left_out_or_drawn_again(tmp_path: Path, equal_gr
         assert row["num_groups/played"] <= 4 * 12
 
 
-async def test_a_run_in_which_nothing_can_be_learned_says_why_and_ends_with_an_error(
+async def test_a_run_in_which_nothing_can_be_learned_logs_why_and_ends_with_an_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = echo_config(trainer={"training": {"steps": 50, "patience": 3}}, reward={"scale": 1.0, "clip": [-2, -1.5]})

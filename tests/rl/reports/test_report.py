@@ -67,7 +67,7 @@ def test_the_report_shows_table_curves_situations_and_games(tmp_path: Path) -> N
     assert "http" not in page
 
 
-def test_the_report_says_where_there_was_no_game_and_nothing_to_learn(tmp_path: Path) -> None:
+def test_the_report_shows_where_there_was_no_game_and_nothing_to_learn(tmp_path: Path) -> None:
     log = MetricsLog(tmp_path / "metrics.jsonl")
     log.append({"step": 1, **ROW, "rewards/style.brief/mean": 0.5, "warning": "all returns are <7>"})
     silent = PlayerResult(

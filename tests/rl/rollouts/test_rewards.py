@@ -45,7 +45,7 @@ async def played(served: ServedEnvironment, config: Config, indices: tuple[int, 
 
 
 def expected_turns(trajectory: Trajectory) -> list[float]:
-    """The environment's reward of each turn, worked out from what was seen and said."""
+    """The environment's reward of each turn, worked out from the turns."""
     return [
         0.0 if turn.action is None else 10.0 * number if turn.action in turn.seen.split() else -1.0 * number
         for number, turn in enumerate(trajectory.turns, start=1)
@@ -108,7 +108,7 @@ async def test_random_play_measures_returns_and_labels_transcripts_by_them(point
 
 
 def episode(*rewards: float, outcome: Any = "won") -> Trajectory:
-    turns = [Turn("seen", "said", None, "said", reward=reward) for reward in rewards]
+    turns = [Turn("seen", "reply", None, "reply", reward=reward) for reward in rewards]
     return Trajectory(seed=0, turns=turns, game_return=sum(rewards), outcome=outcome)
 
 

@@ -1,4 +1,4 @@
-"""The word by which a transcript of random play says how its episode ended."""
+"""The word at the end of a transcript of random play, for the return of its episode."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _NUM_BINS = 8
 def outcome_labels(returns: Mapping[float, int], text: TextInterface[Any, Any]) -> dict[float, str]:
     """The label of each return. returns: each one with its number of episodes.
 
-    `won`, `push` and `lost` where they tell all returns apart, and the outcomes of a text interface that defines its
+    `won`, `push` and `lost` where they distinguish all returns, and the outcomes of a text interface that defines its
     own. Otherwise up to five different returns have a label each, and more are divided into about eight bins that
     equally many episodes have reached.
     """
