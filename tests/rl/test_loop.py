@@ -159,12 +159,12 @@ def exact_curve(rows: list[dict[str, Any]]) -> list[list[Any]]:
 
 
 class SlowPool(EchoPool):
-    """Each step lets everything else in the loop run many times."""
+    """Lets everything else in the loop run, training included, before an episode begins."""
 
-    async def step(self, actions: Any) -> Any:
-        for _ in range(200):
+    async def reset(self, requests: Any) -> Any:
+        for _ in range(10_000):
             await asyncio.sleep(0)
-        return await super().step(actions)
+        return await super().reset(requests)
 
 
 class UnreachablePool(EchoPool):
