@@ -115,3 +115,8 @@ def _is_field(line: str) -> bool:
 
 def test_defaults_make_a_run() -> None:
     assert Config().max_policy_age == 1
+
+
+@pytest.mark.parametrize(("allowed", "age"), [(None, 2), (0, 0), (5, 2)])
+def test_the_buffer_may_allow_less_than_off_by_n(allowed: int | None, age: int) -> None:
+    assert config_from_mapping({"off_by_n": 2, "replay_buffer": {"max_policy_age": allowed}}).max_policy_age == age

@@ -330,9 +330,9 @@ class Config:
 
     @property
     def max_policy_age(self) -> int:
-        """Maximum age of an episode that is trained on, in steps."""
+        """Age of an episode when it is trained on, in steps: `off_by_n`, or less if the buffer allows less."""
         age = self.replay_buffer.max_policy_age
-        return self.off_by_n if age is None else age
+        return self.off_by_n if age is None else min(age, self.off_by_n)
 
     @property
     def run_dir(self) -> Path:
