@@ -7,7 +7,7 @@ import pytest
 
 import openenv.envs
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.evaluation.quality import check_folder
+from openenv.evaluation.quality import check_environment
 from tests.cli.commands import run, run_process
 from tests.evaluation.quality.sound_env import CountsNothing, SoundEnvironment
 
@@ -23,7 +23,7 @@ def test_its_help_shows_an_example():
 @pytest.mark.parametrize("game", ["kuhn_poker", "tic_tac_toe", "blackjack", "catch"])
 def test_bundled_games_fail_no_check(game, monkeypatch):
     monkeypatch.setenv("OPENSPIEL_GAME", game)
-    found = {row.check: row.result for row in check_folder(ENVIRONMENTS / "openspiel_env")}
+    found = {row.check: row.result for row in check_environment(str(ENVIRONMENTS / "openspiel_env"))}
 
     assert {check: finding.seen for check, finding in found.items() if finding.status not in ("pass", "warn")} == {}
     assert "equal byte for byte" in found["same seed, other process"].seen

@@ -16,6 +16,7 @@ from openenv.core.containers.local_process import LocalServer
 from openenv.core.containers.runtime.base import RuntimeProvider
 from openenv.core.containers.runtime.owned_server import BoundProvider, OwnedServer
 from openenv.core.env_client import EnvClient
+from openenv.core.env_server.serving.environment_folder import folder_target
 from openenv.core.text.derived import DerivedText
 from openenv.core.text_interface import TextInterface
 from openenv.core.wire.constants import UNIX
@@ -140,15 +141,17 @@ def named_environment(name: str, *, text: str | None = None) -> NamedEnvironment
     Raises UnknownEnvironment that lists the bundled and installed ones, LookupError for a folder or file that is not
     there.
     """
+    is_folder = Path(name).is_dir() if names_source(name) else "/" in name
+    if is_folder:
+        folder_target(Path(name))  # raises for a folder without an environment
+        return NamedEnvironment(name=name, served_as=name, text=text or _text_of_folder(Path(name)))
     if not names_source(name):
         return NamedEnvironment(name=name, info=find_environment(name), text=text)
     if "://" in name or name.startswith(UNIX):
         return NamedEnvironment(name=name, url=name.rstrip("/"), text=text)
     if name.startswith(_IMAGE):
         return NamedEnvironment(name=name, image=name.removeprefix(_IMAGE), text=text)
-    if ":" in name:
-        return NamedEnvironment(name=name, served_as=name, text=text)
-    return NamedEnvironment(name=name, served_as=name, text=text or _text_of_folder(Path(name)))
+    return NamedEnvironment(name=name, served_as=name, text=text)
 
 
 def _text_of_folder(folder: Path) -> str | None:

@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -11,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from openenv.auto.environment import token_headers
-from openenv.evaluation.quality import CheckRow, check_folder, check_url
+from openenv.auto.environment import FORMS, token_headers
+from openenv.evaluation.quality import CheckRow, check_environment
 
 EXAMPLE = "Examples: `openenv check http://localhost:8000`, `openenv check my_env --seconds 30`"
 _COLOURS = {"pass": "green", "warn": "yellow", "fail": "bold red", "skip": "dim"}
@@ -20,16 +19,16 @@ _COLOURS = {"pass": "green", "warn": "yellow", "fail": "bold red", "skip": "dim"
 
 def check(
     target: str = typer.Argument(
-        help="Check the server at this URL, or the environment in this folder (with openenv.yaml).",
-        metavar="URL_OR_FOLDER",
+        help=f"Check this environment: {FORMS}.",
+        metavar="ENVIRONMENT",
     ),
     seed: int = typer.Option(0, min=0, help="Start the first episode from this seed (default 0)."),
     seconds: float = typer.Option(60.0, min=5.0, help="Stop all checks after this many seconds (default 60)."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: a table)."),
 ) -> None:
-    """Check whether an environment keeps the specification and is worth training on. The command serves a folder by
-    itself and then runs more checks. It sends the token of OPENENV_TOKEN, if that is set. The exit code is 1 if a
-    check fails."""
+    """Check whether an environment keeps the specification and is worth training on. The command serves an
+    environment of this machine by itself, and then runs more checks. It sends the token of OPENENV_TOKEN, if that is
+    set. The exit code is 1 if a check fails."""
     progress = Console(stderr=True)
     options: dict[str, Any] = {
         "seed": seed,
@@ -38,7 +37,7 @@ def check(
     }
     with progress.status("starting") as status:
         options["on_check"] = lambda name: status.update(f"checking: {name}")
-        rows = check_url(target, **options) if "://" in target else check_folder(Path(target), **options)
+        rows = check_environment(target, **options)
     if as_json:
         typer.echo(json.dumps(as_object(target, rows), indent=2))
     else:

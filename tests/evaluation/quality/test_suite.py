@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse
 
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.evaluation.quality import CHECKS, check_folder, check_url
+from openenv.evaluation.quality import CHECKS, check_environment, check_url
 from openenv.evaluation.quality.checks import outcomes
 from openenv.evaluation.quality.checks.determinism import same_seed_elsewhere
 from openenv.evaluation.quality.probe.raw_client import ServerAddress
@@ -40,7 +40,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_sound_environment_passes_every_check(folder):
-    rows = check_folder(folder("SoundEnvironment"), seconds=_SECONDS)
+    rows = check_environment(str(folder("SoundEnvironment")), seconds=_SECONDS)
 
     assert [row.check for row in rows] == [check.name for check in CHECKS]
     assert with_status(rows, "warn", "fail", "skip") == {}
@@ -79,7 +79,7 @@ def test_a_fault_turns_its_own_row_red_and_no_other(serving, name, check, words)
     ],
 )
 def test_a_fault_of_the_process_turns_its_own_row_red_and_no_other(folder, name, check, words):
-    red = with_status(check_folder(folder(name), seconds=_SECONDS), "fail")
+    red = with_status(check_environment(str(folder(name)), seconds=_SECONDS), "fail")
 
     assert list(red) == [check], red
     assert words in red[check]

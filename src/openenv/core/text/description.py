@@ -32,7 +32,7 @@ class ObservationDescriber:
         self._descriptions = {name: part["description"] for name, part in properties.items() if part.get("description")}
 
     def describe(self, observation: Observation) -> str:
-        """The fields that have a value, in their declared order."""
+        """The fields that have a value, in their declared order; `nothing` if none has."""
         fields = {
             name: value
             for name, value in observation.model_dump(mode="json").items()
@@ -41,7 +41,7 @@ class ObservationDescriber:
         if len(fields) == 1 and len(self._units) <= 1:
             ((name, value),) = fields.items()
             return self._text(name, value)
-        return "\n".join(f"{name}: {self._text(name, value)}" for name, value in fields.items())
+        return "\n".join(f"{name}: {self._text(name, value)}" for name, value in fields.items()) or "nothing"
 
     def explanation(self) -> str:
         """The fields' own descriptions; empty if they have none."""

@@ -6,10 +6,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
+from openenv.auto.environment import NamedEnvironment, named_environment
 from openenv.core.containers.local_process import LocalServer
-from openenv.core.env_server.serving.environment_folder import folder_target
 from openenv.core.errors import OpenEnvError, ServerUnreachable
 from openenv.evaluation.quality.checks.concurrency import concurrency, isolation, step_time
 from openenv.evaluation.quality.checks.determinism import (
@@ -31,7 +30,6 @@ log = logging.getLogger(__name__)
 OnCheck = Callable[[str], None]
 """Called with the name of each check as it begins."""
 
-_START_TIMEOUT_S = 30.0
 _RESPONSE_SHARE = 1 / 12
 _CHECK_SHARE = 1 / 4
 
@@ -81,18 +79,24 @@ def check_url(
     return asyncio.run(_rows(target, time.monotonic() + seconds, on_check or _nothing))
 
 
-def check_folder(
-    folder: Path, *, seed: int = 0, seconds: float = 60.0, headers: Mapping[str, str] | None = None,
+def check_environment(
+    name: str, *, seed: int = 0, seconds: float = 60.0, headers: Mapping[str, str] | None = None,
     on_check: OnCheck | None = None,
 ) -> list[CheckRow]:  # fmt: skip
-    """Serve the environment in a folder and check it. Returns a row for each check.
+    """Serve the environment of a name, as in `openenv.auto.environment`, and check it. Returns a row for each check.
 
-    For arguments and errors see `check_url`. Also raises LookupError if the folder has no environment.
+    A server of this machine is started twice, which allows further checks. For arguments and errors see `check_url`.
+    Also raises LookupError for a name without an environment.
     """
+    named = named_environment(name)
+    if named.url is not None:
+        return check_url(named.url, seed=seed, seconds=seconds, headers=headers, on_check=on_check)
     started = time.monotonic()
     _target("http://127.0.0.1", seed, seconds, headers)  # raises for wrong numbers before a server is started
-    folder_target(folder)  # raises for a folder without an environment
-    server = _server_of(folder)
+    server = named.provider()
+    if not isinstance(server, LocalServer):
+        with named.running() as base_url:
+            return check_url(base_url, seed=seed, seconds=seconds, headers=headers, on_check=on_check)
     with ExitStack() as stack:
         try:
             stack.enter_context(server)
@@ -104,12 +108,14 @@ def check_folder(
             )
             return [row, *(CheckRow(check.name, skipped("needs `reachable`"), 0.0) for check in CHECKS[1:])]
         target = _target(server.base_url, seed, seconds, headers)
-        target.server, target.start_another = server, lambda: _server_of(folder)
+        target.server, target.start_another = server, lambda: _another(named)
         return asyncio.run(_rows(target, started + seconds, on_check or _nothing))
 
 
-def _server_of(folder: Path) -> LocalServer:
-    return LocalServer("openenv", ["serve", str(folder)], start_timeout_s=_START_TIMEOUT_S)
+def _another(named: NamedEnvironment) -> LocalServer:
+    server = named.provider()
+    assert isinstance(server, LocalServer)
+    return server
 
 
 def _target(base_url: str, seed: int, seconds: float, headers: Mapping[str, str] | None) -> Target:
