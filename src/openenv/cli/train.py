@@ -54,14 +54,14 @@ def train(
         run = dataclasses.replace(run, seed=seed)
     results = [_train(one, resume).results for one in (seed_runs(run, seeds) if seeds > 1 else [run])]
     if seeds > 1:
-        Console().print(table_over_runs(results))
+        _console().print(table_over_runs(results))
 
 
 def _train(config: Config, resume: bool) -> RunResult:
     """Make one run and print its results."""
     with _progress() as progress:
         result = run_blocking(config, resume=resume, on_progress=_Reporter(progress))
-    Console().print(results_table(result.results))
+    _console().print(results_table(result.results))
     for line in remarks(result.results):
         typer.echo(line)
     typer.echo(f"report: {result.report}")
@@ -115,6 +115,12 @@ def remarks(results: Sequence[PlayerResult]) -> Iterator[str]:
         low, high = (reply_share(row, "hit", "hard", totals) for totals in (range(4, 12), range(17, 22)))
         if row.role in ("before", "after") and not math.isnan(low):
             yield f"{row.name}: P(hit) is {low:.3f} for hard totals up to 11 and {high:.3f} from hard 17"
+
+
+def _console() -> Console:
+    """The terminal; a file is as wide as the tables."""
+    console = Console()
+    return console if console.is_terminal else Console(width=100)
 
 
 def _rate_text(rate: float, interval: Interval | None) -> str:
