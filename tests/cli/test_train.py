@@ -1,10 +1,18 @@
 """`openenv train` trains from one YAML file."""
 
+import io
+import math
+import re
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.table import Table
 
+from openenv.cli.train import results_table, table_over_runs
+from openenv.rl.reports.results import PlayerResult
 from tests.cli.commands import OPENENV, run
 
 pytestmark = pytest.mark.process
@@ -16,7 +24,8 @@ model: {hidden_size: 32, num_layers: 1}
 group_size: 4
 rollout_threads: 8
 reading: {max_episodes: 100, max_decisions: 400, steps: 5, batch_size: 64}
-trainer: {training: {steps: 100000, max_minutes: 10}}
+max_minutes: 10
+trainer: {training: {steps: 100000}}
 replay_buffer: {batch_decisions: 100}
 evaluation: {num_games: 16, sessions: 16}
 """
@@ -30,6 +39,61 @@ def test_train_prints_the_table_and_writes_the_report(tmp_path):
     for player in ("random", "before GRPO (sampled)", "after GRPO (greedy)", "optimum"):
         assert player in done.stdout
     assert "<svg" in (tmp_path / "runs/tic_tac_toe/report.html").read_text()
+
+
+def test_several_seeds_are_runs_of_their_own_and_a_table_of_their_means(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(TINY_RUN)
+    points = Path(__file__).parents[1] / "rl" / "points_env.py"
+    where = ["--env", f"{points}:PointsEnvironment", "--seed", "7", "--seeds", "2", "--steps", "1"]
+    done = run("train", "tiny.yaml", *where, cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    folders = sorted(folder.name for folder in (tmp_path / "runs").iterdir())
+    assert [name.rsplit("-", 1)[1] for name in folders] == ["seed7", "seed8"]
+    assert all(name.endswith("PointsEnvironment-seed7") for name in folders[:1])
+    assert "Means of 2 runs" in done.stdout
+    means = done.stdout.split("Means of 2 runs")[1]
+    assert "random" in means
+    assert "after GRPO (greedy)" in means
+
+
+def test_the_means_over_runs_have_intervals_over_runs():
+    runs = [
+        [result("model", win_rate, mean), result("silent", math.nan, math.nan)]
+        for win_rate, mean in ((0.4, -0.2), (0.5, 0.0), (0.6, 0.2))
+    ]
+
+    text = printed(table_over_runs(runs))
+
+    # Student's t for two degrees of freedom: 4.303 standard errors of 0.1 / sqrt(3)
+    assert "50.00% [25.2, 74.8]" in text
+    assert "+0.0000 [-0.497, +0.497]" in text
+    assert re.search(r"silent +no game +no game +0", text)
+
+
+def test_a_player_without_a_finished_game_is_shown_as_such():
+    text = printed(results_table([result("model", 0.0, math.nan), result("one game", 1.0, 3.0, num_games=1)]))
+
+    assert re.search(r"model +0.00% +no game", text)
+    assert "nan" not in text
+    assert "inf" not in text
+
+
+def result(name: str, win_rate: float, mean: float, num_games: int = 10) -> PlayerResult:
+    return PlayerResult(
+        name=name,
+        role="after",
+        win_rate=win_rate,
+        mean_return=mean,
+        return_interval=(-math.inf, math.inf),
+        num_games=num_games,
+    )
+
+
+def printed(table: Table) -> str:
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(table)
+    return console.export_text()
 
 
 def test_an_interrupted_training_writes_its_report(tmp_path):

@@ -59,6 +59,22 @@ def test_nothing_valid_has_no_rates() -> None:
     assert summary.return_interval == (-math.inf, math.inf)
 
 
+def test_a_policy_without_a_finished_game_is_shown_as_such(tmp_path: Path) -> None:
+    summaries = [
+        named("good", 3, 1),
+        summarize("broken", episodes("invalid", 3, 0.0)),
+        summarize("mute", episodes("unparseable", 3, 0.0)),
+        summarize("single", episodes("won", 1, 1.0)),
+    ]
+
+    text = printed(*summaries)
+
+    assert text.count("no game") == 5  # broken has no rate, return, push rate or steps, and mute has no return
+    assert "nan" not in text
+    assert "inf" not in text
+    assert "no game" in plot_summaries(summaries, tmp_path / "plot.svg").read_text()
+
+
 @pytest.mark.parametrize(
     ("successes", "trials", "interval"),
     [

@@ -7,6 +7,7 @@ import pytest
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import config_from_mapping, load_config
 
+TRAINING = {"trainer": {"training": {"steps": 3}}}
 EXAMPLE = Path(__file__).parents[2] / "examples" / "grpo_blackjack" / "blackjack.yaml"
 
 
@@ -67,6 +68,21 @@ def test_a_former_key_is_accepted_with_a_warning_that_names_the_current_one(old:
         config_from_mapping({old: value, new: value})
 
 
+@pytest.mark.parametrize(
+    ("old", "current"),
+    [
+        ({"trainer": {"training": {"steps": 3, "max_minutes": 7}}}, {"max_minutes": 7, **TRAINING}),
+        ({"replay_buffer": {"drop_equal_groups": True}}, {"replay_buffer": {"equal_groups": "redraw"}}),
+        ({"replay_buffer": {"drop_equal_groups": False}}, {"replay_buffer": {"equal_groups": "keep"}}),
+    ],
+)
+def test_a_former_key_inside_another_is_accepted_with_a_warning(old: dict[str, Any], current: dict[str, Any]) -> None:
+    with pytest.warns(FutureWarning, match="this key is now called"):
+        config = config_from_mapping(old)
+
+    assert config == config_from_mapping(current)
+
+
 def test_a_change_replaces_a_key_of_the_file_under_its_former_name_too(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text("rollout_threads: 4\n")
@@ -99,3 +115,8 @@ def _is_field(line: str) -> bool:
 
 def test_defaults_make_a_run() -> None:
     assert Config().max_policy_age == 1
+
+
+@pytest.mark.parametrize(("allowed", "age"), [(None, 2), (0, 0), (5, 2)])
+def test_the_buffer_may_allow_less_than_off_by_n(allowed: int | None, age: int) -> None:
+    assert config_from_mapping({"off_by_n": 2, "replay_buffer": {"max_policy_age": allowed}}).max_policy_age == age

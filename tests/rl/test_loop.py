@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import dataclasses
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,16 +12,18 @@ import pytest
 import torch
 
 from openenv.core.errors import EnvironmentFault
-from openenv.rl.config import Config
+from openenv.rl.config import Config, PretrainConfig
+from openenv.rl.learning_signal import NothingToLearn
 from openenv.rl.loop import NothingPlayed, TrainingLoop
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import WeightStore, tiny_model
 from openenv.rl.reports.results import MetricsLog, read_metrics
-from openenv.rl.rollouts.rewards import OutcomeReward
+from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
+from openenv.rl.training.pretraining import pretrain
 from openenv.rl.training.trainer import ReferenceModel, Trainer
-from tests.rl.echo_game import EchoPool, EchoText, echo_chat, echo_config
+from tests.rl.echo_game import WORDS, EchoPool, EchoText, echo_chat, echo_config
 
 pytestmark = pytest.mark.process
 
@@ -40,7 +44,10 @@ NAMES_OF_TRL = {
 class SmallRun:
     """All parts of a run on the echo game."""
 
-    def __init__(self, config: Config, folder: Path, *, resume: bool = False) -> None:
+    def __init__(
+        self, config: Config, folder: Path, *, resume: bool = False, pool_class: type[EchoPool] = EchoPool
+    ) -> None:
+        self.pool_class = pool_class
         torch.set_num_threads(1)
         self.config = config
         self.chat = echo_chat()
@@ -48,17 +55,25 @@ class SmallRun:
         self.trainer = Trainer(self.model, ReferenceModel(self.model, "float32"), config, self.chat.pad_id)
         self.checkpoints = Checkpoints(folder)
         self.metrics_path = folder / "metrics.jsonl"
-        start = TrainingProgress(step=0, next_group=0, training_s=0.0)
+        start = TrainingProgress(step=0, training_s=0.0)
         self.progress = self.checkpoints.restore(self.trainer) if resume else start
         self.executor = ThreadPoolExecutor(1)
+
+    def teach_form(self) -> None:
+        """Teach the model to say one of the words."""
+        transcripts = Counter(
+            {((("user", f"word {seen}"), ("assistant", reply)), "won"): 1 for seen in WORDS for reply in WORDS}
+        )
+        settings = PretrainConfig(steps=60, batch_size=64)
+        pretrain(self.model, self.chat, transcripts, settings, precision="float32", seed=0)
 
     async def run(self, steps: int, on_step: Any = None) -> list[dict[str, Any]]:
         store, config = WeightStore(), self.config
         copy = tiny_model(config.model, self.chat.tokenizer, max_length=64, seed=9)
         generator = Generator(copy, self.chat, max_new_tokens=config.max_res_tokens, store=store)
-        reward = OutcomeReward(config.reward)
+        reward = EpisodeReward(config.reward)
         rollouts = [
-            Rollout(EchoPool(8, turns=1), EchoText(), generator, reward, config, self.executor) for _ in range(2)
+            Rollout(self.pool_class(8, turns=1), EchoText(), generator, reward, config, self.executor) for _ in range(2)
         ]
         metrics = MetricsLog(self.metrics_path, first_step=self.progress.step)
         self.loop = TrainingLoop(
@@ -139,6 +154,19 @@ async def test_cancelling_keeps_what_was_made(tmp_path: Path) -> None:
     assert len(rows) == restored.progress.step
 
 
+def exact_curve(rows: list[dict[str, Any]]) -> list[list[Any]]:
+    return [[row[key] for key in CURVE] for row in rows]
+
+
+class SlowPool(EchoPool):
+    """Lets everything else in the loop run, training included, before an episode begins."""
+
+    async def reset(self, requests: Any) -> Any:
+        for _ in range(10_000):
+            await asyncio.sleep(0)
+        return await super().reset(requests)
+
+
 class UnreachablePool(EchoPool):
     async def reset(self, requests: Any) -> Any:
         raise ConnectionError("the server is gone")
@@ -158,7 +186,7 @@ async def test_rollouts_that_fail_end_the_run_with_their_error(
 ) -> None:
     run = SmallRun(echo_config(), tmp_path)
     generator = Generator(run.model, run.chat, max_new_tokens=2)
-    rollout = Rollout(pool, EchoText(), generator, OutcomeReward(), run.config, run.executor)
+    rollout = Rollout(pool, EchoText(), generator, EpisodeReward(), run.config, run.executor)
     metrics, store = MetricsLog(run.metrics_path), WeightStore()
     loop = TrainingLoop(
         [rollout], run.trainer, store, run.checkpoints, run.chat, run.config, metrics, run.progress, batch_size=4
@@ -169,6 +197,87 @@ async def test_rollouts_that_fail_end_the_run_with_their_error(
 
 
 async def test_training_stops_when_its_time_is_up(tmp_path: Path) -> None:
-    config = echo_config(trainer={"training": {"steps": 1000, "max_minutes": 1e-6}})
+    config = echo_config(trainer={"training": {"steps": 1000}}, max_minutes=1e-6)
 
     assert await SmallRun(config, tmp_path).run(1000) == []
+
+
+async def test_each_step_is_trained_on_groups_that_one_exact_version_played(tmp_path: Path) -> None:
+    rows = await SmallRun(echo_config(off_by_n=2, checkpoint={"interval": 4}), tmp_path).run(8)
+
+    # steps are numbered from 1; the run and each checkpoint begin with the weights that there are
+    assert [row["off_policy/max_age"] for row in rows] == [0, 1, 2, 2, 0, 1, 2, 2]
+
+
+async def test_a_run_does_not_depend_on_how_fast_its_rollouts_are(tmp_path: Path) -> None:
+    config = echo_config(off_by_n=1)
+    quick = await SmallRun(config, tmp_path / "a").run(5)
+
+    slow = await SmallRun(config, tmp_path / "b", pool_class=SlowPool).run(5)
+
+    assert exact_curve(slow) == exact_curve(quick)
+
+
+async def test_a_run_that_goes_on_at_a_checkpoint_has_the_same_numbers(tmp_path: Path) -> None:
+    config = echo_config(off_by_n=1, checkpoint={"interval": 3})
+    uninterrupted = await SmallRun(config, tmp_path / "a").run(6)
+    await SmallRun(config, tmp_path / "b").run(3)
+
+    resumed = await SmallRun(config, tmp_path / "b", resume=True).run(3)
+
+    assert exact_curve(resumed) == exact_curve(uninterrupted)
+
+
+async def test_the_schedules_follow_the_steps_alone(tmp_path: Path) -> None:
+    limited = await SmallRun(echo_config(max_minutes=10), tmp_path / "a").run(6)
+    free = await SmallRun(echo_config(), tmp_path / "b").run(6)
+
+    assert [row["learning_rate"] for row in limited] == [row["learning_rate"] for row in free]
+
+
+@pytest.mark.parametrize(("equal_groups", "trained"), [("drop", range(1, 12)), ("redraw", [12])])
+async def test_equal_groups_are_left_out_or_drawn_again(tmp_path: Path, equal_groups: str, trained: Any) -> None:
+    buffer = {"batch_size": 12, "equal_groups": equal_groups}
+    config = echo_config(group_size=3, replay_buffer=buffer, loss={"kl_weight": 0.0})
+    trainer = {"training": {"steps": 3, "patience": 1000}, "optimizer": {"lr": 1e-3}}
+    run = SmallRun(dataclasses.replace(config, trainer=echo_config(trainer=trainer).trainer), tmp_path)
+    run.teach_form()
+
+    rows = await run.run(3)
+
+    assert all(row["num_groups/trained"] in trained for row in rows)
+    assert all(0 < row["frac_reward_zero_std"] < 1 for row in rows), "of all groups that were played"
+    for row in rows:
+        differing = row["num_groups/played"] * (1 - row["frac_reward_zero_std"])
+        assert round(differing) >= row["num_groups/trained"]
+        assert row["num_groups/played"] <= 4 * 12
+
+
+async def test_a_run_in_which_nothing_can_be_learned_logs_why_and_ends_with_an_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = echo_config(trainer={"training": {"steps": 50, "patience": 3}}, reward={"scale": 1.0, "clip": [-2, -1.5]})
+    run = SmallRun(config, tmp_path)
+
+    with pytest.raises(NothingToLearn, match="no group of the last 6 steps had episodes with different rewards"):
+        await run.run(50)
+
+    rows = read_metrics(run.metrics_path)
+    assert [row["step"] for row in rows if "warning" in row] == [3, 6]
+    assert "no group of the last 3 steps" in caplog.text
+    assert all(row["frac_reward_zero_std"] == 1 for row in rows)
+
+
+async def test_training_ends_early_without_an_error_when_a_policy_has_nothing_left_to_learn(tmp_path: Path) -> None:
+    training = {"steps": 2000, "patience": 5}
+    config = echo_config(
+        group_size=8,
+        replay_buffer={"batch_size": 16},
+        trainer={"training": training, "optimizer": {"lr": 1e-2, "warmup_steps": 1, "decay_from": 0.99}},
+        loss={"kl_weight": 0.0},
+    )
+
+    rows = await SmallRun(config, tmp_path).run(2000)
+
+    assert len(rows) < 2000
+    assert "those from one start all end alike" in rows[-1]["warning"]

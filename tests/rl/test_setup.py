@@ -19,6 +19,7 @@ from openenv.envs.openspiel_env import OpenSpielEnv, OpenSpielText
 from openenv.policies import ChatMessage, PromptBuilder
 from openenv.rl.config import Config, LoraSettings
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.learning_signal import NothingToLearn
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import load_model
 from openenv.rl.reports.results import read_metrics
@@ -41,6 +42,9 @@ TINY: dict[str, Any] = {
     "trainer": {"training": {"steps": 3}},
     "evaluation": {"num_games": 40, "sessions": 8},
 }
+
+
+BY_OUTCOME = {"win": 2.0, "push": 0.5, "loss": -1.0}
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +207,47 @@ async def test_anyone_can_replace_the_reward(tmp_path: Path, blackjack: dict[str
 
     assert result.metrics["reward"] == 7.0
     assert result.metrics["frac_reward_zero_std"] == 1.0
+
+
+async def test_a_game_without_wins_has_groups_with_a_signal_and_bins_of_returns(
+    tmp_path: Path, blackjack: dict[str, Any]
+) -> None:
+    pretrain = {"max_episodes": 300, "max_decisions": 800, "steps": 20, "batch_size": 64}
+    config = with_game(tiny(tmp_path, env=blackjack, reward=BY_OUTCOME, pretrain=pretrain), "cliff_walking")
+    trainer = await setup_training(config)
+    result = await trainer.run(steps=2)
+    await trainer.shutdown()
+
+    rows = read_metrics(result.run_dir / "metrics.jsonl")
+    assert any(row["frac_reward_zero_std"] < 1 and row["grad_norm"] > 0 for row in rows)
+    words = trainer.engine.chat.tokenizer.get_vocab()
+    assert len([word for word in words if word.startswith("return=-")]) > 3
+
+
+async def test_a_time_budget_covers_random_play_and_pretraining(tmp_path: Path, blackjack: dict[str, Any]) -> None:
+    endless = {"max_episodes": 10_000_000, "max_decisions": 10_000_000, "steps": 10_000_000, "batch_size": 64}
+    seen: dict[str, dict[str, Any]] = {}
+    trainer = await setup_training(
+        tiny(tmp_path, env=blackjack, pretrain=endless, max_minutes=0.1),
+        on_progress=lambda phase, done, total, known: seen.update({phase: known}),
+    )
+    result = await trainer.run(steps=100_000)
+    await trainer.shutdown()
+
+    assert seen.keys() >= {"random play", "pretrain"}
+    assert seen["random play"]["minutes_left"] > seen["pretrain"]["minutes_left"] > 0
+    assert result.steps < 100_000
+
+
+async def test_a_run_that_cannot_learn_fails_with_the_reason_and_reports(tmp_path: Path) -> None:
+    dull = f"{Path(__file__).with_name('points_env.py')}:DullEnvironment"
+    training = {"trainer": {"training": {"steps": 100, "patience": 2}}, "max_res_tokens": 2}
+    config = tiny(tmp_path, env={"name": dull}, reward={"unparseable": 7.0, "scale": 1.0}, **training)
+
+    with pytest.raises(NothingToLearn, match=r"all returns are 7|returns range from 7 to 7"):
+        await run(config)
+
+    assert "no group of the last 4 steps" in (tmp_path / "tiny" / "report.html").read_text()
 
 
 @pytest.mark.parametrize("game", ["blackjack", "catch", "tic_tac_toe"])

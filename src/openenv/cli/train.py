@@ -12,35 +12,60 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from openenv.evaluation.intervals import Interval
+from openenv.evaluation.intervals import Interval, mean_over_runs
+from openenv.evaluation.tables import interval_text, number_text
+from openenv.rl.config import Config
 from openenv.rl.config_file import load_config
 from openenv.rl.reports.results import PlayerResult, reply_share
-from openenv.rl.run import run_blocking, with_game
+from openenv.rl.run import RunResult, run_blocking, seed_runs, with_environment, with_game
 
 EXAMPLE = "Example: `openenv train examples/grpo_blackjack/blackjack.yaml --game catch`"
 
 
 def train(
     config: Path = typer.Argument(help="Train as this YAML file describes.", exists=True, dir_okay=False),
+    env: str = typer.Option(
+        None,
+        help="Train in this environment: a bundled name, a folder, MODULE:CLASS, FILE.py:CLASS, a URL or docker:IMAGE "
+        "(default: the environment in the file).",
+    ),
     game: str = typer.Option(None, help="Train on this game of the environment (default: the game in the file)."),
     steps: int = typer.Option(None, min=1, help="Run this many optimizer steps (default: the number in the file)."),
+    seed: int = typer.Option(
+        None, min=0, help="Seed of weights, deals and sampling (default: the number in the file)."
+    ),
+    seeds: int = typer.Option(
+        1, min=1, help="Make this many runs with consecutive seeds, and compare them (default 1)."
+    ),
     resume: bool = typer.Option(
         False, "--resume", help="Continue the run of the same name (default: start a new one)."
     ),
 ) -> None:
     """Train a language model to play, compare it with baselines before and after, and write a report."""
     run = load_config(config)
+    if env is not None:
+        run = with_environment(run, env)
     if game is not None:
         run = with_game(run, game)
     if steps is not None:
         training = dataclasses.replace(run.trainer.training, steps=steps)
         run = dataclasses.replace(run, trainer=dataclasses.replace(run.trainer, training=training))
+    if seed is not None:
+        run = dataclasses.replace(run, seed=seed)
+    results = [_train(one, resume).results for one in (seed_runs(run, seeds) if seeds > 1 else [run])]
+    if seeds > 1:
+        _console().print(table_over_runs(results))
+
+
+def _train(config: Config, resume: bool) -> RunResult:
+    """Make one run and print its results."""
     with _progress() as progress:
-        result = run_blocking(run, resume=resume, on_progress=_Reporter(progress))
-    Console().print(results_table(result.results))
+        result = run_blocking(config, resume=resume, on_progress=_Reporter(progress))
+    _console().print(results_table(result.results))
     for line in remarks(result.results):
         typer.echo(line)
     typer.echo(f"report: {result.report}")
+    return result
 
 
 def results_table(results: Sequence[PlayerResult]) -> Table:
@@ -52,9 +77,29 @@ def results_table(results: Sequence[PlayerResult]) -> Table:
     for row in results:
         table.add_row(
             row.name,
-            f"{row.win_rate:.2%}{_between(row.win_interval, 100, '.1f')}",
-            f"{row.mean_return:+.4f}{_between(row.return_interval, 1, '+.3f')}",
-            f"{row.num_games}" if row.num_games else "exact",
+            _rate_text(row.win_rate, row.win_interval),
+            _return_text(row.mean_return, row.return_interval),
+            "exact" if row.role == "optimum" else f"{row.num_games}",
+        )
+    return table
+
+
+def table_over_runs(runs: Sequence[Sequence[PlayerResult]]) -> Table:
+    """Return a table of the mean results of runs with different seeds, with 95 % intervals over the runs."""
+    title = f"Means of {len(runs)} runs, with 95 % intervals over the runs"
+    table = Table(title=title, box=box.SIMPLE, pad_edge=False)
+    table.add_column("player", no_wrap=True)
+    for heading in ("win rate", "mean return", "runs"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name in dict.fromkeys(row.name for rows in runs for row in rows if row.role != "optimum"):
+        rows = [row for results in runs for row in results if row.name == name and not math.isnan(row.mean_return)]
+        win_rate, win_interval = mean_over_runs([row.win_rate for row in rows])
+        mean_return, return_interval = mean_over_runs([row.mean_return for row in rows])
+        table.add_row(
+            name,
+            _rate_text(win_rate, win_interval),
+            _return_text(mean_return, return_interval),
+            f"{len(rows)}",
         )
     return table
 
@@ -72,8 +117,25 @@ def remarks(results: Sequence[PlayerResult]) -> Iterator[str]:
             yield f"{row.name}: P(hit) is {low:.3f} for hard totals up to 11 and {high:.3f} from hard 17"
 
 
-def _between(interval: Interval | None, scale: float, form: str) -> str:
-    return f" [{scale * interval[0]:{form}}, {scale * interval[1]:{form}}]" if interval else ""
+def _console() -> Console:
+    """The terminal; a file is as wide as the tables."""
+    console = Console()
+    return console if console.is_terminal else Console(width=100)
+
+
+def _rate_text(rate: float, interval: Interval | None) -> str:
+    percent = None if interval is None else (100 * interval[0], 100 * interval[1])
+    return number_text(rate, ".2%", _between(percent, ".1f"))
+
+
+def _return_text(mean: float, interval: Interval | None) -> str:
+    digits = 4 if abs(mean) < 10 else 2
+    return number_text(mean, f"+.{digits}f", _between(interval, f"+.{digits - 1}f"))
+
+
+def _between(interval: Interval | None, form: str) -> str:
+    ends = interval_text(interval, form, ", ")
+    return f" [{ends}]" if ends else ""
 
 
 def _progress() -> Progress:
@@ -90,9 +152,9 @@ class _Reporter:
         self._tenths: dict[str, int] = {}
 
     def __call__(self, phase: str, done: int, total: int, known: dict[str, Any]) -> None:
-        figures = " ".join(
-            f"{key} {known[key]:.3f}" for key in ("win_rate", "return", "kl") if known.get(key) is not None
-        )
+        figures = " ".join(_figures(known))
+        if "warning" in known and self._progress.console.is_terminal:
+            self._progress.console.print(f"step {known['step']}: {known['warning']}", style="yellow")
         if not self._progress.console.is_terminal:
             self._print(phase, done, total, figures)
             return
@@ -105,3 +167,14 @@ class _Reporter:
         if self._tenths.get(phase) != tenth:
             self._tenths[phase] = tenth
             typer.echo(f"{phase}: {done} of {total} {figures}".rstrip(), err=True)
+
+
+def _figures(known: dict[str, Any]) -> Iterator[str]:
+    """Yield the figures that are shown beside a phase."""
+    if known.get("frac_reward_zero_std") is not None:
+        yield f"groups with a signal {1 - known['frac_reward_zero_std']:.0%}"
+    for key in ("win_rate", "return", "kl"):
+        if known.get(key) is not None:
+            yield f"{key} {known[key]:.3f}"
+    if "minutes_left" in known:
+        yield f"{known['minutes_left']:.1f} min left"

@@ -9,6 +9,9 @@ from typing import Literal
 Z_95 = 1.959963984540054
 """The standard normal's 97.5 % point."""
 
+_T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
+"""Student's t, 97.5 % point, for 1 to 15 degrees of freedom."""
+
 Interval = tuple[float, float]
 """Lower and upper end."""
 
@@ -125,6 +128,15 @@ def mean_and_interval(values: Sequence[float], z: float = Z_95) -> tuple[float, 
     variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
     half = z * math.sqrt(variance / len(values))
     return mean, (mean - half, mean + half)
+
+
+def mean_over_runs(values: Sequence[float]) -> tuple[float, Interval]:
+    """The mean of a few independent runs and its 95 % interval by Student's t. Infinite for fewer than two values."""
+    freedom = len(values) - 1
+    if freedom < 1:
+        return mean_and_interval(values)
+    t = _T_95[freedom - 1] if freedom <= len(_T_95) else Z_95 * (1 + (Z_95**2 + 1) / (4 * freedom))
+    return mean_and_interval(values, t)
 
 
 def _ratio(part: float, whole: int) -> float:

@@ -1,5 +1,6 @@
 """Summaries as a bar chart."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from openenv.evaluation.intervals import Summary
-from openenv.evaluation.tables import ranked
+from openenv.evaluation.tables import NO_GAME, ranked
 
 
 def plot_summaries(summaries: Sequence[Summary], path: str | Path) -> Path:
@@ -40,10 +41,13 @@ def _bars(axes: Any, names: list[str], values: list[float], intervals: list[tupl
     below = [_finite(value - low) for value, (low, _) in zip(values, intervals, strict=True)]
     above = [_finite(high - value) for value, (_, high) in zip(values, intervals, strict=True)]
     rows = range(len(names))  # not the names: two policies with the same name are two rows
+    for row, value in enumerate(values):
+        if math.isnan(value):
+            axes.annotate(NO_GAME, (0, row), va="center")
     axes.barh(rows, values, xerr=(below, above), capsize=4, color="#4c78a8", ecolor="#222222")
     axes.set_yticks(rows, names)
 
 
 def _finite(length: float) -> float:
-    """The length of an error bar; 0 for an infinite interval."""
-    return max(0.0, length) if length < float("inf") else 0.0
+    """The length of an error bar; 0 for an infinite interval, and without a game."""
+    return max(0.0, length) if math.isfinite(length) else 0.0

@@ -6,8 +6,9 @@ from typing import Any
 
 from rich.table import Table
 
-from openenv.evaluation.intervals import Summary
+from openenv.evaluation.intervals import Interval, Summary
 
+NO_GAME = "no game"
 MEDALS = ("🥇", "🥈", "🥉")
 _MAX_NUMBERS = 12
 
@@ -43,13 +44,26 @@ def medal_table(summaries: Sequence[Summary]) -> Table:
 
 def _cells(summary: Summary) -> list[str]:
     low, high = summary.win_interval
+    half = summary.return_interval[1] - summary.mean_return
     return [
-        f"{summary.win_rate:.1%} ({100 * low:.1f}-{100 * high:.1f})",
-        f"{summary.mean_return:+.3f} ± {summary.return_interval[1] - summary.mean_return:.3f}",
-        f"{summary.push_rate:.1%}",
-        f"{summary.mean_steps:.1f}",
+        number_text(summary.win_rate, ".1%", f" ({100 * low:.1f}-{100 * high:.1f})"),
+        number_text(summary.mean_return, "+.3f", f" ± {half:.3f}" if math.isfinite(half) else ""),
+        number_text(summary.push_rate, ".1%"),
+        number_text(summary.mean_steps, ".1f"),
         str(summary.num_episodes),
     ]
+
+
+def number_text(value: float, form: str, interval: str = "") -> str:
+    """A rate or mean with its interval; `no game` for NaN, which a player without a finished game has."""
+    return NO_GAME if math.isnan(value) else f"{value:{form}}{interval}"
+
+
+def interval_text(interval: Interval | None, form: str, between: str) -> str:
+    """Both ends of an interval; nothing for an exact number, or from a single game, which has an infinite one."""
+    if interval is None or not all(map(math.isfinite, interval)):
+        return ""
+    return between.join(format(end, form) for end in interval)
 
 
 def _score(summary: Summary) -> tuple[float, float]:

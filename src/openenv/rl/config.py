@@ -12,6 +12,8 @@ LossName = Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"]
 KLName = Literal["k1", "k2", "k3"]
 Precision = Literal["auto", "float32", "bfloat16"]
 WeightType = Literal["float32", "bfloat16"]
+Credit = Literal["episode", "step"]
+EqualGroups = Literal["keep", "drop", "redraw"]
 
 _CLIP, _GSPO_CLIP = (0.2, 0.28), (3e-4, 4e-4)
 
@@ -122,16 +124,46 @@ class PretrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RewardConfig:
-    """Rewards of episodes. The game's own return is always reported too."""
+    """Rewards of episodes: the environment's own, or with `win`, `push` and `loss` one number for each outcome.
 
-    win: float = 2.0
-    """Reward of an episode whose return is positive."""
-    push: float = 0.5
+    The return of the environment is always reported too.
+    """
+
+    discount: float = 1.0
+    """Factor for each turn that lies between a reward and the action that it is credited to, above 0 and at most 1."""
+    credit: Credit = "episode"
+    """episode: all actions of an episode have one advantage, from its return. step: the advantage of each action is
+    from the rewards after it, compared with those of the group's other episodes after the same number of turns."""
+    scale: float | Literal["auto"] = "auto"
+    """Factor of the environment's rewards. auto: 1 / the standard deviation of returns in random play, so that weights
+    and limits mean the same in every environment. It does not apply to win, push and loss."""
+    clip: tuple[float, float] | None = None
+    """Lower and upper limit of an episode's reward, after scaling."""
+    unparseable: float | None = None
+    """Reward of an episode that a reply without a legal action ended. None: the worst return in random play, scaled;
+    with win, push and loss the lowest of these."""
+    win: float | None = None
+    """Reward of an episode whose return is positive. It comes together with `push` and `loss`."""
+    push: float | None = None
     """Reward of an episode whose return is zero."""
-    loss: float = -1.0
+    loss: float | None = None
     """Reward of an episode whose return is negative."""
-    unparseable: float = -1.0
-    """Reward of an episode that a reply without a legal action ended."""
+
+    def __post_init__(self) -> None:
+        require(0 < self.discount <= 1, "reward.discount", self.discount, "must be above 0 and at most 1.")
+        require(self.scale == "auto" or self.scale > 0, "reward.scale", self.scale, "must be above 0, or auto.")
+        limits = self.clip
+        require(limits is None or limits[0] < limits[1], "reward.clip", limits, "must be [lowest, highest].")
+        given = {name: getattr(self, name) for name in ("win", "push", "loss") if getattr(self, name) is not None}
+        rule = "win, push and loss come together: give all three, or none for the environment's own rewards."
+        require(len(given) in (0, 3), "reward", given, rule)
+
+    @property
+    def by_outcome(self) -> tuple[float, float, float] | None:
+        """Rewards of a win, a push and a loss; None: the environment's own rewards count."""
+        if self.win is None or self.push is None or self.loss is None:
+            return None
+        return self.win, self.push, self.loss
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +180,8 @@ class LossConfig:
     constant_length: float = 1.0
     """Dr. GRPO divides each episode's sum of token losses by this number instead of by its length."""
     kl: KLName = "k3"
-    """Estimator of the divergence from the reference model."""
+    """Estimator of the divergence from the reference model. Its gradient is that of KL(policy, reference) with k2, and
+    that of KL(reference, policy) with k3."""
     kl_weight: float = 0.05
     """Weight of that divergence in the first step."""
     kl_weight_end: float = 0.0
@@ -156,7 +189,7 @@ class LossConfig:
     entropy_weight: float = 0.0
     """Weight of the entropy bonus in the first step; it falls to zero in a straight line."""
     importance_cap: float = 2.0
-    """Upper limit of the weight exp(lp_old - lp_generator) that corrects stale data."""
+    """Upper limit of the weight exp(lp_old - lp_generator) that corrects policy loss and divergence for stale data."""
 
     def __post_init__(self) -> None:
         rule = "its gradient is zero on average, so it has no effect. Use k2 or k3."
@@ -185,13 +218,14 @@ class TrainingConfig:
     """Length of the training."""
 
     steps: int = 300
-    """Optimizer steps, one for each batch of groups."""
-    max_minutes: float = 60.0
-    """Stop after this much training time. The schedules end at the limit that is reached first."""
+    """Optimizer steps, one for each batch of groups. The schedules follow them."""
+    patience: int = 25
+    """Steps in a row without a group whose episodes differ in reward, after which a warning says why there is nothing
+    to learn. After twice as many training ends: with an error if no step had such a group, otherwise early."""
 
     def __post_init__(self) -> None:
-        require(self.steps >= 1, "trainer.training.steps", self.steps, "must be at least 1.")
-        require(self.max_minutes > 0, "trainer.training.max_minutes", self.max_minutes, "must be above 0.")
+        for key in ("steps", "patience"):
+            require(getattr(self, key) >= 1, f"trainer.training.{key}", getattr(self, key), "must be at least 1.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,8 +278,10 @@ class ReplayBufferConfig:
     """Decisions in one training step, so that a step costs the same in games of one decision and of ten."""
     max_policy_age: int | None = None
     """Maximum age, in steps, of the weights whose episodes may be trained on. None: `off_by_n`."""
-    drop_equal_groups: bool = False
-    """Drop groups whose rewards are all equal: their only gradient is that of the divergence."""
+    equal_groups: EqualGroups = "keep"
+    """What happens to groups whose rewards are all equal, whose only gradient is that of the divergence. keep: they are
+    trained on. drop: they are left out. redraw: others are played instead until the batch is full (DAPO,
+    arXiv:2503.14476), but at most four times as many groups as a batch has."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,6 +322,10 @@ class Config:
     """Name of the run and of its folder."""
     seed: int = 0
     """Seed of weights, deals and sampling."""
+    max_minutes: float | None = None
+    """Time for random play, pretraining, the evaluation before training, and training, in minutes. Random play takes at
+    most a sixth of it, and has ended together with pretraining after half. The evaluation after training is not cut
+    short. None: no limit."""
     env: EnvConfig = field(default_factory=EnvConfig)
     """The environment. A string is its name. The tutorial's `blackjack_env.server_url` is accepted too."""
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -293,9 +333,10 @@ class Config:
     group_size: int = 8
     """Episodes that start from one state and are compared with each other."""
     groups_in_flight: int = 64
-    """Groups that each of the two rollout workers plays at the same time."""
+    """Groups that each of the two rollout workers plays at the same time, at most half of a batch."""
     off_by_n: int = 1
-    """Maximum age, in steps, of the weights that played an episode when it is trained on. 0 is strictly on-policy."""
+    """Age, in steps, of the weights that played an episode when it is trained on. 0 is strictly on-policy; with more,
+    rollouts and training run at the same time. The first steps of a run, and after a checkpoint, use newer ones."""
     max_req_tokens: int = 512
     """Maximum length of a prompt in tokens. An episode with a longer one is invalid."""
     max_res_tokens: int = 4
@@ -324,6 +365,8 @@ class Config:
         require(size >= 2, "group_size", size, "a group of one has no mean to compare with. Use 2 or more.")
         for key in ("groups_in_flight", "max_req_tokens", "max_res_tokens", "threads"):
             require(getattr(self, key) >= 1, key, getattr(self, key), "must be at least 1.")
+        minutes = self.max_minutes
+        require(minutes is None or minutes > 0, "max_minutes", minutes, "must be above 0.")
         require(self.off_by_n >= 0, "off_by_n", self.off_by_n, "weights cannot be newer than the trainer's. Use 0.")
         batch = self.replay_buffer.batch_size
         require(batch is None or batch >= 1, "replay_buffer.batch_size", batch, "must be at least 1.")
@@ -333,9 +376,9 @@ class Config:
 
     @property
     def max_policy_age(self) -> int:
-        """Maximum age of an episode that is trained on, in steps."""
+        """Age of an episode when it is trained on, in steps: `off_by_n`, or less if the buffer allows less."""
         age = self.replay_buffer.max_policy_age
-        return self.off_by_n if age is None else age
+        return self.off_by_n if age is None else min(age, self.off_by_n)
 
     @property
     def run_dir(self) -> Path:

@@ -5,7 +5,7 @@ import difflib
 import types
 import typing
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,8 +13,14 @@ import yaml
 
 from openenv.rl.config import Config, ConfigError, require
 
-RENAMED_KEYS = {"reading": "pretrain", "rollout_threads": "groups_in_flight"}
-"""Former names of top-level keys, which are accepted for one release, and their current names."""
+RENAMED_KEYS = {
+    "reading": "pretrain",
+    "rollout_threads": "groups_in_flight",
+    "trainer.training.max_minutes": "max_minutes",
+    "replay_buffer.drop_equal_groups": "replay_buffer.equal_groups",
+}
+"""Former names of keys, which are accepted for one release, and their current names."""
+_RENAMED_VALUES = {"replay_buffer.drop_equal_groups": {True: "redraw", False: "keep"}}
 
 
 def load_config(path: str | Path, **changes: Any) -> Config:
@@ -24,12 +30,12 @@ def load_config(path: str | Path, **changes: Any) -> Config:
     """
     data = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
     require(isinstance(data, dict), str(path), type(data).__name__, "the file must hold a mapping of keys.")
-    return config_from_mapping({**_with_current_keys(data), **_with_current_keys(changes)})
+    return config_from_mapping({**with_current_keys(data), **with_current_keys(changes)})
 
 
 def config_from_mapping(data: Mapping[str, Any]) -> Config:
     """The configuration from nested mappings with the keys of the YAML file. Raises ConfigError like `load_config`."""
-    data = _with_current_keys(data)
+    data = with_current_keys(data)
     if "blackjack_env" in data:
         game = {"name": "openspiel", "reset": {"game_name": "blackjack"}}
         data["env"] = {**game, **(data.get("env") or {}), **data.pop("blackjack_env")}
@@ -43,15 +49,34 @@ def config_from_mapping(data: Mapping[str, Any]) -> Config:
     return typing.cast(Config, _build(Config, data, ""))
 
 
-def _with_current_keys(data: Mapping[str, Any]) -> dict[str, Any]:
+def with_current_keys(data: Mapping[str, Any], *, warn: bool = True) -> dict[str, Any]:
     """A copy in which renamed keys have their current name. Warns for each. Raises ConfigError if both are given."""
-    current = dict(data)
+    current = _copied(data)
     for old, new in RENAMED_KEYS.items():
-        if old in current:
-            require(new not in current, old, current[old], f"the former name of {new}, which is given too. Remove it.")
+        former, name = _holder(current, old)
+        if former is None or name not in former:
+            continue
+        value = former.pop(name)
+        holder, name = _holder(current, new)
+        assert holder is not None  # the new name's mapping is the top level or that of the old name
+        require(name not in holder, old, value, f"the former name of {new}, which is given too. Remove it.")
+        if warn:
             warnings.warn(f"{old}: this key is now called {new}; rename it", FutureWarning, stacklevel=3)
-            current[new] = current.pop(old)
+        holder[name] = _RENAMED_VALUES[old].get(value, value) if isinstance(value, bool) else value
     return current
+
+
+def _copied(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _copied(value) if isinstance(value, Mapping) else value for key, value in data.items()}
+
+
+def _holder(data: dict[str, Any], key: str) -> tuple[dict[str, Any] | None, str]:
+    """The mapping that holds a dotted key, if there is one, and the key's last part."""
+    *path, name = key.split(".")
+    holder: Any = data
+    for part in path:
+        holder = holder.get(part) if isinstance(holder, dict) else None
+    return (holder if isinstance(holder, dict) else None), name
 
 
 def _build(cls: type, data: Mapping[str, Any], prefix: str) -> Any:
@@ -65,15 +90,28 @@ def _build(cls: type, data: Mapping[str, Any], prefix: str) -> Any:
 
 
 def _value(kind: Any, value: Any, key: str) -> Any:
-    if isinstance(kind, types.UnionType):
-        return None if value is None else _value(typing.get_args(kind)[0], value, key)
+    if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+        return _value_of_union(typing.get_args(kind), value, key)
     if dataclasses.is_dataclass(kind):
         require(isinstance(value, Mapping), key, value, "must be a mapping of keys.")
         return _build(typing.cast(type, kind), value, f"{key}.")
     if typing.get_origin(kind) is Literal:
         require(value in typing.get_args(kind), key, value, f"must be one of {', '.join(typing.get_args(kind))}.")
         return value
+    if typing.get_origin(kind) is tuple:
+        kinds = typing.get_args(kind)
+        right = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == len(kinds)
+        require(right, key, value, f"must be a list of {len(kinds)}.")
+        return tuple(_value(part, item, f"{key}[{i}]") for i, (part, item) in enumerate(zip(kinds, value, strict=True)))
     return _plain_value(kind, value, key)
+
+
+def _value_of_union(kinds: Sequence[Any], value: Any, key: str) -> Any:
+    """None and words where the union has them; otherwise a value of the first kind."""
+    if value is None and types.NoneType in kinds:
+        return None
+    words = [word for kind in kinds if typing.get_origin(kind) is Literal for word in typing.get_args(kind)]
+    return value if value in words else _value(kinds[0], value, key)
 
 
 def _plain_value(kind: Any, value: Any, key: str) -> Any:

@@ -19,6 +19,7 @@ from openenv.auto.environment import ServedEnvironment
 from openenv.core.session_pool import SessionPool
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeSessions
+from openenv.rl.budget import PRETRAINING_SHARE, RANDOM_PLAY_SHARE, Budget
 from openenv.rl.config import Config
 from openenv.rl.loop import OnStep, TrainingLoop
 from openenv.rl.models.base_generator import BaseGenerator
@@ -36,7 +37,7 @@ from openenv.rl.models.language_model import (
 from openenv.rl.models.lora import adapter_config, add_adapter
 from openenv.rl.models.vllm_generator import VllmGenerator
 from openenv.rl.reports.results import MetricsLog
-from openenv.rl.rollouts.rewards import OutcomeReward, Reward
+from openenv.rl.rollouts.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.pretraining import RandomPlay, play_at_random, pretrain, transcript_words
@@ -61,15 +62,17 @@ class Engine:
         text: TextInterface[Any, Any],
         reward: Reward,
         batch_size: int,
+        budget: Budget,
     ) -> None:
         self.config = config
+        self.budget = budget
         self.batch_size = batch_size
         """Number of groups in one training step."""
         self.chat = chat
         self.text = text
         self.store = WeightStore()
         self.checkpoints = Checkpoints(config.run_dir)
-        self.progress = TrainingProgress(step=0, next_group=0, training_s=0.0)
+        self.progress = TrainingProgress(step=0, training_s=0.0)
         if config.model.gradient_checkpointing:
             checkpoint_activations(model)
         self.trainer = Trainer(model, make_reference(model, config), config, chat.pad_id)
@@ -88,29 +91,36 @@ class Engine:
         reward: Reward | None,
         *,
         resume: bool,
+        budget: Budget,
         on_progress: "OnProgress",
     ) -> Self:
-        """Load the model, or create and pretrain it. A resumed run restores its latest checkpoint instead."""
+        """Load the model, or create and pretrain it. A resumed run restores what it has saved instead."""
         torch.set_num_threads(config.threads)
         text = served.text
-        reward = reward or OutcomeReward(config.reward)
         checkpoints = Checkpoints(config.run_dir)
-        if resume and checkpoints.has_any:
+        if resume and checkpoints.has_reference:
             model, tokenizer, batch_size = checkpoints.load_reference(config.model)
-            engine = cls(config, model, _chat(config, model, tokenizer, text), text, reward, batch_size)
-            engine.progress = checkpoints.restore(engine.trainer)
+            reward = reward or EpisodeReward(config.reward, checkpoints.load_random_returns())
+            chat = _chat(config, model, tokenizer, text)
+            engine = cls(config, model, chat, text, reward, batch_size, budget)
+            if checkpoints.has_any:
+                engine.progress = checkpoints.restore(engine.trainer)
+                budget.earlier_s += engine.progress.spent_s
             log.info("resumed: step=%d", engine.progress.step)
             return engine
-        random_play = await _random_play(config, served, on_progress)
+        random_play = await _random_play(config, served, budget, on_progress)
         if config.model.path:
             model, tokenizer = await asyncio.to_thread(_loaded_model, config)
             chat = _chat(config, model, tokenizer, text)
             _require_playable(model, chat, random_play, config)
         else:
-            model, chat = await _pretrained_model(config, random_play, on_progress)
+            model, chat = await _pretrained_model(config, random_play, budget, on_progress)
         batch_size = _batch_size(config, random_play)
+        returns = RandomReturns.of(random_play.returns)
         checkpoints.save_reference(model, chat, batch_size)
-        return cls(config, model, chat, text, reward, batch_size)
+        checkpoints.save_random_returns(returns)
+        reward = reward or EpisodeReward(config.reward, returns)
+        return cls(config, model, chat, text, reward, batch_size, budget)
 
     def rollout(
         self, pool: EpisodeSessions, *, generator: BaseGenerator | None = None, executor: Executor | None = None
@@ -132,6 +142,7 @@ class Engine:
             metrics,
             self.progress,
             self.batch_size,
+            self.budget,
         )
         try:
             await loop.run(steps, on_step)
@@ -185,8 +196,10 @@ class Engine:
         )
 
 
-async def _random_play(config: Config, served: ServedEnvironment, on_progress: "OnProgress") -> RandomPlay:
-    """Collect random play from the run's server: for pretraining, and to measure the length of episodes."""
+async def _random_play(
+    config: Config, served: ServedEnvironment, budget: Budget, on_progress: "OnProgress"
+) -> RandomPlay:
+    """Collect random play from the run's server: for pretraining, and to measure returns and lengths of episodes."""
     settings = config.pretrain
     if config.model.path:
         settings = dataclasses.replace(settings, max_episodes=_EPISODES_TO_MEASURE)
@@ -201,6 +214,7 @@ async def _random_play(config: Config, served: ServedEnvironment, on_progress: "
             seed=config.seed,
             instructions=config.model.instructions,
             on_progress=lambda done, total: on_progress("random play", done, total, {}),
+            is_time_up=lambda: budget.is_spent(RANDOM_PLAY_SHARE),
         )
 
 
@@ -243,7 +257,7 @@ def _use_all_cores() -> None:
 
 
 async def _pretrained_model(
-    config: Config, random_play: RandomPlay, on_progress: "OnProgress"
+    config: Config, random_play: RandomPlay, budget: Budget, on_progress: "OnProgress"
 ) -> tuple[PreTrainedModel, Chat]:
     """A tiny model, pretrained on the transcripts alone."""
     transcripts = random_play.transcripts
@@ -268,6 +282,7 @@ async def _pretrained_model(
             precision=config.model.precision,
             seed=config.seed,
             on_progress=report,
+            is_time_up=lambda: budget.is_spent(PRETRAINING_SHARE),
         )
         try:
             losses = await asyncio.get_running_loop().run_in_executor(thread, work)

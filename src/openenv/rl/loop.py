@@ -1,22 +1,29 @@
-"""The training loop: rollouts fill the replay buffer while the trainer takes batches and publishes weights."""
+"""The training loop: rollouts play the groups of the next steps while the trainer trains and publishes weights.
+
+Step s trains weights of version s on its own groups. They were played by version s - max_policy_age exactly, so a run
+does not depend on how fast rollouts and trainer are. At a checkpoint both begin anew: the first groups after it are
+played by its weights, as in a run that is resumed there.
+"""
 
 import asyncio
-import itertools
 import logging
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from openenv.core.errors import OpenEnvError
+from openenv.rl.budget import Budget
 from openenv.rl.config import Config
+from openenv.rl.learning_signal import NothingToLearn, SignalWatch, has_signal
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.reports.results import MetricsLog, play_metrics
-from openenv.rl.rollouts.replay_buffer import ReplayBuffer
+from openenv.rl.rollouts.replay_buffer import ReplayBuffer, StepGroups
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.rollouts.trajectory import Group
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
@@ -25,6 +32,7 @@ from openenv.rl.training.trainer import Trainer
 log = logging.getLogger(__name__)
 
 _MAX_FAILURES = 20  # consecutive groups without a valid episode
+_MOST_DRAWS = 4  # times the batch size, with `equal_groups: redraw`
 
 
 class NothingPlayed(OpenEnvError):
@@ -32,34 +40,6 @@ class NothingPlayed(OpenEnvError):
 
 
 OnStep = Callable[[dict[str, Any]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Clock:
-    """The elapsed part of the training."""
-
-    config: Config
-    earlier_s: float
-    started: float
-    last_step: int
-
-    @property
-    def training_s(self) -> float:
-        return self.earlier_s + time.monotonic() - self.started
-
-    def part_done(self, step: int) -> float:
-        """The fraction that is done, 0 to 1: by steps or by time, whichever is larger."""
-        training = self.config.trainer.training
-        return min(
-            1.0, max(step / max(training.steps, self.last_step), self.training_s / (60.0 * training.max_minutes))
-        )
-
-    @property
-    def left_s(self) -> float:
-        return 60.0 * self.config.trainer.training.max_minutes - self.training_s
-
-    def is_over(self, step: int) -> bool:
-        return step >= self.last_step or self.training_s >= 60.0 * self.config.trainer.training.max_minutes
 
 
 class TrainingLoop:
@@ -76,9 +56,12 @@ class TrainingLoop:
         metrics: MetricsLog,
         progress: TrainingProgress,
         batch_size: int,
+        budget: Budget | None = None,
     ) -> None:
+        """budget: None for the configured time, of which nothing is spent."""
         self.progress = progress
         self._batch_size = batch_size
+        self._budget = budget or Budget(config.max_minutes)
         self._thread = ThreadPoolExecutor(1, "trainer", torch.set_num_threads, (config.threads,))
         self._rollouts = rollouts
         self._trainer = trainer
@@ -87,89 +70,157 @@ class TrainingLoop:
         self._chat = chat
         self._config = config
         self._metrics = metrics
-        self._num_invalid = 0
-        """Invalid episodes since the last step, including those of dropped groups."""
+        self._watch = SignalWatch(config)
+        self._failed_in_a_row = 0
 
     async def run(self, steps: int, on_step: OnStep | None = None) -> None:
-        """Make `steps` more steps, or fewer if the time is up. A checkpoint is saved, also after a cancellation."""
-        clock = _Clock(self._config, self.progress.training_s, time.monotonic(), self.progress.step + steps)
-        buffer = ReplayBuffer(self._batch_size, self._config.max_policy_age)
-        numbers = itertools.count(self.progress.next_group)
-        if self._store.version < self.progress.step:
-            self._store.publish(self._trainer.model, self.progress.step)
+        """Make `steps` more steps, or fewer if the time is up. A checkpoint is saved, also after a cancellation.
+
+        Raises NothingToLearn if no group of many steps had episodes with different rewards.
+        """
+        first, last = self.progress.step, self.progress.step + steps
+        buffer = ReplayBuffer(self._config.max_policy_age, first)
+        if self._store.version < first:
+            self._store.publish(self._trainer.model, first)
         try:
-            async with asyncio.TaskGroup() as group:
-                workers = [group.create_task(self._play(rollout, buffer, numbers)) for rollout in self._rollouts]
-                await self._train(buffer, clock, on_step)
-                for worker in workers:
-                    worker.cancel()
+            with self._budget.counting():
+                async with asyncio.TaskGroup() as group:
+                    playing = group.create_task(self._play_steps(buffer, first, last))
+                    await self._train(buffer, last, on_step)
+                    playing.cancel()
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None  # the first caused the others
         finally:
             self._thread.shutdown()
             self._checkpoints.save(self._trainer, self._chat, self.progress)
 
-    async def _play(self, rollout: Rollout, buffer: ReplayBuffer, numbers: Iterator[int]) -> None:
-        """Play groups until cancelled, as many at a time as the buffer has room for."""
-        failed_in_a_row = 0
+    async def _play_steps(self, buffer: ReplayBuffer, first: int, last: int) -> None:
+        """Play the groups of the steps from `first` to before `last`, each with its version of the weights."""
+        interval = self._config.checkpoint.interval
+        for step in range(first, last):
+            checkpoint = max(first, step - step % interval) if interval else first
+            version = max(checkpoint, step - self._config.max_policy_age)
+            await buffer.wait_for_version(version)
+            self._store.pin(version)
+            await buffer.put(step, await self._groups_of(step))
+
+    async def _groups_of(self, step: int) -> StepGroups:
+        """Play a step's groups, whose numbers follow from the step: one batch, or more if equal ones are redrawn."""
+        redraws = self._config.replay_buffer.equal_groups == "redraw"
+        most = self._batch_size * (_MOST_DRAWS if redraws else 1)
+        played: list[Group] = []
+        trained: list[Group] = []
+        wanted = self._batch_size
+        while wanted > 0:
+            start = step * most + len(played)
+            groups = await self._play(range(start, start + wanted))
+            played += groups
+            trained += [group for group in groups if self._is_useful(group)]
+            missing = self._batch_size - len(trained) if redraws else 0
+            expected = missing * len(played) / max(1, len(trained))  # at the rate of useful groups so far
+            wanted = min(math.ceil(expected), most - len(played))
+        return StepGroups(played, trained[: self._batch_size])
+
+    async def _play(self, indices: Sequence[int]) -> list[Group]:
+        """Play groups, divided among the rollouts, again while none has a valid episode. In the order of numbers.
+
+        Raises NothingPlayed after many groups in a row without a valid episode.
+        """
         while True:
-            reserved = await buffer.reserve(self._config.groups_in_flight)
-            groups = await rollout.play([next(numbers) for _ in range(reserved)])
-            self._num_invalid += sum(not t.valid for group in groups for t in group.trajectories)
-            failed_in_a_row = 0 if any(group.valid for group in groups) else failed_in_a_row + len(groups)
-            if failed_in_a_row >= _MAX_FAILURES:
+            groups = await self._play_once(indices)
+            for group in groups:
+                self._failed_in_a_row = 0 if group.valid else self._failed_in_a_row + 1
+            if any(group.valid for group in groups):
+                return groups
+            if self._failed_in_a_row >= _MAX_FAILURES:
                 reason = groups[0].trajectories[0].reason
-                raise NothingPlayed(f"none of {failed_in_a_row} groups could be played: {reason}")
-            await buffer.put([group for group in groups if self._is_useful(group)], reserved=reserved)
+                raise NothingPlayed(f"none of {self._failed_in_a_row} groups could be played: {reason}")
+
+    async def _play_once(self, indices: Sequence[int]) -> list[Group]:
+        share = -(-len(indices) // len(self._rollouts))
+        shares = [indices[number * share : (number + 1) * share] for number in range(len(self._rollouts))]
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                pairs = zip(self._rollouts, shares, strict=True)
+                playing = [tasks.create_task(rollout.play(part)) for rollout, part in pairs if part]
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return [group for task in playing for group in task.result()]
 
     def _is_useful(self, group: Group) -> bool:
-        """Whether the group can be trained on: it has two valid episodes, and decisions in them."""
+        """Whether the group is trained on: it has two valid episodes, decisions, and a signal if it needs one."""
         if len(group.valid) < 2:
             reasons = {t.reason for t in group.trajectories if not t.valid}
             log.warning("dropped group %d: %s", group.index, "; ".join(sorted(reasons)))
             return False
         if not any(t.segments for t in group.valid):
             return False  # over before the first decision
-        return not (self._config.replay_buffer.drop_equal_groups and group.all_equal)
+        return self._config.replay_buffer.equal_groups == "keep" or has_signal(group)
 
-    async def _train(self, buffer: ReplayBuffer, clock: _Clock, on_step: OnStep | None) -> None:
-        while not clock.is_over(self.progress.step):
+    async def _train(self, buffer: ReplayBuffer, last: int, on_step: OnStep | None) -> None:
+        while self.progress.step < last and not self._is_time_up():
             began = time.monotonic()
             try:
-                async with asyncio.timeout(clock.left_s):
-                    groups = await buffer.get()
+                async with asyncio.timeout(self._budget.left_s):
+                    groups = await buffer.get(self.progress.step)
             except TimeoutError:
-                log.warning("the time is up while waiting for groups to train on: step=%d", self.progress.step)
-                return
-            row = await _uninterrupted(self._step(groups, clock, began, buffer.num_evicted))
+                continue
+            row = await _uninterrupted(self._step(groups, last, began, buffer.num_evicted))
             if on_step is not None:
                 on_step(row)
+            if self._watch.has_given_up:
+                self._end_without_signal(row)
+                return
             await self._checkpoint_when_due()
             await buffer.advance(self._trainer.step_count)
 
-    async def _step(self, groups: list[Group], clock: _Clock, began: float, num_evicted: int) -> dict[str, Any]:
-        """Train on the groups, publish the weights, and write the metrics."""
+    def _is_time_up(self) -> bool:
+        if self._budget.is_spent():
+            log.warning("max_minutes is spent: training ends at step %d, before its schedules", self.progress.step)
+        return self._budget.is_spent()
+
+    async def _step(self, groups: StepGroups, last: int, began: float, num_evicted: int) -> dict[str, Any]:
+        """Train on the groups and publish the weights. Returns the metrics."""
         waited_s = time.monotonic() - began
-        part_done = clock.part_done(self.progress.step)
-        played = play_metrics(groups, self._trainer.step_count)
+        step = self.progress.step
+        part_done = min(1.0, step / max(self._config.trainer.training.steps, last))
+        played = play_metrics(groups.played, groups.trained, step)
+        age = played["off_policy/max_age"]
+        assert age <= self._config.max_policy_age, f"step {step} would train on groups of age {age}"
         # always the same thread: the matrix library keeps buffers for each thread that calls it
-        trained = await asyncio.get_running_loop().run_in_executor(self._thread, self._trainer.step, groups, part_done)
+        loop = asyncio.get_running_loop()
+        trained = await loop.run_in_executor(self._thread, self._trainer.step, groups.trained, part_done)
         self._store.publish(self._trainer.model, self._trainer.step_count)
-        last = max(group.index for group in groups)
-        self.progress = TrainingProgress(
-            step=self._trainer.step_count, next_group=last + 1, training_s=clock.training_s
+        took_s = time.monotonic() - began
+        self.progress = replace(
+            self.progress,
+            step=self._trainer.step_count,
+            training_s=self.progress.training_s + took_s,
+            spent_s=self._budget.spent_s,
+            last_signal=step + 1 if any(map(has_signal, groups.played)) else self.progress.last_signal,
         )
-        row = {"step": self.progress.step, **played, **trained, "episodes/invalid": self._num_invalid}
-        row |= {"wait_time": waited_s, "step_time": time.monotonic() - began, "buffer/evicted": num_evicted}
+        row = {"step": self.progress.step, **played, **trained}
+        row |= {"wait_time": waited_s, "step_time": took_s, "buffer/evicted": num_evicted}
         row["training_s"] = self.progress.training_s
-        self._num_invalid = 0
+        self._watch.add(groups.played)
+        if self._watch.is_due:
+            row["warning"] = self._watch.reason
+            log.warning("step %d: %s", row["step"], row["warning"])
         self._metrics.append(row)
         return row
+
+    def _end_without_signal(self, row: dict[str, Any]) -> None:
+        """Say that training ends early. Raises NothingToLearn if no step of the run had a signal."""
+        if not self.progress.last_signal:
+            raise NothingToLearn(row["warning"])
+        log.warning("training ends early: the last step with a signal was %d", self.progress.last_signal)
 
     async def _checkpoint_when_due(self) -> None:
         interval = self._config.checkpoint.interval
         if interval and self.progress.step % interval == 0:
             await _uninterrupted(asyncio.to_thread(self._checkpoints.save, self._trainer, self._chat, self.progress))
+            if self._trainer.reference is not None:
+                self._trainer.reference.clear()  # a resumed run has nothing cached either
 
 
 async def _uninterrupted(work: Any) -> Any:

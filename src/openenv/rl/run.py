@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import logging
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import uvloop
 
 from openenv.evaluation import play_episodes, summarize
 from openenv.policies import BlackjackChartPolicy, CatchPolicy, LanguageModelPolicy, RandomPolicy
-from openenv.rl.config import Config
+from openenv.rl.config import Config, EnvConfig, RewardConfig
 from openenv.rl.reports.report import write_report
 from openenv.rl.reports.results import PlayerResult, Role, load_results, optimum, result_of, save_results
 from openenv.rl.setup import OnProgress, TrainingRun, setup_training
@@ -45,9 +46,36 @@ class RunResult:
 
 
 def with_game(config: Config, game: str) -> Config:
-    """The same configuration for another game of the environment. The run is named after the game."""
+    """The same configuration for another game of the environment. The run is named after the game.
+
+    Rewards by outcome belong to the game of the file: another game has its own returns as rewards.
+    """
     env = dataclasses.replace(config.env, reset={**config.env.reset, "game_name": game})
-    return dataclasses.replace(config, name=game, env=env)
+    reward = config.reward if env == config.env else _without_outcomes(config.reward)
+    return dataclasses.replace(config, name=game, env=env, reward=reward)
+
+
+def with_environment(config: Config, name: str) -> Config:
+    """The same configuration for another environment, by any name of `env.name`. The run is named after it.
+
+    What belongs to the environment of the file goes: its server, text interface, reset keywords, rewards by outcome.
+    """
+    reward = _without_outcomes(config.reward)
+    words = re.sub(r"[^\w.-]+", "_", name).strip("._") or "run"
+    return dataclasses.replace(config, name=words, env=EnvConfig(name=name), reward=reward)
+
+
+def seed_runs(config: Config, number: int) -> list[Config]:
+    """The configurations of as many runs that differ in their seed and in the suffix of their name."""
+    seeds = range(config.seed, config.seed + number)
+    return [dataclasses.replace(config, seed=seed, name=f"{config.name}-seed{seed}") for seed in seeds]
+
+
+def _without_outcomes(reward: RewardConfig) -> RewardConfig:
+    """The same settings with the environment's own rewards."""
+    if reward.by_outcome is None:
+        return reward
+    return dataclasses.replace(reward, win=None, push=None, loss=None, unparseable=None)
 
 
 async def run(
@@ -60,7 +88,8 @@ async def run(
     training = await setup_training(config, reward=reward, resume=resume, on_progress=on_progress)
     comparison = _Comparison(training, on_progress)
     try:
-        await comparison.baselines()
+        with training.engine.budget.counting():
+            await comparison.baselines()
         steps_left = config.trainer.training.steps - training.engine.progress.step
         if steps_left > 0:
             await training.run(steps_left)

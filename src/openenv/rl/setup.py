@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.auto.environment import ServedEnvironment, named_environment, token_headers
 from openenv.core.session_pool import SessionPool
+from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError, EnvConfig
-from openenv.rl.config_file import RENAMED_KEYS, load_config
-from openenv.rl.reports.results import MetricsLog
+from openenv.rl.config_file import load_config, with_current_keys
+from openenv.rl.reports.results import MetricsLog, replace_text
 
 if TYPE_CHECKING:
     from openenv.rl.engine import Engine
@@ -77,6 +78,7 @@ class TrainingRun:
             self._on_progress("train", row["step"] - first, wanted, row)
 
         async with contextlib.AsyncExitStack() as pools:
+            pools.enter_context(self.engine.budget.counting())
             rollouts = [self.engine.rollout(await pools.enter_async_context(self.pool())) for _ in range(2)]
             await self.engine.train(rollouts, wanted, self._metrics, on_step)
         return TrainingResult(run_dir=self.config.run_dir, steps=self.engine.progress.step, metrics=last)
@@ -107,17 +109,19 @@ async def setup_training(
     Raises ConfigError for an invalid configuration, ServerUnreachable if the server does not respond.
     """
     config = config if isinstance(config, Config) else load_config(config)
-    on_progress = on_progress or _silent
+    budget = Budget(config.max_minutes)
+    on_progress = _with_time_left(on_progress or _silent, budget)
     from openenv.rl.engine import Engine  # imports torch
 
     async with contextlib.AsyncExitStack() as stack:
-        resuming = resume and config.run_dir.exists()
-        served = await _served(config.env, stack)
-        if resuming:
-            _require_same_settings(config)
-        else:
-            _fresh_folder(config)
-        engine = await Engine.make(config, served, reward, resume=resuming, on_progress=on_progress)
+        resuming = resume and (config.run_dir / "config.json").exists()
+        with budget.counting():
+            served = await _served(config.env, stack)
+            if resuming:
+                _require_same_settings(config)
+            else:
+                _fresh_folder(config)
+            engine = await Engine.make(config, served, reward, resume=resuming, budget=budget, on_progress=on_progress)
         stack.callback(engine.close)
         metrics = MetricsLog(config.run_dir / "metrics.jsonl", first_step=engine.progress.step)
         return TrainingRun(config, served, stack.pop_all(), engine, metrics, on_progress)
@@ -153,22 +157,33 @@ def _fresh_folder(config: Config) -> None:
         names = (folder.with_name(f"{folder.name}.{number}") for number in itertools.count(1))
         folder.rename(next(name for name in names if not name.exists()))
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(asdict(config), indent=2), encoding="utf-8")
+    replace_text(folder / "config.json", json.dumps(asdict(config), indent=2))
 
 
 def _require_same_settings(config: Config) -> None:
-    """Raise ConfigError if the configuration of a resumed run has changed in anything but its length."""
+    """Raise ConfigError if the configuration of a resumed run has changed in anything but its length and patience."""
     began = json.loads((config.run_dir / "config.json").read_text(encoding="utf-8"))
-    began = {RENAMED_KEYS.get(key, key): value for key, value in began.items()}
+    began = with_current_keys(began, warn=False)
     now = json.loads(json.dumps(asdict(config)))
     for settings in (began, now):
         settings["trainer"].pop("training")
+        settings.pop("max_minutes", None)
     changed = [key for key in now if now[key] != began.get(key)]
     if changed:
         raise ConfigError(
             f"{', '.join(changed)}: run {config.name!r} started with other values. Resume it with its own file, or "
             "give the new run another name."
         )
+
+
+def _with_time_left(on_progress: OnProgress, budget: Budget) -> OnProgress:
+    """Adds `minutes_left` to what is reported, if time is limited."""
+
+    def report(phase: str, done: int, total: int, known: dict[str, Any]) -> None:
+        left_s = budget.left_s
+        on_progress(phase, done, total, known if left_s is None else {**known, "minutes_left": left_s / 60.0})
+
+    return report
 
 
 def _silent(phase: str, done: int, total: int, known: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, GPT2LMHeadModel
 from openenv.rl.config import Config
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator, UnsupportedModel
-from openenv.rl.rollouts.rewards import OutcomeReward
+from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.rollouts.trajectory import Group
 from openenv.rl.training.batch import make_batch
@@ -32,7 +32,7 @@ class AnyReplyText(RememberingEchoText):
 async def played(generator: Generator, config: Config) -> list[Group]:
     with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(1,)) as executor:
         pool = EchoPool(num_sessions=6, turns=TURNS)
-        rollout = Rollout(pool, AnyReplyText(), generator, OutcomeReward(), config, executor)
+        rollout = Rollout(pool, AnyReplyText(), generator, EpisodeReward(), config, executor)
         return await rollout.play(range(3))
 
 

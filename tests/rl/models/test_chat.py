@@ -17,7 +17,7 @@ from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.chat import Chat, TokenIds, word_tokenizer
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import tiny_model
-from openenv.rl.rollouts.rewards import OutcomeReward
+from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.rollouts.trajectory import Segment
 
@@ -77,7 +77,7 @@ def hitting_generator(config: Config) -> HittingGenerator:
 async def prompts_of_training(config: Config, text: OpenSpielText) -> list[TokenIds]:
     generator = hitting_generator(config)
     with ThreadPoolExecutor(1) as executor:
-        rollout = Rollout(BlackjackPool(2 * len(SEEDS)), text, generator, OutcomeReward(), config, executor)
+        rollout = Rollout(BlackjackPool(2 * len(SEEDS)), text, generator, EpisodeReward(), config, executor)
         await rollout.play(list(SEEDS))
     return generator.prompts
 

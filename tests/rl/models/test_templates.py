@@ -13,7 +13,7 @@ from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.chat_template import ChatTemplateError
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.prompt_tokens import TokenIds
-from openenv.rl.rollouts.rewards import OutcomeReward
+from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout, group_seed
 from openenv.rl.rollouts.trajectory import Segment
 from tests.rl.echo_game import EchoPool, RememberingEchoText, echo_config
@@ -289,7 +289,7 @@ async def test_training_and_evaluation_show_the_same_tokens(name: str) -> None:
 
     with ThreadPoolExecutor(1) as executor:
         pool = EchoPool(2, turns=4)
-        rollout = Rollout(pool, RememberingEchoText(), training, OutcomeReward(), config, executor)
+        rollout = Rollout(pool, RememberingEchoText(), training, EpisodeReward(), config, executor)
         groups = await rollout.play([0])
     policy = LanguageModelPolicy("model", RememberingEchoText(), evaluation.complete)
     await play_episodes(EchoPool(2, turns=4), policy, 1, group_seed(config.seed, 0), text=RememberingEchoText())

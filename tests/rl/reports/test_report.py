@@ -67,6 +67,33 @@ def test_the_report_shows_table_curves_situations_and_games(tmp_path: Path) -> N
     assert "http" not in page
 
 
+def test_the_report_shows_where_there_was_no_game_and_nothing_to_learn(tmp_path: Path) -> None:
+    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log.append({"step": 1, **ROW, "rewards/style.brief/mean": 0.5, "warning": "all returns are <7>"})
+    silent = PlayerResult(
+        name="model",
+        role="after",
+        win_rate=0.0,
+        win_interval=(0.0, 0.4),
+        mean_return=math.nan,
+        return_interval=(-math.inf, math.inf),
+        num_games=6,
+        num_unparseable=6,
+    )
+    nothing = PlayerResult(
+        name="gone", role="after", win_rate=math.nan, win_interval=(0.0, 1.0), mean_return=math.nan, num_invalid=5
+    )
+    save_results(tmp_path, [silent, nothing])
+
+    page = write_report(tmp_path).read_text()
+
+    assert page.count("no game") == 3
+    assert "nan" not in page
+    assert "inf" not in page.replace("info", "")
+    assert "Step 1: all returns are &lt;7&gt;" in page
+    assert "Score: style.brief" in page
+
+
 def test_results_are_read_back_as_they_were(tmp_path: Path) -> None:
     rows = [PlayerResult(name="random", role="baseline", win_rate=0.3, mean_return=-0.4, win_interval=(0.2, 0.4))]
     save_results(tmp_path, rows)

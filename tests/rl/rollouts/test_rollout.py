@@ -8,7 +8,7 @@ from openenv.policies import ChatMessage
 from openenv.rl.config import Config
 from openenv.rl.models.chat import TokenIds
 from openenv.rl.models.generator import Generator
-from openenv.rl.rollouts.rewards import OutcomeReward
+from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.rollouts.trajectory import Group, Segment, Turn
 from tests.rl.echo_game import WORDS, EchoPool, EchoText, RememberingEchoText, echo_chat, echo_config, echo_generator
@@ -24,7 +24,7 @@ async def played(
     config = config or echo_config()
     generator = echo_generator(config, echo_chat(), generator_class=generator_class)
     with ThreadPoolExecutor(1) as executor:
-        rollout = Rollout(pool, text or EchoText(), generator, OutcomeReward(config.reward), config, executor)
+        rollout = Rollout(pool, text or EchoText(), generator, EpisodeReward(config.reward), config, executor)
         return await rollout.play(indices)
 
 

@@ -45,7 +45,7 @@ def test_reinforce_plus_plus_normalises_over_the_whole_batch() -> None:
 
     of_groups = advantages.batch_advantages("reinforce++", [group_of(0.0, 0.0), group_of(2.0, 2.0)])
 
-    assert of_groups == [pytest.approx([-1 / scale] * 2), pytest.approx([1 / scale] * 2)]
+    assert of_groups == [[[pytest.approx(-1 / scale)]] * 2, [[pytest.approx(1 / scale)]] * 2]
 
 
 def test_compute_advantages_leaves_invalid_episodes_out_of_the_mean() -> None:

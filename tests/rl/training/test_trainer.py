@@ -168,7 +168,7 @@ def test_a_checkpoint_holds_the_adapter_and_restores_it(tmp_path: Path) -> None:
     checkpoints.save_reference(model, chat, 3)
     trainer = Trainer(model, make_reference(model, config), config, chat.pad_id)
     trainer.step(groups_of(load_model(base)[0], chat), 0.0)
-    folder = checkpoints.save(trainer, chat, TrainingProgress(step=1, next_group=3, training_s=1.0))
+    folder = checkpoints.save(trainer, chat, TrainingProgress(step=1, training_s=1.0))
 
     restored, _, batch_size = checkpoints.load_reference(config.model)
     fresh = Trainer(restored, make_reference(restored, config), config, chat.pad_id)
@@ -191,7 +191,7 @@ def test_a_restored_checkpoint_has_the_weights_and_keeps_the_tie_of_embeddings(t
     trainer = Trainer(model, None, config, chat.pad_id)
     trainer.step(groups_of(load_model(tmp_path / "base")[0], chat), 0.0)
     checkpoints = Checkpoints(tmp_path / "run")
-    checkpoints.save(trainer, chat, TrainingProgress(step=1, next_group=3, training_s=1.0))
+    checkpoints.save(trainer, chat, TrainingProgress(step=1, training_s=1.0))
 
     fresh = Trainer(load_model(tmp_path / "base")[0], None, config, chat.pad_id)
     assert not torch.equal(logits(fresh.model), logits(model))

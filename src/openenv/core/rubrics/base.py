@@ -153,6 +153,13 @@ class Rubric(ABC):
             raise KeyError(no_such(f"rubric path {path!r} in {type(self).__name__}", path, known))
         return known[path]
 
+    def scores(self) -> dict[str, float]:
+        """The latest scores of all descendants by path, without those that have none yet.
+
+        Training logs their means if the observation has them: `metadata={"rubric": self.rubric.scores()}`.
+        """
+        return {path: part.last_score for path, part in self.named_rubrics() if part.last_score is not None}
+
     def reset(self) -> None:
         """Reset the episode's state, also of the children. Override it in a rubric that stores steps."""
         for child in self.children():

@@ -170,16 +170,18 @@ def padded(rows: list[tuple[int, ...]], pad_id: int) -> Tensor:
 
 
 class WeightStore:
-    """Passes the latest trained weights from the trainer to generators in other threads, with their policy version.
+    """Passes trained weights from the trainer to generators in other threads, with their policy version.
 
-    Weights that are frozen, as all but the adapter's are with LoRA, are not passed: readers have them. A reader never
-    receives half-written weights.
+    Readers load the newest weights, or those of the version that is pinned. Weights that are frozen, as all but the
+    adapter's are with LoRA, are not passed: readers have them. A reader never receives half-written ones.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._weights: dict[str, Tensor] = {}
+        self._weights: dict[int, Mapping[str, Tensor]] = {}
+        """By version; without a pinned version only the newest."""
         self._version = -1
+        self._pinned: int | None = None
 
     @property
     def version(self) -> int:
@@ -193,16 +195,29 @@ class WeightStore:
         trained = {name: weights for name, weights in model.named_parameters() if weights.requires_grad}
         weights = {name: tensor.detach().clone() for name, tensor in trained.items()}
         with self._lock:
-            self._weights, self._version = weights, version
+            kept = {} if self._pinned is None else self._weights
+            self._weights, self._version = {**kept, version: weights}, version
         log.debug("published weights: version=%d", version)
 
-    def newer(self, than: int) -> tuple[int, Mapping[str, Tensor]] | None:
-        """The latest version and its weights by name; None unless it is newer than version `than`."""
+    def pin(self, version: int) -> None:
+        """Let readers load exactly this version until another is pinned. Older ones are forgotten.
+
+        Raises KeyError if it was not published, or was forgotten.
+        """
         with self._lock:
-            return (self._version, self._weights) if self._version > than else None
+            if version not in self._weights:
+                raise KeyError(f"version {version} of the weights: there is {', '.join(map(str, self._weights))}")
+            self._weights = {known: weights for known, weights in self._weights.items() if known >= version}
+            self._pinned = version
+
+    def newer(self, than: int) -> tuple[int, Mapping[str, Tensor]] | None:
+        """The version for readers and its weights by name; None unless it is newer than version `than`."""
+        with self._lock:
+            version = self._version if self._pinned is None else self._pinned
+            return (version, self._weights[version]) if version > than else None
 
     def load_newer(self, model: torch.nn.Module, than: int) -> int:
-        """Load the latest weights into `model` if they are newer than version `than`. Returns the model's version."""
+        """Load the weights for readers into `model` if they are newer than version `than`. Returns its version."""
         found = self.newer(than)
         if found is not None:
             than, weights = found

@@ -2,11 +2,13 @@
 
 import html
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from openenv.evaluation.tables import interval_text, number_text
 from openenv.rl.reports.line_chart import Series, line_chart, smoothed
 from openenv.rl.reports.results import PlayerResult, load_results, read_metrics
 
@@ -18,6 +20,7 @@ CURVES = (
     ("entropy", "Entropy (nats per token)"),
     ("mismatch_kl", "KL between generator and trainer (nats per token)"),
     ("episodes/unparseable", "Replies without a legal action"),
+    ("frac_reward_zero_std", "Groups with equal rewards, which teach nothing"),
     ("off_policy/max_age", "Age of the weights that played (steps)"),
 )
 _SMOOTHING = 15
@@ -41,6 +44,7 @@ svg .grid { stroke: var(--rule); }
 svg .line { fill: none; stroke-width: 2; } svg .faint { fill: none; stroke-width: 1; opacity: .25; }
 .game { background: var(--box); border-radius: 6px; padding: .6rem 1rem; }
 .game p { margin: .2rem 0; } .seen { color: var(--pale); }
+.warning { font-weight: 600; }
 footer { color: var(--pale); margin-top: 2rem; }
 """
 
@@ -79,14 +83,12 @@ def _table(results: Sequence[PlayerResult]) -> str:
 
 def _table_row(result: PlayerResult) -> str:
     css = ' class="after"' if result.role == "after" else ""
-    cells = [html.escape(result.name), f"{result.win_rate:.2%}", _interval(result.win_interval, "{:.2%}")]
-    cells += [f"{result.mean_return:+.4f}", _interval(result.return_interval, "{:+.4f}")]
-    cells += [f"{result.num_games:,}", f"{result.num_unparseable:,}"] if result.num_games else ["exact", ""]
+    cells = [html.escape(result.name), number_text(result.win_rate, ".2%")]
+    cells += [interval_text(None if math.isnan(result.win_rate) else result.win_interval, ".2%", " to ")]
+    cells += [number_text(result.mean_return, "+.4f"), interval_text(result.return_interval, "+.4f", " to ")]
+    is_exact = result.role == "optimum"
+    cells += ["exact", ""] if is_exact else [f"{result.num_games:,}", f"{result.num_unparseable:,}"]
     return f"<tr{css}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-
-
-def _interval(interval: tuple[float, float] | None, form: str) -> str:
-    return "" if interval is None else " to ".join(form.format(end) for end in interval)
 
 
 def _training_section(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -95,9 +97,16 @@ def _training_section(rows: Sequence[Mapping[str, Any]]) -> str:
     last = rows[-1]
     games = sum(int(row["num_episodes"]) for row in rows)
     note = f"{last['step']} steps, {games:,} games, {last['training_s'] / 60:.1f} minutes of training."
+    warned = [
+        f"<p class=warning>Step {row['step']}: {html.escape(row['warning'])}</p>" for row in rows if "warning" in row
+    ]
+    parts = [
+        (key, f"Score: {key.split('/', 1)[1].removesuffix('/mean')}") for key in last if key.startswith("rewards/")
+    ]
     known = {key for row in rows for key, value in row.items() if value is not None}
-    charts = [_curve(rows, key, title) for key, title in CURVES if key in known]
-    return f"<h2>Training</h2><p>{note}</p><div class=charts>{''.join([*charts, _situation_curve(rows)])}</div>"
+    charts = [_curve(rows, key, title) for key, title in (*CURVES, *parts) if key in known]
+    drawn = "".join([*charts, _situation_curve(rows)])
+    return f"<h2>Training</h2><p>{note}</p>{''.join(warned)}<div class=charts>{drawn}</div>"
 
 
 def _curve(rows: Sequence[Mapping[str, Any]], key: str, title: str) -> str:

@@ -2,16 +2,17 @@
 
 import json
 import math
+import os
 import statistics
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from openenv.envs.openspiel_env.solvers.baselines import baselines
 from openenv.evaluation.intervals import Interval, Summary
-from openenv.rl.rollouts.trajectory import Group
+from openenv.rl.rollouts.trajectory import Group, Trajectory
 
 MetricsRow = dict[str, Any]
 
@@ -24,12 +25,19 @@ class MetricsLog:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         kept = [row for row in read_metrics(path) if row["step"] <= first_step]
-        path.write_text("".join(f"{json.dumps(row)}\n" for row in kept), encoding="utf-8")
+        replace_text(path, "".join(f"{json.dumps(row)}\n" for row in kept))
 
     def append(self, row: MetricsRow) -> None:
         """Append a row, which has the key `step`."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(row)}\n")
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a file completely or not at all, also if the process is killed meanwhile."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)
 
 
 def read_metrics(path: Path) -> list[MetricsRow]:
@@ -40,31 +48,49 @@ def read_metrics(path: Path) -> list[MetricsRow]:
     return [json.loads(line) for line in lines if line.endswith("\n")]
 
 
-def play_metrics(groups: Sequence[Group], policy_version: int) -> MetricsRow:
-    """Metrics of the episodes of a batch. Rates and means are over valid episodes.
+def play_metrics(played: Sequence[Group], trained: Sequence[Group], policy_version: int) -> MetricsRow:
+    """Metrics of the groups that were played for a step. Rates and means are over valid episodes; None without one.
 
-    The mean return excludes unparseable episodes, which have none.
+    trained: those of them that are trained on, whose age counts. The mean return excludes unparseable episodes, which
+    have none.
     """
-    episodes = [trajectory for group in groups for trajectory in group.trajectories]
+    episodes = [trajectory for group in played for trajectory in group.trajectories]
     valid = [trajectory for trajectory in episodes if trajectory.valid]
     outcomes = Counter(trajectory.outcome for trajectory in episodes)
     lengths = [sum(segment.sampled) for trajectory in valid for segment in trajectory.segments]
-    returns = [trajectory.game_return for trajectory in valid if trajectory.outcome != "unparseable"]
-    spreads = [statistics.pstdev([t.reward for t in group.valid]) for group in groups]
+    comparable = [group for group in played if len(group.valid) > 1]
     return {
-        "reward": statistics.fmean(trajectory.reward for trajectory in valid),
-        "reward_std": statistics.fmean(spreads),
-        "frac_reward_zero_std": sum(group.all_equal for group in groups) / len(groups),
-        "return": statistics.fmean(returns) if returns else None,
-        "win_rate": outcomes["won"] / len(valid),
-        "completions/mean_length": statistics.fmean(lengths) if lengths else 0.0,
+        "reward": _mean(trajectory.reward for trajectory in valid),
+        "reward_std": _mean(statistics.pstdev([t.reward for t in group.valid]) for group in comparable),
+        "frac_reward_zero_std": _mean(group.all_equal for group in comparable),
+        "return": _mean(trajectory.game_return for trajectory in valid if trajectory.outcome != "unparseable"),
+        "win_rate": outcomes["won"] / len(valid) if valid else None,
+        "completions/mean_length": _mean(lengths),
         "num_tokens": sum(len(segment.token_ids) for trajectory in valid for segment in trajectory.segments),
         "num_episodes": len(episodes),
+        "num_groups/played": len(played),
+        "num_groups/trained": len(trained),
         "episodes/invalid": outcomes["invalid"],
         "episodes/unparseable": outcomes["unparseable"],
-        "off_policy/max_age": max(policy_version - group.policy_version for group in groups),
-        "decisions": decision_counts(groups),
+        "off_policy/max_age": max((policy_version - group.policy_version for group in trained), default=0),
+        **_part_metrics(valid),
+        "decisions": decision_counts(played),
     }
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return statistics.fmean(known) if known else None
+
+
+def _part_metrics(episodes: Sequence[Trajectory]) -> MetricsRow:
+    """The mean score of each part of the environment's rubric, over the turns that have it."""
+    scores: dict[str, list[float]] = {}
+    for trajectory in episodes:
+        for turn in trajectory.turns:
+            for part, score in turn.part_scores.items():
+                scores.setdefault(part, []).append(score)
+    return {f"rewards/{part}/mean": statistics.fmean(values) for part, values in sorted(scores.items())}
 
 
 def decision_counts(groups: Sequence[Group]) -> dict[str, dict[str, int]]:
@@ -143,7 +169,7 @@ def optimum(game: str, seat: int) -> PlayerResult | None:
 def save_results(run_dir: Path, results: Sequence[PlayerResult]) -> None:
     """Write the results to `results.json` in the run's folder."""
     rows = [asdict(result) for result in results]
-    (run_dir / "results.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    replace_text(run_dir / "results.json", json.dumps(rows, indent=1))
 
 
 def load_results(run_dir: Path) -> list[PlayerResult]:

@@ -1,12 +1,23 @@
-"""The replay buffer: holds groups between rollouts and trainer, and evicts those that are too old."""
+"""The replay buffer: holds the groups of each step between rollouts and trainer, and evicts those that are too old."""
 
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from openenv.rl.rollouts.trajectory import Group
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StepGroups:
+    """The groups of one step, in the order of their numbers."""
+
+    played: list[Group]
+    """All groups, whose results are reported."""
+    trained: list[Group]
+    """Those of them that are trained on."""
 
 
 def fresh_indices(groups: Sequence[Group], policy_version: int, max_policy_age: int) -> list[int]:
@@ -15,62 +26,49 @@ def fresh_indices(groups: Sequence[Group], policy_version: int, max_policy_age: 
 
 
 class ReplayBuffer:
-    """A bounded buffer of groups.
+    """Holds the groups of steps. Step s trains weights of version s, which become version s + 1.
 
-    Rollouts `reserve` room before they play, so that no group is too old when it is trained on: the groups being
-    played, waiting, and being trained on are at most (max_policy_age + 1) batches.
+    Rollouts wait for the version that plays a step's groups, the trainer waits for the groups.
     """
 
-    def __init__(self, batch_size: int, max_policy_age: int) -> None:
-        self.batch_size = batch_size
+    def __init__(self, max_policy_age: int, policy_version: int = 0) -> None:
+        """policy_version: that of the current weights."""
         self.max_policy_age = max_policy_age
         self.num_evicted = 0
         """Number of groups that were evicted because they were too old."""
-        self._groups: list[Group] = []
-        self._reserved = 0
-        self._in_training = 0
+        self._policy_version = policy_version
+        self._steps: dict[int, StepGroups] = {}
         self._changed = asyncio.Condition()
 
     def __len__(self) -> int:
-        return len(self._groups)
+        """Number of steps whose groups wait to be trained on."""
+        return len(self._steps)
 
-    @property
-    def _room(self) -> int:
-        held = len(self._groups) + self._reserved + self._in_training
-        return (self.max_policy_age + 1) * self.batch_size - held
-
-    async def reserve(self, most: int) -> int:
-        """Wait for room and reserve it for up to `most` groups. Returns how many were reserved: at least 1."""
+    async def wait_for_version(self, policy_version: int) -> None:
+        """Wait until the trainer has made this version of the weights."""
         async with self._changed:
-            await self._changed.wait_for(lambda: self._room > 0)
-            count = min(most, self._room)
-            self._reserved += count
-            return count
+            await self._changed.wait_for(lambda: self._policy_version >= policy_version)
 
-    async def put(self, groups: Sequence[Group], *, reserved: int) -> None:
-        """Add groups and release their reservation. groups: all that were reserved, or fewer if some were dropped."""
+    async def put(self, step: int, groups: StepGroups) -> None:
+        """Add the groups of a step."""
         async with self._changed:
-            self._reserved -= reserved
-            self._groups.extend(groups)
+            self._steps[step] = groups
             self._changed.notify_all()
 
-    async def get(self) -> list[Group]:
-        """Wait for a batch and remove it: the groups with the lowest numbers, in order."""
+    async def get(self, step: int) -> StepGroups:
+        """Wait for the groups of a step and remove them. Groups that are too old to be trained on are evicted."""
         async with self._changed:
-            await self._changed.wait_for(lambda: len(self._groups) >= self.batch_size)
-            self._groups.sort(key=lambda group: group.index)
-            batch, self._groups = self._groups[: self.batch_size], self._groups[self.batch_size :]
-            self._in_training = len(batch)
-            return batch
+            await self._changed.wait_for(lambda: step in self._steps)
+        groups = self._steps.pop(step)
+        fresh = fresh_indices(groups.trained, step, self.max_policy_age)
+        evicted = len(groups.trained) - len(fresh)
+        if evicted:
+            log.warning("evicted groups that are too old: number=%d policy_version=%d", evicted, step)
+        self.num_evicted += evicted
+        return replace(groups, trained=[groups.trained[i] for i in fresh])
 
     async def advance(self, policy_version: int) -> None:
-        """Mark the batch as trained and `policy_version` as published; evict groups that are now too old."""
+        """Mark a version of the weights as published."""
         async with self._changed:
-            fresh = fresh_indices(self._groups, policy_version, self.max_policy_age)
-            evicted = len(self._groups) - len(fresh)
-            if evicted:
-                log.info("evicted groups: number=%d policy_version=%d", evicted, policy_version)
-            self.num_evicted += evicted
-            self._groups = [self._groups[i] for i in fresh]
-            self._in_training = 0
+            self._policy_version = policy_version
             self._changed.notify_all()

@@ -15,7 +15,7 @@ from openenv.policies.prompts import PromptBuilder, SampledReply, answer_of
 from openenv.rl.config import Config
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.prompt_tokens import TokenIds
-from openenv.rl.rollouts.rewards import Reward
+from openenv.rl.rollouts.rewards import Reward, rate
 from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory, Turn
 
 
@@ -47,7 +47,7 @@ class Rollout:
         player = _RecordingPlayer(self._text, self._generator, self._config, self._executor, seeds, streams)
         await EpisodeRunner(self._pool, player).run({**self._config.env.reset, "seed": seed} for seed in seeds)
         for trajectory in player.trajectories:
-            trajectory.reward = self._reward(trajectory) if trajectory.valid else 0.0
+            rate(trajectory, self._reward)
         return [
             Group(index, player.trajectories[number * size : (number + 1) * size])
             for number, index in enumerate(indices)
@@ -103,8 +103,7 @@ class _RecordingPlayer:
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
         """Add the reward; at the end of the episode set its outcome."""
         trajectory = self.trajectories[episode]
-        if result.reward is not None:
-            trajectory.game_return += float(result.reward)
+        trajectory.add_result(result.reward, getattr(result.observation, "metadata", None))
         if result.done:
             trajectory.outcome = cast(EpisodeOutcome, self._text.outcome(trajectory.game_return))
 

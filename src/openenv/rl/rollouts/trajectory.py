@@ -1,9 +1,15 @@
 """Recorded episodes: their tokens, which of them the model sampled, and the log-probabilities of these."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from numbers import Real
+from typing import Any
 
 from openenv.evaluation.intervals import EpisodeOutcome
+
+_ROUNDING = 1e-9
 
 
 @dataclass(slots=True)
@@ -21,6 +27,11 @@ class Segment:
     """Natural log-probability of each sampled token; 0.0 for tokens of the prompt."""
     policy_version: int
     """The oldest policy version that sampled in this segment."""
+
+    @property
+    def reply_lengths(self) -> list[int]:
+        """Number of tokens of each reply in it. Shown tokens separate replies."""
+        return [len(list(run)) for is_sampled, run in groupby(self.sampled) if is_sampled]
 
     def extended(self, shown: Sequence[int], written: "Segment") -> "Segment":
         """This segment, followed by `shown` tokens of the prompt and the tokens sampled after them."""
@@ -43,11 +54,15 @@ class Turn:
     situation: str | None
     action: str | None
     """The wording of the action that the reply names; None if it names no legal action."""
+    reward: float = 0.0
+    """The environment's reward for the action."""
+    part_scores: dict[str, float] = field(default_factory=dict)
+    """Scores of the parts of the environment's rubric, by path, where the observation's metadata has them."""
 
 
 @dataclass(slots=True)
 class Trajectory:
-    """One episode. Its reward applies to all tokens that the model sampled in it."""
+    """One episode. Its reward applies to all tokens that the model sampled in it, unless each turn has a return."""
 
     seed: int
     segments: list[Segment] = field(default_factory=list)
@@ -58,7 +73,23 @@ class Trajectory:
     reason: str = ""
     """Why the episode is invalid or unparseable."""
     reward: float = 0.0
-    """The value of the reward function."""
+    """The value of the reward function; with `credit: step` that of the first turn."""
+    turn_returns: list[float] = field(default_factory=list)
+    """With `credit: step`: what was gained from each turn on. Otherwise empty."""
+
+    def add_result(self, reward: float | None, metadata: Mapping[str, Any] | None) -> None:
+        """Add the result of a reset or of the last turn's action.
+
+        metadata: that of the observation, whose `rubric` may map the parts of a rubric to their scores.
+        """
+        gained = 0.0 if reward is None else float(reward)
+        self.game_return += gained
+        if not self.turns:
+            return  # a reset's reward is no action's
+        self.turns[-1].reward += gained
+        scores = (metadata or {}).get("rubric")
+        if isinstance(scores, Mapping):
+            self.turns[-1].part_scores = {str(k): float(v) for k, v in scores.items() if _is_finite(v)}
 
     @property
     def valid(self) -> bool:
@@ -92,9 +123,23 @@ class Group:
     @property
     def policy_version(self) -> int:
         """The oldest policy version that sampled in the group's valid episodes."""
-        return min((trajectory.policy_version for trajectory in self.valid), default=0)
+        return min((trajectory.policy_version for trajectory in self.valid if trajectory.segments), default=0)
 
     @property
     def all_equal(self) -> bool:
-        """Whether all valid episodes have the same reward, which makes every advantage zero."""
-        return len({trajectory.reward for trajectory in self.valid}) <= 1
+        """Whether all valid episodes have the same reward in each turn, which makes every advantage zero."""
+        values = [trajectory.turn_returns or [trajectory.reward] for trajectory in self.valid]
+        return all(_equal([value[turn] for value in values if turn < len(value)]) for turn in range(_longest(values)))
+
+
+def _longest(values: Sequence[Sequence[float]]) -> int:
+    return max(map(len, values), default=0)
+
+
+def _equal(values: Sequence[float]) -> bool:
+    """Whether the numbers are equal but for the rounding of sums."""
+    return max(values) - min(values) <= _ROUNDING * max(1.0, *map(abs, values))
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)

@@ -9,7 +9,7 @@ from torch import Tensor
 from openenv.rl.config import AdvantageName
 from openenv.rl.models.language_model import padded
 from openenv.rl.rollouts.rewards import batch_advantages
-from openenv.rl.rollouts.trajectory import Group, Segment
+from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory
 
 TokenRow = tuple[tuple[int, ...], tuple[bool, ...]]
 
@@ -30,7 +30,7 @@ class TrainingBatch:
     position: Tensor  # [N] which of the P positions each token is
     sequence: Tensor  # [N] number of its segment
     episode: Tensor  # [N] number of its episode
-    advantages: Tensor  # [N] its episode's advantage
+    advantages: Tensor  # [N] its episode's advantage, or its turn's
     generator_logprobs: Tensor  # [N] as recorded when it was sampled
     num_episodes: int
 
@@ -40,10 +40,10 @@ class TrainingBatch:
         Padding counts. Sequences are sorted by length, so that a part has little of it.
         """
         lengths = self.lengths.tolist()
-        start = 0
+        start, numbers = 0, torch.arange(len(lengths))
         while start < len(lengths):
             end = start + max(1, max_tokens // lengths[start])
-            yield self._part(start, end)
+            yield self._part((numbers >= start) & (numbers < end))
             start = end
 
     def to(self, device: torch.device) -> "TrainingBatch":
@@ -51,19 +51,23 @@ class TrainingBatch:
         tensors = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "num_episodes"}
         return replace(self, **{name: tensor.to(device) for name, tensor in tensors.items()})
 
-    def _part(self, start: int, end: int) -> tuple[Tensor, "TrainingBatch"]:
-        here = ((self.rows >= start) & (self.rows < end)).nonzero()[:, 0]
-        first = int(here[0]) if len(here) else 0
-        row = self.rows[self.position]
-        tokens = ((row >= start) & (row < end)).nonzero()[:, 0]
+    def containing(self, wanted: Tensor) -> tuple[Tensor, "TrainingBatch"]:
+        """The sequences with a wanted token, with the indices of their tokens in the batch, [n]. wanted: [N]."""
+        kept = torch.zeros(len(self.input_ids), dtype=torch.bool)
+        return self._part(kept.index_fill(0, self.rows[self.position][wanted], True))
+
+    def _part(self, kept: Tensor) -> tuple[Tensor, "TrainingBatch"]:
+        """Some sequences, [U] bool, without the padding that they do not need, with the indices of their tokens."""
+        lengths, here = self.lengths[kept], kept[self.rows]
+        tokens = kept[self.rows[self.position]].nonzero()[:, 0]
         part = replace(
             self,
-            input_ids=self.input_ids[start:end, : int(self.lengths[start])],
-            lengths=self.lengths[start:end],
-            rows=self.rows[here] - start,
+            input_ids=self.input_ids[kept, : int(lengths[0]) if len(lengths) else 0],
+            lengths=lengths,
+            rows=(kept.cumsum(0) - 1)[self.rows[here]],
             columns=self.columns[here],
             targets=self.targets[here],
-            position=self.position[tokens] - first,
+            position=(here.cumsum(0) - 1)[self.position[tokens]],
             sequence=self.sequence[tokens],
             episode=self.episode[tokens],
             advantages=self.advantages[tokens],
@@ -81,11 +85,19 @@ def make_batch(groups: Sequence[Group], advantage: AdvantageName, pad_id: int) -
     pairs = [
         pair for group, values in zip(groups, of_groups, strict=True) for pair in zip(group.valid, values, strict=True)
     ]
-    for number, (trajectory, value) in enumerate(pairs):
+    for number, (trajectory, values) in enumerate(pairs):
         segments.extend(trajectory.segments)
         episodes.extend([number] * len(trajectory.segments))
-        advantages.extend([value] * len(trajectory.segments))
+        advantages.extend(_token_advantages(trajectory, values))
     return _assemble(segments, episodes, advantages, len(pairs), pad_id)
+
+
+def _token_advantages(trajectory: Trajectory, values: Sequence[float]) -> list[float]:
+    """The advantage of each sampled token. values: one for each turn, or a single one for all."""
+    lengths = [length for segment in trajectory.segments for length in segment.reply_lengths]
+    if len(values) == 1:
+        return [values[0]] * sum(lengths)
+    return [value for value, length in zip(values, lengths, strict=True) for _ in range(length)]
 
 
 def _assemble(
@@ -113,7 +125,7 @@ def _assemble(
         position=first[torch.tensor(row_of)][tokens_of] + offset,
         sequence=tokens_of,
         episode=torch.tensor(episodes)[tokens_of],
-        advantages=torch.tensor(advantages)[tokens_of],
+        advantages=torch.tensor(advantages),
         generator_logprobs=torch.tensor(
             [lp for s in segments for lp, is_sampled in zip(s.logprobs, s.sampled, strict=True) if is_sampled]
         ),

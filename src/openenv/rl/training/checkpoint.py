@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,12 +15,15 @@ from openenv.rl.config import ModelConfig
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import device_of, load_model
 from openenv.rl.models.lora import add_adapter, has_adapter, load_adapter
+from openenv.rl.reports.results import replace_text
+from openenv.rl.rollouts.rewards import RandomReturns
 from openenv.rl.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
 _LATEST = "latest"
 _REFERENCE = "before_grpo"
+_RANDOM_RETURNS = "random_returns.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +31,13 @@ class TrainingProgress:
     """The progress of a run. Its random numbers follow from the run's seed and the group numbers."""
 
     step: int
-    """Number of batches trained on, which is the policy version."""
-    next_group: int
-    """The number of the first group that has not been trained on."""
+    """Number of batches trained on, which is the policy version. The numbers of the groups follow from it."""
     training_s: float
     """Seconds of training so far."""
+    spent_s: float = 0.0
+    """Seconds of the run's time budget so far."""
+    last_signal: int = 0
+    """The last step with a group whose episodes differ in reward; 0 if there was none."""
 
 
 class Checkpoints:
@@ -46,6 +50,11 @@ class Checkpoints:
     def has_any(self) -> bool:
         """Whether there is a checkpoint to restore."""
         return (self.folder / _LATEST).exists()
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the model before GRPO was saved completely, so that a run can be resumed."""
+        return (self.folder / _RANDOM_RETURNS).exists()
 
     def save_reference(self, model: PreTrainedModel, chat: Chat, batch_size: int) -> None:
         """Save the model before GRPO, which stays the reference model, and the run's batch size."""
@@ -67,6 +76,14 @@ class Checkpoints:
             load_adapter(model, folder)
         return model, tokenizer, batch_size
 
+    def save_random_returns(self, returns: RandomReturns) -> None:
+        """Save what random play has shown about returns. Call it after `save_reference`: it marks that as complete."""
+        replace_text(self.folder / _RANDOM_RETURNS, json.dumps(asdict(returns)))
+
+    def load_random_returns(self) -> RandomReturns:
+        """Load what `save_random_returns` has saved."""
+        return RandomReturns(**json.loads((self.folder / _RANDOM_RETURNS).read_text()))
+
     def save(self, trainer: Trainer, chat: Chat, progress: TrainingProgress) -> Path:
         """Write a checkpoint, mark it as the latest, and remove the previous one. Returns its folder."""
         before = self._latest_folder() if self.has_any else None
@@ -79,9 +96,7 @@ class Checkpoints:
         (partial / "progress.json").write_text(json.dumps(asdict(progress)))
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
-        pointer = self.folder / f"{_LATEST}.partial"
-        pointer.write_text(folder.name)
-        os.replace(pointer, self.folder / _LATEST)  # last: a reader never finds an incomplete checkpoint
+        replace_text(self.folder / _LATEST, folder.name)  # last: a reader never finds an incomplete checkpoint
         if before is not None:
             shutil.rmtree(before, ignore_errors=True)
         log.info("saved checkpoint: step=%d folder=%s", progress.step, folder)

@@ -61,6 +61,10 @@ def divergence(kind: KLName, logprobs: Tensor, reference_logprobs: Tensor) -> Te
     """Estimate of KL(policy, reference) from each sampled token, [N] (Schulman 2020, "Approximating KL divergence").
 
     With d = reference - policy: k1 = -d (no bias), k2 = d^2 / 2, k3 = exp(d) - d - 1 (no bias, never negative).
+
+    The gradient of an estimate is not an estimate of the gradient. Over samples of the policy, that of k1 is 0 on
+    average, so that LossConfig refuses it; that of k2 is the gradient of KL(policy, reference); that of k3 is the
+    gradient of KL(reference, policy).
     """
     d = reference_logprobs - logprobs
     if kind == "k1":

@@ -24,6 +24,7 @@ from openenv.rl.config import Precision, PretrainConfig
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import autocast, padded, row_count
 from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.rl.training.outcome_labels import outcome_labels
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +46,14 @@ class RandomPlay:
 
     transcripts: Counter[Transcript] = field(default_factory=Counter)
     """Each transcript with its number of occurrences."""
-    num_episodes: int = 0
-    """Number of valid episodes; those that the environment failed are left out."""
+    returns: Counter[float] = field(default_factory=Counter)
+    """Each return with its number of valid episodes; those that the environment failed are left out."""
     num_decisions: int = 0
+
+    @property
+    def num_episodes(self) -> int:
+        """Number of valid episodes."""
+        return self.returns.total()
 
     @property
     def decisions_per_episode(self) -> float:
@@ -64,17 +70,22 @@ async def play_at_random(
     seed: int,
     instructions: bool = False,
     on_progress: OnCount | None = None,
+    is_time_up: Callable[[], bool] = lambda: False,
 ) -> RandomPlay:
     """Collect transcripts of random play, with the prompts of training.
 
     instructions: whether a system message with the rules comes first. With history `latest` each decision is a
-    transcript of its own, followed by the episode's outcome; with `full` each episode is one transcript. Failed
-    episodes are left out. If the first 20 all fail, their last error is raised.
+    transcript of its own, followed by the label of the episode's return (`outcome_labels`); with `full` each episode is
+    one transcript. Failed episodes are left out. If the first 20 all fail, their last error is raised. is_time_up: no
+    episode begins after it has returned True, but for the first.
     """
     prompts = PromptBuilder(text, instructions=instructions)
-    player = _TranscribingPlayer(text, prompts, RandomPolicy(seed, text=text), config, on_progress)
+    player = _TranscribingPlayer(prompts, RandomPolicy(seed, text=text), config, on_progress, is_time_up)
     await EpisodeRunner(pool, player).run(player.resets(reset))
     collected = player.collected
+    labels = outcome_labels(collected.returns, text)
+    for (messages, value), count in player.conversations.items():
+        collected.transcripts[messages, labels[value]] += count
     log.info("collected random play: episodes=%d decisions=%d", collected.num_episodes, collected.num_decisions)
     return collected
 
@@ -84,19 +95,22 @@ class _TranscribingPlayer:
 
     def __init__(
         self,
-        text: TextInterface[Any, Any],
         prompts: PromptBuilder,
         policy: RandomPolicy,
         config: PretrainConfig,
         on_progress: OnCount | None,
+        is_time_up: Callable[[], bool],
     ) -> None:
         self.collected = RandomPlay()
-        self._text = text
+        """Without the transcripts, whose labels need all returns."""
+        self.conversations: Counter[tuple[tuple[Message, ...], float]] = Counter()
+        """What was shown and replied, with the return of the episode."""
         self._prompts = prompts
         self._policy = policy
         self._config = config
         self._on_progress = on_progress
-        self._conversations: dict[int, list[list[ChatMessage]]] = {}
+        self._is_time_up = is_time_up
+        self._running: dict[int, list[list[ChatMessage]]] = {}
         """By episode: what was shown and replied, of each decision or of the whole episode."""
         self._returns: Counter[int] = Counter()
         self._num_failed = 0
@@ -105,6 +119,9 @@ class _TranscribingPlayer:
         """Reset keywords of one episode after the other, until there are enough decisions."""
         for number in range(self._config.max_episodes):
             if self.collected.num_decisions >= self._config.max_decisions:
+                return
+            if number and self._is_time_up():
+                log.warning("max_minutes: random play ends after %d decisions", self.collected.num_decisions)
                 return
             yield {**reset, "seed": _FIRST_SEED + number}
 
@@ -115,7 +132,7 @@ class _TranscribingPlayer:
             reply, action = self._policy.select_reply(turn.observation)
             messages = [*self._prompts.messages(turn.episode, turn.observation), assistant_message(reply)]
             self._prompts.add_reply(turn.episode, reply)
-            conversations = self._conversations.setdefault(turn.episode, [])
+            conversations = self._running.setdefault(turn.episode, [])
             if self._prompts.remembers_episodes:
                 conversations.clear()
             conversations.append(messages)
@@ -127,16 +144,16 @@ class _TranscribingPlayer:
         return actions
 
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
-        """Add the reward; at the end of the episode add its transcripts."""
+        """Add the reward; at the end of the episode keep its conversations."""
         if result.reward is not None:
             self._returns[episode] += result.reward  # type: ignore[assignment]
         if not result.done:
             return
-        self.collected.num_episodes += 1
-        outcome = self._text.outcome(float(self._returns.pop(episode, 0.0)))
+        value = float(self._returns.pop(episode, 0.0))
+        self.collected.returns[value] += 1
         for messages in self._forget(episode):
             written = tuple((message["role"], str(message["content"])) for message in messages)
-            self.collected.transcripts[written, outcome] += 1
+            self.conversations[written, value] += 1
 
     def on_failure(self, episode: int, error: OpenEnvError) -> None:
         """Leave the episode out. Raises the error if no episode has succeeded."""
@@ -153,7 +170,7 @@ class _TranscribingPlayer:
     def _forget(self, episode: int) -> list[list[ChatMessage]]:
         """The conversations of an episode that has ended."""
         self._prompts.end_episode(episode)
-        return self._conversations.pop(episode, [])
+        return self._running.pop(episode, [])
 
 
 def transcript_words(transcripts: Counter[Transcript]) -> list[str]:
@@ -190,10 +207,12 @@ def pretrain(
     precision: Precision,
     seed: int,
     on_progress: OnCount | None = None,
+    is_time_up: Callable[[], bool] = lambda: False,
 ) -> list[float]:
     """Train `model` to predict each token of the transcripts. Returns the loss of every batch, in nats per token.
 
-    Equal transcripts in a batch are run once and weighted by their number.
+    Equal transcripts in a batch are run once and weighted by their number. is_time_up: no batch begins after it has
+    returned True.
     """
     rows = [transcript_ids(chat, transcript) for transcript in transcripts]
     rows += [hindsight_ids(chat, transcript) for transcript in transcripts]
@@ -205,6 +224,9 @@ def pretrain(
     model.train()
     losses = []
     for step in range(config.steps):
+        if is_time_up():
+            log.warning("max_minutes: pretraining ends after %d of %d batches", step, config.steps)
+            break
         drawn = torch.multinomial(frequency, config.batch_size, replacement=True, generator=draws)
         index, counts = (part.to(model.device) for part in _padded_rows(*torch.unique(drawn, return_counts=True)))
         for group in optimizer.param_groups:

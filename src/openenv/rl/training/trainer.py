@@ -34,6 +34,10 @@ class ReferenceModel:
         self._known: OrderedDict[bytes, Tensor] = OrderedDict()
         """Log-probabilities of the sampled tokens, by sequence."""
 
+    def clear(self) -> None:
+        """Forget what was computed. Equal sequences in another batch differ in the last bits."""
+        self._known.clear()
+
     def logprobs(self, batch: TrainingBatch) -> Tensor:
         """Log-probability of each sampled position's token, [P]. The batch and the result are on the processor."""
         counts = torch.bincount(batch.rows, minlength=len(batch.input_ids)).tolist()
@@ -110,18 +114,35 @@ class Trainer:
         )
 
     def step(self, groups: Sequence[Group], progress: float) -> dict[str, float]:
-        """Train on the valid episodes of `groups` and return the step's metrics.
+        """Train on the valid episodes of `groups` and return the step's metrics. Without a gradient nothing changes.
 
         progress: the fraction of training that is done, 0 to 1, which the schedules follow.
         """
-        batch = make_batch(groups, self.config.advantage, self._pad_id)
         lr = self._set_learning_rate(progress)
-        old: Tensor | None = None
-        metrics: dict[str, float] = {}
-        for _ in range(self.config.trainer.updates_per_batch):
-            old, metrics = self._update(batch, old, progress)
+        metrics: dict[str, float] = {"grad_norm": 0.0}
+        if groups:
+            batch = make_batch(groups, self.config.advantage, self._pad_id)
+            weights = formulas.token_weights(
+                self.config.loss.name, batch.episode, batch.num_episodes, self.config.loss.constant_length
+            )
+            if not self._has_regularization(progress):
+                tokens, batch = batch.containing(batch.advantages != 0)
+                weights = weights[tokens]
+            metrics |= self._updates(batch, weights, progress)
         self.step_count += 1
         return {**metrics, "learning_rate": lr}
+
+    def _updates(self, batch: TrainingBatch, weights: Tensor, progress: float) -> dict[str, float]:
+        """The optimizer steps on a batch, and the metrics of the last. None on an empty batch."""
+        old: Tensor | None = None
+        metrics: dict[str, float] = {}
+        for _ in range(self.config.trainer.updates_per_batch if len(batch.position) else 0):
+            old, metrics = self._update(batch, weights, old, progress)
+        return metrics
+
+    def _has_regularization(self, progress: float) -> bool:
+        """Whether tokens without an advantage have a gradient too."""
+        return self.kl_weight(progress) > 0 or self.config.loss.entropy_weight * (1.0 - progress) > 0
 
     def kl_weight(self, progress: float) -> float:
         """The weight of the divergence at this fraction of training."""
@@ -146,14 +167,16 @@ class Trainer:
             group["lr"] = lr
         return lr
 
-    def _update(self, batch: TrainingBatch, old: Tensor | None, progress: float) -> tuple[Tensor, dict[str, float]]:
-        """One optimizer step. old: log-probabilities before the batch's first update, [N]; None on the first."""
+    def _update(
+        self, batch: TrainingBatch, weights: Tensor, old: Tensor | None, progress: float
+    ) -> tuple[Tensor, dict[str, float]]:
+        """One optimizer step. old: log-probabilities before the batch's first update, [N]; None on the first.
+
+        weights: of each token's loss, [N].
+        """
         config = self.config
         without_dropout(self.model)
         self.optimizer.zero_grad(set_to_none=True)
-        weights = formulas.token_weights(
-            config.loss.name, batch.episode, batch.num_episodes, config.loss.constant_length
-        )
         sums: dict[str, float] = {}
         seen = torch.empty_like(batch.generator_logprobs)
         device = self.model.device
@@ -197,14 +220,14 @@ class Trainer:
         config = self.config.loss
         logprobs, entropy = scores.logprobs[batch.position], scores.entropy[batch.position]
         policy = formulas.token_losses(config, logprobs, old, batch.advantages, batch.sequence)
-        policy = policy * formulas.importance_weights(old, batch.generator_logprobs, config.importance_cap)
+        importance = formulas.importance_weights(old, batch.generator_logprobs, config.importance_cap)
         bonus = config.entropy_weight * (1.0 - progress)
-        losses = policy - bonus * entropy
         measured: dict[str, float] = {}
         if reference is not None:
             kl = formulas.divergence(config.kl, logprobs, reference[batch.position])
-            losses = losses + self.kl_weight(progress) * kl
+            policy = policy + self.kl_weight(progress) * kl
             measured["kl"] = kl.detach().mean().item()
+        losses = policy * importance - bonus * entropy
         low, high = formulas.clip_fractions(config, logprobs, old, batch.advantages, batch.sequence)
         mismatch = formulas.divergence("k3", batch.generator_logprobs, old)
         measured |= {

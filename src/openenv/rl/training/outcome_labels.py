@@ -1,0 +1,45 @@
+"""The word at the end of a transcript of random play, for the return of its episode."""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from openenv.core.text_interface import TextInterface
+
+_MOST_VALUES = 5
+"""Up to so many different returns each have their own word."""
+_NUM_BINS = 8
+
+
+def outcome_labels(returns: Mapping[float, int], text: TextInterface[Any, Any]) -> dict[float, str]:
+    """The label of each return. returns: each one with its number of episodes.
+
+    `won`, `push` and `lost` where they distinguish all returns, and the outcomes of a text interface that defines its
+    own. Otherwise up to five different returns have a label each, and more are divided into about eight bins that
+    equally many episodes have reached.
+    """
+    outcomes = {value: text.outcome(value) for value in returns}
+    is_own = type(text).outcome is not TextInterface.outcome
+    if len(set(outcomes.values())) == len(returns) or (is_own and len(set(outcomes.values())) > 1):
+        return outcomes
+    if len(returns) <= _MOST_VALUES:
+        return {value: f"return={value:g}" for value in returns}
+    bins = _bins(returns)
+    highest = [part[-1] for part in bins]
+    labels = [f"return={part[0]:g}" if len(part) == 1 else f"return={part[0]:g}..{part[-1]:g}" for part in bins]
+    return {value: labels[bisect_left(highest, value)] for value in returns}
+
+
+def _bins(returns: Mapping[float, int]) -> list[Sequence[float]]:
+    """The different returns, in order, in bins of about equally many episodes. A frequent return has its own bin."""
+    bins: list[Sequence[float]] = []
+    left, begin, inside = sum(returns.values()), 0, 0
+    values = sorted(returns)
+    for number, value in enumerate(values):
+        inside += returns[value]
+        share = left / max(1, _NUM_BINS - len(bins))
+        following = returns[values[number + 1]] if number + 1 < len(values) else 0
+        if inside + following / 2 >= share or number + 1 == len(values):
+            bins.append(values[begin : number + 1])
+            left, begin, inside = left - inside, number + 1, 0
+    return bins

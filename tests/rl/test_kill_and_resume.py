@@ -1,0 +1,79 @@
+"""A run that is killed at any moment and resumed has the numbers of a run that was left alone."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openenv.rl.reports.results import load_results, read_metrics
+
+pytestmark = pytest.mark.slow
+
+PROGRAM = """
+import json, sys
+from openenv.rl.config_file import config_from_mapping
+from openenv.rl.run import run_blocking
+config = config_from_mapping(json.loads(sys.argv[1]))
+run_blocking(config, resume=True, on_progress=lambda what, done, total, known: print(what, known.get("step", done),
+    flush=True))
+"""
+
+CONFIG: dict[str, Any] = {
+    "name": "killed",
+    "env": {"name": "openspiel", "reset": {"game_name": "blackjack"}},
+    "model": {"hidden_size": 32, "num_layers": 1, "num_heads": 2, "intermediate_size": 64},
+    "group_size": 4,
+    "groups_in_flight": 4,
+    "off_by_n": 1,
+    "max_res_tokens": 3,
+    "pretrain": {"max_episodes": 200, "steps": 60, "batch_size": 64},
+    "replay_buffer": {"batch_size": 6, "equal_groups": "redraw"},
+    "trainer": {"training": {"steps": 12}},
+    "checkpoint": {"interval": 4},
+    "evaluation": {"num_games": 40, "sessions": 8},
+}
+CURVE = ("step", "reward", "return", "kl", "entropy", "grad_norm", "learning_rate", "num_tokens", "num_groups/played")
+
+
+def started(folder: Path) -> "subprocess.Popen[str]":
+    config = json.dumps({**CONFIG, "checkpoint": {**CONFIG["checkpoint"], "folder": str(folder)}})
+    return subprocess.Popen([sys.executable, "-c", PROGRAM, config], stdout=subprocess.PIPE, text=True)
+
+
+def killed_at(folder: Path, phase: str, done: int) -> None:
+    """Run until the program reports that so much of a phase is done, and kill it there."""
+    process = started(folder)
+    assert process.stdout is not None
+    try:
+        reports = (line.rsplit(maxsplit=1) for line in process.stdout)
+        assert any(name == phase and int(count) >= done for name, count in reports), f"ended before {phase} {done}"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def curve(folder: Path) -> list[list[Any]]:
+    return [[row.get(key) for key in CURVE] for row in read_metrics(folder / "killed" / "metrics.jsonl")]
+
+
+def test_a_run_that_is_killed_again_and_again_has_the_curve_of_an_undisturbed_one(tmp_path: Path) -> None:
+    left_alone = started(tmp_path / "undisturbed")
+    left_alone.communicate()
+    assert left_alone.returncode == 0
+    expected = curve(tmp_path / "undisturbed")
+
+    folder = tmp_path / "disturbed"
+    moments = [("random play", 100), ("pretrain", 30), *(("train", step) for step in (1, 3, 4, 7, 9, 12))]
+    for phase, done in moments:
+        killed_at(folder, phase, done)
+    last = started(folder)
+    last.communicate()
+
+    assert last.returncode == 0
+    assert curve(folder) == expected
+    assert len(expected) == 12
+    results = [load_results(where / "killed") for where in (folder, tmp_path / "undisturbed")]
+    assert results[0] == results[1]
