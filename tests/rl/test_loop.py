@@ -228,6 +228,29 @@ async def test_a_run_that_goes_on_at_a_checkpoint_has_the_same_numbers(tmp_path:
     assert exact_curve(resumed) == exact_curve(uninterrupted)
 
 
+async def rows_of_the_reference(folder: Path, interval: int) -> list[int]:
+    """How many rows the reference model has run after each of four steps."""
+    config = echo_config(off_by_n=0, checkpoint={"interval": interval}, replay_buffer={"batch_size": 16})
+    run, rows, counts = SmallRun(config, folder), 0, []
+    run.teach_form()
+
+    def count(_module: Any, _args: Any, keywords: Any) -> None:
+        nonlocal rows
+        rows += len(keywords["input_ids"])
+
+    run.trainer.reference.model.base_model.register_forward_pre_hook(count, with_kwargs=True)
+    await run.run(4, lambda _row: counts.append(rows))
+    return counts
+
+
+async def test_at_a_checkpoint_the_reference_forgets_what_a_resumed_run_does_not_know(tmp_path: Path) -> None:
+    without = await rows_of_the_reference(tmp_path / "a", interval=0)
+    with_checkpoint = await rows_of_the_reference(tmp_path / "b", interval=3)
+
+    assert with_checkpoint[:3] == without[:3]
+    assert with_checkpoint[3] > without[3]
+
+
 async def test_the_schedules_follow_the_steps_alone(tmp_path: Path) -> None:
     limited = await SmallRun(echo_config(max_minutes=10), tmp_path / "a").run(6)
     free = await SmallRun(echo_config(), tmp_path / "b").run(6)

@@ -32,14 +32,25 @@ def outcome_labels(returns: Mapping[float, int], text: TextInterface[Any, Any]) 
 
 def _bins(returns: Mapping[float, int]) -> list[Sequence[float]]:
     """The different returns, in order, in bins of about equally many episodes. A frequent return has its own bin."""
-    bins: list[Sequence[float]] = []
-    left, begin, inside = sum(returns.values()), 0, 0
-    values = sorted(returns)
-    for number, value in enumerate(values):
-        inside += returns[value]
-        share = left / max(1, _NUM_BINS - len(bins))
-        following = returns[values[number + 1]] if number + 1 < len(values) else 0
-        if inside + following / 2 >= share or number + 1 == len(values):
-            bins.append(values[begin : number + 1])
-            left, begin, inside = left - inside, number + 1, 0
-    return bins
+    share, frequent = _fair_share(returns)
+    bins: list[list[float]] = [[]]
+    inside = 0.0
+    for value in sorted(returns):
+        if bins[-1] and (value in frequent or inside + returns[value] / 2 > share):
+            bins.append([])
+            inside = 0.0
+        bins[-1].append(value)
+        inside = share if value in frequent else inside + returns[value]
+    return list(bins)
+
+
+def _fair_share(returns: Mapping[float, int]) -> tuple[float, set[float]]:
+    """The number of episodes in a bin, and the returns that have more by themselves."""
+    left, num_bins = sum(returns.values()), _NUM_BINS
+    frequent: set[float] = set()
+    for value, count in sorted(returns.items(), key=lambda pair: -pair[1]):
+        if num_bins == 1 or count <= left / num_bins:
+            break
+        frequent.add(value)
+        left, num_bins = left - count, num_bins - 1
+    return left / num_bins, frequent
