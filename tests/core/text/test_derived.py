@@ -53,6 +53,10 @@ class Play(Action):
     card: int
 
 
+class Element(Action):
+    value: list[float] | int | str
+
+
 class Table(Observation):
     hand: str = ""
     legal_actions: list[int] = Field(default_factory=list)
@@ -138,6 +142,10 @@ def test_legal_actions_of_an_observation_are_the_replies():
     assert text.parse("blue 9", seen) == Play(card=9)
     assert text.parse("4", seen) is None
     assert text.parse("4", Table(legal_actions=[4])) == Play(card=4)
+
+
+def test_a_legal_action_goes_into_a_field_that_takes_its_type_among_others():
+    assert text_of(Element, Table).parse("4", Table(legal_actions=[4, 9])) == Element(value=4)
 
 
 def test_names_that_two_legal_actions_share_get_their_numbers():

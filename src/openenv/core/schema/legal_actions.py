@@ -42,7 +42,14 @@ def as_action(legal: Any, sample: dict[str, Any], schema: Mapping[str, Any]) -> 
     whole = resolved(schema, schema)
     properties, required = whole.get("properties", {}), list(whole.get("required", ()))
     for name in (*required, *properties):
-        kind = resolved(schema, properties.get(name)).get("type")
-        if name != "metadata" and isinstance(legal, _TYPES.get(str(kind), ())):
+        if name != "metadata" and _takes(schema, properties.get(name), legal):
             return {**{field: sample[field] for field in required if field in sample}, name: legal}
     return sample
+
+
+def _takes(root: Mapping[str, Any], schema: Any, value: Any) -> bool:
+    """Whether a field is of a value's type, or one of its alternatives is."""
+    field = resolved(root, schema)
+    if "anyOf" in field:
+        return any(_takes(root, option, value) for option in field["anyOf"])
+    return isinstance(value, _TYPES.get(str(field.get("type")), ()))
