@@ -29,6 +29,14 @@ def test_bundled_games_fail_no_check(game, monkeypatch):
     assert "equal byte for byte" in found["same seed, other process"].seen
 
 
+@pytest.mark.parametrize("name", ["guess", "gymnasium"])
+def test_other_bundled_environments_fail_no_check(name):
+    status = {row.check: row.result.status for row in check_environment(name)}
+
+    assert set(status.values()) <= {"pass", "warn"}, status
+    assert status["snapshots"] == "pass"
+
+
 def test_the_echo_environment_fails_no_check_and_json_has_its_rows():
     done = run("check", f"{ENVIRONMENTS}/echo_env", "--json")
     printed = json.loads(done.stdout)

@@ -20,6 +20,8 @@ NOISY_STEPS = 10 * NUM_OTHERS
 SEED = 11
 RESETS = {
     "echo": [{}],
+    "guess": [{}],
+    "gymnasium": [{"env_id": name} for name in ("CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1")],
     "openspiel": [
         {"game_name": name}
         for name in ("blackjack", "catch", "tic_tac_toe", "kuhn_poker", "chess", "python_liars_poker")

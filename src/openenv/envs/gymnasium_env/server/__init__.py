@@ -1,0 +1,1 @@
+"""The server of the Gymnasium environment; it needs Gymnasium."""

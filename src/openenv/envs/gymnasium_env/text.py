@@ -1,0 +1,209 @@
+"""Text interface of Gymnasium environments: short prompts for the classics, the bare observation for all others.
+
+Real numbers of the classics are written as whole numbers of a width: `angle -3` is an angle of about -3 times the
+width. A word-level model can then read them. The instructions state the widths.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any, ClassVar, NamedTuple
+
+from openenv.core.env_server.types import Action, Observation
+from openenv.core.text.action_forms import UnreadableReply
+from openenv.core.text.derived import DerivedText
+from openenv.core.text.description import value_text
+from openenv.core.text_interface import History
+from openenv.envs.gymnasium_env.models import GymnasiumAction
+
+_LARGEST_BIN = 15
+_UNBOUNDED = 1.0
+"""Random play of a number without a bound stays this close to zero."""
+
+
+class Binned(NamedTuple):
+    """A real number and the width of its bins."""
+
+    name: str
+    width: float
+
+
+class EnvText(NamedTuple):
+    """The prompts of one environment."""
+
+    rules: str
+    """The goal, in a sentence or two."""
+    describe: Callable[[Any, Mapping[str, Any]], str]
+    """Maps the value and the metadata of an observation to a few words."""
+
+
+class GymnasiumText(DerivedText):
+    """Describes any Gymnasium environment from the observation alone. Replies are derived from the legal actions."""
+
+    history: ClassVar[History] = "latest"
+
+    def instructions(self, observation: Observation) -> str:
+        """The rules, and how to write a reply."""
+        replies = self.replies(observation)
+        space = json.dumps(observation.metadata["action_space"])
+        reply = (
+            f"Reply with one of these: {' , '.join(replies)}"
+            if replies
+            else f'Reply with a JSON object such as {{"value": [0.5]}}. The value is in this space: {space}'
+        )
+        return f"{_env_text(observation).rules} {reply}"
+
+    def describe(self, observation: Observation) -> str:
+        """What is observed. Legal actions follow where they change from step to step."""
+        seen = _env_text(observation).describe(_value(observation), observation.metadata)
+        is_masked = "action_mask" in observation.metadata.get("info", ())
+        return f"{seen} legal {' '.join(self.replies(observation))}" if is_masked else seen
+
+    def random_reply(self, observation: Observation, rng: Random) -> tuple[str, Action]:
+        """A reply of random play and its action: each legal action, or a uniform element of the action space."""
+        if self.replies(observation):
+            return super().random_reply(observation, rng)
+        action = GymnasiumAction(value=_sample(observation.metadata["action_space"], rng))
+        return json.dumps({"value": action.value}), action
+
+    def situation(self, observation: Observation) -> str | None:
+        """`hard 16` or `soft 18` in Blackjack, else None."""
+        return _hand(_value(observation)) if _name(observation) == "Blackjack" else None
+
+
+def _value(observation: Observation) -> Any:
+    return vars(observation)["value"]
+
+
+def _name(observation: Observation) -> str:
+    """The id without its version."""
+    return str(observation.metadata["env_id"]).rpartition("-v")[0]
+
+
+def _env_text(observation: Observation) -> EnvText:
+    return ENV_TEXTS.get(_name(observation), ANY_ENV)
+
+
+def _sample(space: Mapping[str, Any], rng: Random) -> Any:
+    """A random element of a described Box. Raises UnreadableReply for another space."""
+    if space["type"] != "Box":
+        raise UnreadableReply(f"random play has no elements of the action space {space['type']}.")
+    is_whole = "int" in space["dtype"]
+
+    def draw(low: float | None, high: float | None) -> float:
+        least = low if low is not None else min(-_UNBOUNDED, high if high is not None else 0.0)
+        most = high if high is not None else max(_UNBOUNDED, least)
+        return rng.randint(int(least), int(most)) if is_whole else rng.uniform(least, most)
+
+    return _filled(space["shape"], space["low"], space["high"], draw)
+
+
+def _filled(shape: Sequence[int], low: Any, high: Any, draw: Callable[[Any, Any], float]) -> Any:
+    """Nested lists of a shape. low, high: a bound of all elements, or nested lists of them."""
+    if not shape:
+        return draw(low, high)
+    lows, highs = (bound if isinstance(bound, list) else [bound] * shape[0] for bound in (low, high))
+    return [_filled(shape[1:], least, most, draw) for least, most in zip(lows, highs, strict=True)]
+
+
+def _cell(value: int, columns: int) -> str:
+    row, column = divmod(value, columns)
+    return f"row {row} column {column}"
+
+
+def _describe_lake(value: int, metadata: Mapping[str, Any]) -> str:
+    options = metadata.get("env_options", {})
+    is_small = metadata["env_id"].startswith("FrozenLake-") and options.get("map_name", "4x4") == "4x4"
+    return _cell(value, len(options["desc"][0]) if "desc" in options else 4 if is_small else 8)
+
+
+def _describe_cliff(value: int, metadata: Mapping[str, Any]) -> str:
+    return _cell(value, CLIFF_COLUMNS)
+
+
+def _describe_taxi(value: int, metadata: Mapping[str, Any]) -> str:
+    rest, destination = divmod(value, 4)
+    place, passenger = divmod(rest, 5)
+    return f"taxi {_cell(place, 5)} passenger {TAXI_PLACES[passenger]} destination {TAXI_PLACES[destination]}"
+
+
+def _hand(value: Sequence[int]) -> str:
+    total, _, has_soft_ace = value
+    return f"{'soft' if has_soft_ace else 'hard'} {total}"
+
+
+def _describe_blackjack(value: Sequence[int], metadata: Mapping[str, Any]) -> str:
+    return f"{_hand(value)} dealer {value[1]}"
+
+
+def _describe_any(value: Any, metadata: Mapping[str, Any]) -> str:
+    return value_text(value)
+
+
+def _binned(rules: str, *numbers: Binned, read: Callable[[Any], Sequence[float]] = lambda value: value) -> EnvText:
+    """Prompts of an environment of real numbers. read: the numbers of an observation."""
+    widths = " , ".join(f"{number.name} {number.width:g}" for number in numbers)
+
+    def describe(value: Any, metadata: Mapping[str, Any]) -> str:
+        return " ".join(
+            f"{number.name} {max(-_LARGEST_BIN, min(_LARGEST_BIN, round(x / number.width)))}"
+            for number, x in zip(numbers, read(value), strict=True)
+        )
+
+    return EnvText(rules=f"{rules} Numbers are in units of : {widths} .", describe=describe)
+
+
+def _pendulum_numbers(value: Sequence[float]) -> tuple[float, float]:
+    cosine, sine, speed = value
+    return math.atan2(sine, cosine), speed
+
+
+def _acrobot_numbers(value: Sequence[float]) -> tuple[float, ...]:
+    cosine, sine, cosine2, sine2, *speeds = value
+    return math.atan2(sine, cosine), math.atan2(sine2, cosine2), *speeds
+
+
+CLIFF_COLUMNS = 12
+TAXI_PLACES = ("red", "green", "yellow", "blue", "aboard")
+
+ANY_ENV = EnvText("Choose actions that earn the most reward .", _describe_any)
+LAKE = EnvText(
+    "Cross the frozen lake from the top left to the bottom right without falling into a hole .", _describe_lake
+)
+CLIFF = EnvText("Walk from the bottom left to the bottom right , around the cliff between them .", _describe_cliff)
+CAR_RULES = "Swing the car up the hill on the right ."
+CAR_NUMBERS = (Binned("position", 0.1), Binned("speed", 0.005))
+
+ENV_TEXTS: dict[str, EnvText] = {
+    "FrozenLake": LAKE,
+    "FrozenLake8x8": LAKE,
+    "CliffWalking": CLIFF,
+    "CliffWalkingSlippery": CLIFF,
+    "Taxi": EnvText(
+        "Drive to the passenger , pick up , drive to the destination , drop off . Red is row 0 column 0 , green row 0 "
+        "column 4 , yellow row 4 column 0 , blue row 4 column 3 .",
+        _describe_taxi,
+    ),
+    "Blackjack": EnvText("Come closer to 21 than the dealer without going over .", _describe_blackjack),
+    "CartPole": _binned(
+        "Keep the pole upright and the cart near the middle .",
+        Binned("position", 0.4), Binned("speed", 0.3), Binned("angle", 0.02), Binned("spin", 0.3),
+    ),
+    "MountainCar": _binned(CAR_RULES, *CAR_NUMBERS),
+    "MountainCarContinuous": _binned(CAR_RULES, *CAR_NUMBERS),
+    "Acrobot": _binned(
+        "Swing the lower end of two links above the line .",
+        Binned("upper", 0.2), Binned("lower", 0.2), Binned("spin", 0.5), Binned("lower spin", 1.0),
+        read=_acrobot_numbers,
+    ),
+    "Pendulum": _binned(
+        "Hold the pendulum upright .", Binned("angle", 0.3), Binned("spin", 0.6), read=_pendulum_numbers
+    ),
+    "LunarLander": _binned(
+        "Land softly between the flags .",
+        Binned("x", 0.1), Binned("y", 0.1), Binned("speed x", 0.1), Binned("speed y", 0.1), Binned("angle", 0.1),
+        Binned("spin", 0.2), Binned("left leg", 1.0), Binned("right leg", 1.0),
+    ),
+}  # fmt: skip
+"""By the id without its version."""
