@@ -6,7 +6,7 @@ GAME ?= blackjack
 # pip's folder of extra wheels, if one is set, is uv's too.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
-.PHONY: demo test test-fast test-slow findings fuzz lint interop bench clean
+.PHONY: demo test test-fast test-slow findings fuzz lint interop bench bench-learning clean
 
 demo: $(VENV)/.installed  ## A language model learns GAME (blackjack, catch, tic_tac_toe) and shows it
 	$(BIN)/openenv train examples/grpo_blackjack/blackjack.yaml --game $(GAME)
@@ -41,6 +41,9 @@ bench: $(VENV)/.installed .venv-published/.installed  ## Ours beside the publish
 	$(BIN)/python -m benchmarks.workers
 	$(BIN)/python -m benchmarks.fairness
 	$(BIN)/python -m benchmarks.abuse
+
+bench-learning: $(VENV)/.installed  ## One configuration, a dozen environments, three seeds: hours
+	$(BIN)/python -m benchmarks.learning
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "openenv needs Python 3.11 or newer: make PYTHON=python3.11")'

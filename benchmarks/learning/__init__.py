@@ -1,0 +1,1 @@
+"""What one configuration learns in many environments."""

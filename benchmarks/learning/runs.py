@@ -1,0 +1,51 @@
+"""Training of one environment with one seed, in a process of its own."""
+
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.learning.tasks import TASKS
+from openenv.rl.config_file import load_config
+from openenv.rl.reports.results import PlayerResult
+from openenv.rl.run import run_blocking
+
+
+@dataclass(frozen=True)
+class Run:
+    """One seed of a task."""
+
+    task: str
+    seed: int
+    minutes: float
+    random: PlayerResult | None = None
+    trained: PlayerResult | None = None
+    error: str = ""
+    """Why the run failed; empty if it did not."""
+
+
+def train(name: str, seed: int, config: Path, folder: Path) -> list[PlayerResult]:
+    """Train a task with one seed; return the results of all players. folder: of the runs."""
+    task = TASKS[name]
+    settings = load_config(
+        config,
+        name=f"{name}-{seed}",
+        seed=seed,
+        env={"name": task.env, "reset": task.reset},
+        checkpoint={"folder": str(folder), "interval": 0},
+    )
+    return run_blocking(settings).results
+
+
+def run_apart(name: str, seed: int, config: Path, folder: Path) -> Run:
+    """`train` in a process of its own. An error, or the end of the process, is part of the run."""
+    began = time.perf_counter()
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
+        future = executor.submit(train, name, seed, config, folder)
+        error = future.exception()
+    minutes = (time.perf_counter() - began) / 60
+    if error is not None:
+        return Run(name, seed, minutes, error=f"{type(error).__name__}: {error}")
+    players = {result.name if result.role == "baseline" else result.role: result for result in future.result()}
+    return Run(name, seed, minutes, players["random"], players["after"])

@@ -1,0 +1,54 @@
+"""The environments to learn, with what is known of them: the optimum, and a floor for a trained model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+Measure = Literal["win_rate", "mean_return"]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is measured of a trained model."""
+
+    measure: Measure
+    optimum: float | None = None
+    """Exact, or the best that is known; None: not known."""
+    floor: float | None = None
+    """What the mean over the seeds must reach; None: it is only reported."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """An environment to learn."""
+
+    env: str
+    goals: Sequence[Goal]
+    reset: dict[str, Any] = field(default_factory=dict)
+    """Keywords of every reset."""
+
+
+def _spiel(game: str, *goals: Goal) -> Task:
+    return Task("openspiel", goals, {"game_name": game})
+
+
+TASKS: dict[str, Task] = {
+    "blackjack": _spiel("blackjack", Goal("win_rate", 0.432798843, 0.425), Goal("mean_return", -0.042462276, -0.06)),
+    "catch": _spiel("catch", Goal("win_rate", 1.0, 0.99)),
+    "tic_tac_toe": _spiel("tic_tac_toe", Goal("win_rate", 191 / 192, 0.99)),
+    "kuhn_poker": _spiel("kuhn_poker", Goal("win_rate", 0.75, 0.74), Goal("mean_return", 0.5)),
+    "leduc_poker": _spiel("leduc_poker", Goal("mean_return", 167 / 80)),
+    "cliff_walking": _spiel("cliff_walking", Goal("mean_return", -9.0)),
+    "connect_four": _spiel("connect_four", Goal("win_rate", None, 0.9)),
+    "guess": Task("guess", [Goal("win_rate", 1.0, 0.99)]),
+    # the floor is the longest reply of random play; the best has three times the longest word that it knows
+    "echo": Task(
+        f"{Path(__file__).with_name('one_message.py')}:OneMessageEnvironment", [Goal("mean_return", 3.5, 1.1)]
+    ),
+    "frozen_lake": Task(
+        "gymnasium", [Goal("win_rate", 1.0, 1.0)], {"env_id": "FrozenLake-v1", "env_options": {"is_slippery": False}}
+    ),
+    # the floor is half of the way from random play of legal actions, -187, to the optimum
+    "taxi": Task("gymnasium", [Goal("mean_return", 7.93, -89.6)], {"env_id": "Taxi-v4"}),
+}
