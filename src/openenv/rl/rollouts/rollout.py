@@ -129,7 +129,7 @@ class _RecordingPlayer:
         self._record_turn(trajectory, turn.observation, reply, action)
         if action is None:
             trajectory.outcome = "unparseable"
-            trajectory.reason = self._text.problem(str(reply), turn.observation)
+            trajectory.reason = self._text.problem(answer_of(reply), turn.observation)
         return action
 
     def _record_turn(self, trajectory: Trajectory, observation: Any, reply: SampledReply, action: Any) -> None:
