@@ -64,10 +64,12 @@ class _ClassMaker:
     def _field(self, part: Any, *, is_required: bool) -> tuple[Any, Any]:
         schema = resolved(self._root, part)
         extra = {key: value for key, value in schema.items() if key in ("unit", "units", "contentMediaType")}
-        default = ... if is_required else schema.get("default")
-        described: Any = Field(default, description=schema.get("description"), json_schema_extra=extra or None)
+        described: dict[str, Any] = {"description": schema.get("description"), "json_schema_extra": extra or None}
         annotation = self._annotation(part)
-        return (annotation if is_required or "default" in schema else annotation | None), described
+        if is_required or "default" in schema:
+            return annotation, Field(... if is_required else schema["default"], **described)
+        # its default is the server's own, which applies where the field is not sent
+        return annotation | None, Field(None, exclude_if=_is_none, **described)
 
     def _annotation(self, part: Any) -> Any:
         reference = part.get("$ref") if isinstance(part, Mapping) else None
@@ -102,3 +104,7 @@ class _ClassMaker:
         if schema.get("properties"):
             return self.object_class(schema, BaseModel)
         return dict[str, self._annotation(schema.get("additionalProperties", {}))]  # type: ignore[misc]
+
+
+def _is_none(value: Any) -> bool:
+    return value is None
