@@ -5,15 +5,13 @@ from pathlib import Path
 import pytest
 
 from openenv.envs.catalog import entries, load, read_manifest
-from openenv.envs.echo_env import EchoEnv
-from openenv.envs.echo_env.text import EchoText
 
 
 def test_entries_name_the_classes_of_an_environment() -> None:
     by_name = {entry.name: entry for entry in entries()}
 
-    assert by_name["echo"].client_class is EchoEnv
-    assert by_name["echo"].text_class is EchoText
+    assert by_name["echo"].client == "openenv.envs.echo_env.client:EchoEnv"
+    assert by_name["echo"].text == "openenv.envs.echo_env.text:EchoText"
     assert by_name["openspiel"].extra == "openspiel"
 
 

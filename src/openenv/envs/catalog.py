@@ -1,22 +1,17 @@
 """Lists the bundled environments from the manifest `openenv.yaml` of each folder beside this file."""
 
 import difflib
-import importlib
 import importlib.util
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
-
-from openenv.core.env_client import EnvClient
-from openenv.core.text_interface import TextInterface
 
 _FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True, kw_only=True)
 class CatalogEntry:
-    """One bundled environment. Its classes are imported on first access."""
+    """One bundled environment. Nothing of it is imported."""
 
     name: str
     description: str
@@ -33,20 +28,6 @@ class CatalogEntry:
     def is_installed(self) -> bool:
         """Whether all modules that the server imports are installed."""
         return all(importlib.util.find_spec(module) is not None for module in self.requires)
-
-    @cached_property
-    def client_class(self) -> type[EnvClient[Any, Any, Any]]:
-        """The class of the typed client."""
-        client: type[EnvClient[Any, Any, Any]] = _import_object(self.client)
-        return client
-
-    @cached_property
-    def text_class(self) -> type[TextInterface[Any, Any]]:
-        """The class of the text interface. Raises LookupError where the environment has none."""
-        if self.text is None:
-            raise LookupError(f"environment {self.name!r} has no text interface, so a language model cannot play it")
-        text: type[TextInterface[Any, Any]] = _import_object(self.text)
-        return text
 
 
 def entries() -> list[CatalogEntry]:
@@ -83,8 +64,3 @@ def read_manifest(path: Path) -> dict[str, Any]:
     if not isinstance(manifest, dict):
         raise ValueError(f"{path} must be a mapping with `name: ...`, got {type(manifest).__name__}")
     return manifest
-
-
-def _import_object(target: str) -> Any:
-    module, _, name = target.partition(":")
-    return getattr(importlib.import_module(module), name)

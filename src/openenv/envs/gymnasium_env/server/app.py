@@ -5,7 +5,6 @@ default {}), and GYMNASIUM_MAX_STEPS (default: the registered limit).
 """
 
 import argparse
-import json
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -14,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.env_server.serving.cli_options import add_server_options, run_server
+from openenv.core.env_server.serving.cli_options import add_server_options, json_object, run_server
 from openenv.envs.gymnasium_env.models import GymnasiumAction, GymnasiumObservation, GymnasiumState
 from openenv.envs.gymnasium_env.server.choice import EnvChoice
 from openenv.envs.gymnasium_env.server.environment import GymnasiumEnvironment
@@ -22,7 +21,11 @@ from openenv.envs.gymnasium_env.server.environment import GymnasiumEnvironment
 
 def build_app(env_id: str, env_options: str, max_steps: str, config: ServerConfig | None = None) -> FastAPI:
     """Return the application that serves `env_id`. Raises ValueError, naming the field, where it cannot be made."""
-    choice = EnvChoice(env_id=env_id, env_options=_json_object(env_options), max_steps=_whole_number(max_steps))
+    choice = EnvChoice(
+        env_id=env_id,
+        env_options=json_object("env_options", env_options, '{"is_slippery": false}'),
+        max_steps=_whole_number(max_steps),
+    )
     choice.make().close()  # a wrong setting fails here, not at the first session
     return create_app(
         partial(GymnasiumEnvironment, **vars(choice)),
@@ -39,16 +42,6 @@ def _whole_number(text: str) -> int | None:
         return int(text) if text else None
     except ValueError:
         raise ValueError(f"max_steps={text!r}: expected a whole number from 1, or nothing.") from None
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        options = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"env_options={text!r} is not JSON: {error}. Write '{{\"is_slippery\": false}}'.") from None
-    if not isinstance(options, dict):
-        raise ValueError(f"env_options={text!r}: expected a JSON object, such as '{{\"is_slippery\": false}}'.")
-    return options
 
 
 def settings(environ: Mapping[str, str]) -> dict[str, Any]:

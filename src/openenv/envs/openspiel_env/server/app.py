@@ -6,7 +6,6 @@ OPENSPIEL_GAME_PARAMS (a JSON object, default {}).
 """
 
 import argparse
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -15,7 +14,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.env_server.serving.cli_options import add_server_options, run_server
+from openenv.core.env_server.serving.cli_options import add_server_options, json_object, run_server
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 
@@ -29,7 +28,7 @@ def build_app(
         game_name=game,
         agent_player=_whole_number(agent_player),
         opponent_policy=opponent.split(",") if "," in opponent else opponent,
-        game_params=_json_object(game_params),
+        game_params=json_object("game_params", game_params, '{"players": 3}'),
     )
     factory()  # a wrong setting fails here, not at the first session
     return create_app(
@@ -47,16 +46,6 @@ def _whole_number(text: str | int) -> int:
         return int(text)
     except ValueError:
         raise ValueError(f"agent_player={text!r}: expected the number of a seat, from 0.") from None
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    try:
-        params = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"game_params={text!r} is not JSON: {error}. Write it like '{{\"players\": 3}}'.") from None
-    if not isinstance(params, dict):
-        raise ValueError(f"game_params={text!r}: expected a JSON object, such as '{{\"players\": 3}}'.")
-    return params
 
 
 def settings(environ: Mapping[str, str]) -> dict[str, Any]:
