@@ -106,9 +106,13 @@ MUTATIONS = {
     "grace period: a session without a client never ends": Mutation(
         f"{SERVER}.sessions.manager:SessionManager.reap_idle", condition_on("reconnect_grace_s"), "False", LOST
     ),
-    "time limit: none in threads and coroutines": Mutation(
-        f"{SERVER}.execution.executors:_await_with_timeout", argument_of("timeout"), "None",
+    "time limit: none in threads": Mutation(
+        f"{SERVER}.execution.env_thread:EnvThread._watch", condition_on("timeout_s"), "False",
         f"{LIMITS} -k CountingEnvironment",
+    ),
+    "time limit: none in coroutines": Mutation(
+        f"{SERVER}.execution.executors:_await_with_timeout", argument_of("timeout"), "None",
+        f"{LIMITS} -k AsyncEnvironment",
     ),
     "time limit: none in the event loop": Mutation(
         f"{SERVER}.execution.inline_timeout:_check", condition_on("deadline"), "False", f"{LIMITS} -k InlineEnvironment"
