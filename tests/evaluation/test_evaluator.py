@@ -10,7 +10,7 @@ import pytest
 from openenv.core.errors import ServerUnreachable
 from openenv.core.session_pool import SessionPool
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv, OpenSpielText
-from openenv.evaluation import EpisodeResult, evaluate, play_episodes, play_random_policy
+from openenv.evaluation import EpisodeResult, evaluate, play_episodes, play_random_policy, summarize
 from openenv.policies import CompletionFailed, LanguageModelPolicy, LearningPolicy, Policy, make_policy
 
 BLACKJACK = {"game_name": "blackjack"}
@@ -75,7 +75,7 @@ async def test_a_reply_without_a_legal_action_forfeits_the_episode(openspiel_url
 
     forfeits = [e for e in episodes if e.outcome == "unparseable"]
     assert 80 < len(forfeits) < 100
-    assert {(e.num_steps, e.reason) for e in forfeits} == {(0, "the reply names no legal action")}
+    assert {(e.num_steps, e.reason) for e in forfeits} == {(0, "'double' names none of: hit, stand")}
 
 
 async def test_an_illegal_number_forfeits_too_and_never_reaches_the_server(openspiel_url: str) -> None:
@@ -111,10 +111,12 @@ async def test_a_refused_reset_is_invalid_too(openspiel_url: str) -> None:
     assert all(e.outcome == "invalid" and "Did you mean 'catch'" in (e.reason or "") for e in episodes)
 
 
-async def test_an_episode_that_goes_on_too_long_is_invalid(openspiel_url: str) -> None:
+async def test_an_episode_that_goes_on_too_long_is_stopped_and_its_rewards_so_far_count(openspiel_url: str) -> None:
     episodes = await play(openspiel_url, make_policy("stay"), 2, max_steps=5)
 
-    assert {(e.outcome, e.num_steps, e.reason) for e in episodes} == {("invalid", 5, "not over after 5 steps")}
+    assert {(e.outcome, e.num_steps, e.reason) for e in episodes} == {("push", 5, "stopped after 5 steps")}
+    summary = summarize("stay", episodes)
+    assert (summary.num_episodes, summary.num_stopped, summary.num_push) == (2, 2, 2)
 
 
 async def test_a_learner_plays_in_sequence_and_receives_every_step_of_one_episode_at_a_time(openspiel_url: str) -> None:
@@ -161,7 +163,7 @@ async def test_a_policy_with_history_receives_each_episode_apart(openspiel_url: 
     await play(openspiel_url, policy, 6, num_sessions=4)
 
     assert Counter(lengths) == dict.fromkeys(range(1, 18, 2), 6)
-    assert policy.prompts.num_episodes == 0
+    assert policy.conversations.num_episodes == 0
 
 
 class WholeEpisodes(OpenSpielText):
@@ -205,7 +207,7 @@ async def test_an_evaluation_that_is_cancelled_waits_for_the_model_and_forgets_t
         with pytest.raises(asyncio.CancelledError):
             await playing
 
-    assert policy.prompts.num_episodes == 0
+    assert policy.conversations.num_episodes == 0
 
 
 async def test_a_learner_forgets_the_episode_that_an_interruption_has_ended(openspiel_url: str) -> None:

@@ -11,6 +11,7 @@ from openenv.core.text_interface import TextInterface
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielObservation, OpenSpielText
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.policies import ChatEndpoint, ChatMessage, CompletionFailed, LanguageModelPolicy
+from openenv.policies.base import EndEpisode
 
 
 class Scripted:
@@ -45,12 +46,13 @@ def test_the_model_reads_rules_and_hand_and_its_word_becomes_the_action() -> Non
     assert model.asked[0][1]["content"] == OpenSpielText().describe(seen)
 
 
-def test_all_observations_are_asked_in_one_batch_and_nonsense_is_none() -> None:
+def test_all_observations_are_asked_in_one_batch_and_nonsense_ends_its_episode() -> None:
     policy = LanguageModelPolicy("model", OpenSpielText(), Scripted("hit", "fold", "stand"), instructions=False)
 
     actions = policy.select_actions(observations(3))
 
-    assert actions == [OpenSpielAction(action_id=0), None, OpenSpielAction(action_id=1)]
+    nonsense = EndEpisode("'fold' names none of: hit, stand")
+    assert actions == [OpenSpielAction(action_id=0), nonsense, OpenSpielAction(action_id=1)]
 
 
 def test_a_text_that_needs_the_whole_episode_is_shown_it() -> None:
@@ -138,5 +140,6 @@ def test_any_text_interface_will_do() -> None:
 
     actions = LanguageModelPolicy("model", Digits(), model).select_actions([seen, seen], episodes=[0, 1])
 
-    assert actions == [Action(metadata={"digit": 7}), None]
+    assert actions[0] == Action(metadata={"digit": 7})
+    assert isinstance(actions[1], EndEpisode)
     assert [message["content"] for message in model.asked[0]] == ["Reply with a digit.", "It is 3."]

@@ -17,7 +17,7 @@ from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import ServerUnreachable
 from openenv.envs.openspiel_env import OpenSpielEnv, OpenSpielText
 from openenv.policies import ChatMessage, PromptBuilder
-from openenv.rl.config import Config, LoraSettings
+from openenv.rl.config import Config, ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.learning_signal import NothingToLearn
 from openenv.rl.models.generator import Generator
@@ -130,6 +130,19 @@ async def test_a_model_saved_to_disk_is_loaded_and_trained(tmp_path: Path, black
 
     assert any(row["grad_norm"] > 0 for row in read_metrics(result.run_dir / "metrics.jsonl"))
     assert result.metrics["episodes/unparseable"] < result.metrics["num_episodes"]
+
+
+async def test_prompts_that_no_limit_or_model_has_room_for_are_an_error_before_training(
+    tmp_path: Path, blackjack: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigError, match=r"max_req_tokens=3: an episode's first prompt has \d+ tokens\. Raise"):
+        await setup_training(tiny(tmp_path, env=blackjack, max_req_tokens=3))
+    small = await setup_training(tiny(tmp_path, env=blackjack, max_req_tokens=60))
+    await small.shutdown()
+    model = {"path": str(tmp_path / "tiny" / "checkpoints" / "before_grpo"), "precision": "float32"}
+
+    with pytest.raises(ConfigError, match=r"max_req_tokens=61: with max_res_tokens=3 more than the 63 positions"):
+        await setup_training(tiny(tmp_path, env=blackjack, name="again", model=model, max_req_tokens=61))
 
 
 async def test_an_adapter_of_a_loaded_model_is_trained_and_resumed(tmp_path: Path, blackjack: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from openenv.core.text_interface import TextInterface
 from openenv.evaluation import Summary, medal_table
 from openenv.evaluation import evaluate as run_evaluation
 from openenv.policies import ChatEndpoint, LanguageModelPolicy, make_policy
+from openenv.policies.conversations import ReplyRules
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,13 @@ def evaluate(
         None, help="Use this text interface, MODULE:CLASS or FILE.py:CLASS (default: the environment's own)."
     ),
     max_steps: int = typer.Option(
-        None, min=1, help="Stop an episode after this many steps; it is not counted (default: no limit)."
+        None, min=1, help="Stop an episode after this many steps; its rewards so far count (default: no limit)."
+    ),
+    retries: int = typer.Option(
+        0,
+        min=0,
+        help="Let a language model reply again, up to this many times, to a reply without a legal action; it "
+        "is shown the problem (default 0).",
     ),
     plot: Path = typer.Option(Path("runs/eval.png"), help="Write the plot to this file (default runs/eval.png)."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: a table)."),
@@ -59,7 +66,7 @@ def evaluate(
         log.info("finished policy=%s episodes=%d", summary.name, summary.num_episodes)
 
     with named.served() as served, Progress(console=Console(stderr=True), transient=True) as progress:
-        policies = [policy_named(name.strip(), served.text, seed) for name in policy.split(",")]
+        policies = [policy_named(name.strip(), served.text, seed, retries) for name in policy.split(",")]
         playing = run_evaluation(
             served.base_url, served.client, policies, episodes, seed, num_sessions=sessions, reset_kwargs=keywords,
             text=served.text, on_progress=_reporter(progress), on_summary=keep, max_steps=max_steps,
@@ -100,14 +107,14 @@ def as_row(summary: Summary) -> dict[str, Any]:
     return {**fields, "win_rate": summary.win_rate, "win_interval": summary.win_interval}
 
 
-def policy_named(name: str, text: TextInterface[Any, Any], seed: int) -> Any:
+def policy_named(name: str, text: TextInterface[Any, Any], seed: int, retries: int = 0) -> Any:
     """Return a policy by its name on the command line. Raises ValueError that lists the names."""
     if not name.startswith(LANGUAGE_MODEL):
         return make_policy(name, seed=seed, text=text)
     model, at, base_url = name.removeprefix(LANGUAGE_MODEL).partition("@")
     if not (model and at and base_url):
         raise ValueError(f"policy={name!r}: write llm:MODEL@URL, such as llm:qwen3@http://localhost:8001/v1")
-    return LanguageModelPolicy(model, text, ChatEndpoint(base_url, model))
+    return LanguageModelPolicy(model, text, ChatEndpoint(base_url, model), rules=ReplyRules(retries=retries))
 
 
 def reset_keywords(pairs: list[str], game: str | None) -> dict[str, Any]:

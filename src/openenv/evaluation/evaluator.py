@@ -18,7 +18,7 @@ from openenv.envs.openspiel_env.client import OpenSpielEnv
 from openenv.envs.openspiel_env.models import OpenSpielAction
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult, Summary, summarize
-from openenv.policies.base import Policy
+from openenv.policies.base import EndEpisode, Policy
 from openenv.policies.baselines import RandomPolicy
 
 DEFAULT_SESSIONS = 32
@@ -104,8 +104,8 @@ async def play_episodes(
 
     policy: any object with `name` and `select_action(observation)`; `openenv.policies.Policy` lists the optional parts.
     reset_kwargs: added to every reset. text: its situations label the counted decisions, and it names the outcomes.
-    max_steps: a longer episode is invalid. If the policy chooses no legal action, the episode ends there as
-    `unparseable`.
+    max_steps: a longer episode is stopped, and its rewards so far count. If the policy chooses no legal action, the
+    episode ends there as `unparseable`.
 
     Raises ServerUnreachable when a session cannot be reset because the server is gone, and any error of the policy.
     """
@@ -191,8 +191,12 @@ class _PolicyPlayer:
         self._end(episode, "invalid", 0.0, f"{'reset' if is_reset else 'step'}: {error}")
 
     def on_step_limit(self, episode: int) -> None:
-        """Finish the episode as invalid: it was stopped before its end."""
-        self._end(episode, "invalid", 0.0, f"not over after {self._max_steps} steps")
+        """Finish the episode: its rewards so far count."""
+        self._stop(episode, f"stopped after {self._max_steps} steps")
+
+    def _stop(self, episode: int, reason: str) -> None:
+        total = self._running[episode].total_reward
+        self._end(episode, self._outcome(total), total, reason)
 
     async def _choices(self, pending: list[PendingAction]) -> list[Any]:
         select = partial(self._policy.select_actions, [waiting.observation for waiting in pending])
@@ -207,8 +211,11 @@ class _PolicyPlayer:
             await asyncio.wait([choosing])  # also after a cancellation: the thread still uses the policy
 
     def _checked(self, waiting: PendingAction, choice: Any) -> Any:
-        """The action that the choice names. None, and the episode is unparseable, when it is not legal."""
+        """The action that the choice names. None, and the episode has ended, if it names none that is legal."""
         running = self._running[waiting.episode]
+        if isinstance(choice, EndEpisode) and choice.counts:
+            self._stop(waiting.episode, choice.reason)
+            return None
         problem = _problem_with(choice, waiting.observation)
         if problem is not None:
             self._end(waiting.episode, "unparseable", running.total_reward, problem)
@@ -261,6 +268,8 @@ def _problem_with(choice: Any, observation: Any) -> str | None:
     """Why a choice cannot be played; None when it can."""
     if choice is None:
         return "the reply names no legal action"
+    if isinstance(choice, EndEpisode):
+        return choice.reason
     legal = getattr(observation, "legal_actions", None)
     number = choice if isinstance(choice, int) else getattr(choice, "action_id", None)
     if legal is not None and number is not None and number not in legal:

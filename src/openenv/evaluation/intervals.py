@@ -32,7 +32,7 @@ class EpisodeResult:
     """Number of actions taken."""
     outcome: EpisodeOutcome
     reason: str | None = None
-    """Why the episode is unparseable or invalid."""
+    """Why the episode is unparseable or invalid, or was stopped by a limit."""
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often each reply was given in each situation, such as ("hard 16", "hit")."""
 
@@ -61,6 +61,8 @@ class Summary:
     """How often each reply was given in each situation, over all valid episodes."""
     invalid_reasons: Counter[str] = field(default_factory=Counter)
     """Number of invalid episodes by reason."""
+    num_stopped: int = 0
+    """Number of won, lost and push episodes that a limit stopped before their end: their rewards so far count."""
 
     @property
     def win_rate(self) -> float:
@@ -101,6 +103,7 @@ def summarize(name: str, episodes: Sequence[EpisodeResult]) -> Summary:
         return_interval=interval,
         mean_steps=_ratio(sum(episode.num_steps for episode in valid), len(valid)),
         decisions=sum((episode.decisions for episode in valid), Counter()),
+        num_stopped=sum(episode.reason is not None for episode in played_out),
         invalid_reasons=Counter(episode.reason or "unknown" for episode in episodes if episode.outcome == "invalid"),
     )
 

@@ -32,13 +32,13 @@ def medal_table(summaries: Sequence[Summary]) -> Table:
     table.add_column("policy")
     for heading in ("success rate", "mean return", "push", "steps", "episodes"):
         table.add_column(heading, justify="right")
-    broken = any(summary.num_unparseable or summary.num_invalid for summary in summaries)
-    if broken:
-        table.add_column("unparseable", justify="right")
-        table.add_column("invalid", justify="right")
+    broken = any(s.num_stopped or s.num_unparseable or s.num_invalid for s in summaries)
+    for heading in ("stopped", "unparseable", "invalid") if broken else ():
+        table.add_column(heading, justify="right")
     for place, summary in ranked(summaries):
         cells = [MEDALS[place - 1] if place <= len(MEDALS) else str(place), summary.name, *_cells(summary)]
-        table.add_row(*cells, *([str(summary.num_unparseable), str(summary.num_invalid)] if broken else []))
+        counts = (summary.num_stopped, summary.num_unparseable, summary.num_invalid)
+        table.add_row(*cells, *(map(str, counts) if broken else ()))
     return table
 
 

@@ -1,12 +1,24 @@
 """The interface of a policy: a name and a choice of an action for an observation."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from openenv.core.env_server.types import Action
 
-Choice = int | Action | None
-"""The number of a legal action, an action, or None if the policy found none, which ends the episode."""
+
+@dataclass(frozen=True, slots=True)
+class EndEpisode:
+    """A choice that ends the episode without an action."""
+
+    reason: str
+    counts: bool = False
+    """Whether the episode's rewards so far count. Otherwise the episode is unparseable."""
+
+
+Choice = int | Action | EndEpisode | None
+"""The number of a legal action, an action, the end of the episode, or None if the policy found no action, which ends
+the episode as unparseable."""
 
 
 @runtime_checkable

@@ -1,15 +1,16 @@
 """A language model as a policy, and a client of an OpenAI-compatible chat endpoint."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import httpx
 
 from openenv.core.errors import OpenEnvError
-from openenv.core.text_interface import TextInterface
+from openenv.core.text_interface import History, TextInterface
 from openenv.policies.base import Choice, Policy
-from openenv.policies.prompts import ChatMessage, PromptBuilder, answer_of
+from openenv.policies.conversations import Conversations, ReplyRules
+from openenv.policies.prompts import ChatMessage, PromptBuilder
 
 Complete = Callable[[list[list[ChatMessage]]], Sequence[str]]
 """Completes a batch of conversations: returns one reply for each. A `SampledReply` also carries its tokens."""
@@ -22,45 +23,58 @@ class CompletionFailed(OpenEnvError):
 class LanguageModelPolicy(Policy):
     """Shows each observation to a language model as text and parses its reply, without its thinking, as an action.
 
-    If a reply names no legal action, the choice is None and the episode ends as unparseable.
+    After the retries that `rules` allows, a reply that names no legal action ends the episode as unparseable.
     """
 
     is_slow: ClassVar[bool] = True
 
     def __init__(
-        self, name: str, text: TextInterface[Any, Any], complete: Complete, *, instructions: bool = True
+        self,
+        name: str,
+        text: TextInterface[Any, Any],
+        complete: Complete,
+        *,
+        instructions: bool = True,
+        tools: Sequence[Mapping[str, Any]] = (),
+        history: History | None = None,
+        rules: ReplyRules | None = None,
+        fits: Callable[[list[ChatMessage]], bool] | None = None,
     ) -> None:
-        """complete: completes a batch of conversations. instructions: whether a system message has the rules."""
+        """complete: completes a batch of conversations. instructions: whether a system message has the rules. tools,
+        history: as in `PromptBuilder`. fits: whether a prompt is short enough; None: all are."""
         self.name = name
-        self._text = text
-        self._complete = complete
-        self.prompts = PromptBuilder(text, instructions=instructions)
-        self.follows_episodes = self.prompts.remembers_episodes
+        prompts = PromptBuilder(text, instructions=instructions, tools=tools, history=history)
+        self.conversations = Conversations(
+            prompts, text, lambda _, conversations: complete(conversations), rules=rules, fits=fits
+        )
+        self.follows_episodes = prompts.remembers_episodes or self.conversations.rules.max_episode_tokens is not None
 
     def select_action(self, observation: Any) -> Choice:
-        """The action that the model names, or None. The observation is taken as the first of its episode."""
-        (reply,) = self._complete([self.prompts.opening(observation)])
-        return self._text.parse(answer_of(reply), observation)
+        """The action that the model names, or the end of the episode. The observation is taken as its first."""
+        return self._of_new_episodes([observation])[0]
 
     def select_actions(self, observations: Sequence[Any], episodes: Sequence[int] | None = None) -> list[Choice]:
         """One choice for each observation, from one batch.
 
-        episodes: the number of each observation's episode, required if the text's `history` is `full`. Raises
-        ValueError if it is required and missing.
+        episodes: the number of each observation's episode, required if the policy follows episodes: if prompts show
+        whole episodes, or their tokens are limited. Raises ValueError if it is required and missing.
         """
         if episodes is None:
             if self.follows_episodes:
-                raise ValueError(f"{self.name}: the prompts show whole episodes: give `episodes`.")
-            episodes = range(len(observations))
-        turns = list(zip(episodes, observations, strict=True))
-        replies = self._complete([self.prompts.messages(episode, seen) for episode, seen in turns])
-        for (episode, _), reply in zip(turns, replies, strict=True):
-            self.prompts.add_reply(episode, reply)
-        return [self._text.parse(answer_of(reply), seen) for (_, seen), reply in zip(turns, replies, strict=True)]
+                raise ValueError(f"{self.name}: the prompts or limits are of whole episodes: give `episodes`.")
+            return self._of_new_episodes(observations)
+        return self.conversations.choose(list(zip(episodes, observations, strict=True)))
 
     def end_episode(self, episode: int) -> None:
         """Forget the conversation of an episode that has ended."""
-        self.prompts.end_episode(episode)
+        self.conversations.end_episode(episode)
+
+    def _of_new_episodes(self, observations: Sequence[Any]) -> list[Choice]:
+        turns = [(object(), observation) for observation in observations]
+        choices = self.conversations.choose(turns)
+        for episode, _ in turns:
+            self.conversations.end_episode(episode)
+        return choices
 
 
 class ChatEndpoint:

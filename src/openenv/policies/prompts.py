@@ -7,7 +7,7 @@ that the tokens of a reply stay those that the model sampled.
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
-from openenv.core.text_interface import TextInterface
+from openenv.core.text_interface import History, TextInterface
 
 THINK, END_OF_THINKING = "<think>", "</think>"
 """The markers around the thinking of a reply. Some chat templates begin a reply with the first."""
@@ -52,31 +52,37 @@ class PromptBuilder:
     """
 
     def __init__(
-        self, text: TextInterface[Any, Any], *, instructions: bool, tools: Sequence[Mapping[str, Any]] = ()
+        self,
+        text: TextInterface[Any, Any],
+        *,
+        instructions: bool,
+        tools: Sequence[Mapping[str, Any]] = (),
+        history: History | None = None,
     ) -> None:
         """instructions: whether a system message with the rules comes first. tools: the function definitions that the
-        model is shown. A reply is then a call, and the observation after it is the call's result (role tool)."""
+        model is shown. A reply is then a call, and the observation after it is the call's result (role tool). history:
+        None for the text interface's own."""
         self._text = text
         self._tools = tools
         self._instructions = instructions
+        self._history = history or text.history
         self._conversations: dict[Hashable, list[ChatMessage]] = {}
 
     @property
     def remembers_episodes(self) -> bool:
         """Whether prompts show earlier turns of the episode."""
-        return self._text.history == "full"
+        return self._history == "full"
 
     @property
     def num_episodes(self) -> int:
-        """Number of episodes whose earlier turns are held."""
+        """Number of episodes whose newest prompt is held."""
         return len(self._conversations)
 
     def messages(self, episode: Hashable, observation: Any) -> list[ChatMessage]:
         """The prompt of the episode's next turn. Follow it with `add_reply`."""
-        shown = self._conversations.get(episode)
-        shown = self.opening(observation) if shown is None else [*shown, self._next_message(observation)]
-        if self.remembers_episodes:
-            self._conversations[episode] = shown
+        before = self._conversations.get(episode) if self.remembers_episodes else None
+        shown = self.opening(observation) if before is None else [*before, self._next(self._seen(observation))]
+        self._conversations[episode] = shown
         return list(shown)
 
     def opening(self, observation: Any) -> list[ChatMessage]:
@@ -84,23 +90,38 @@ class PromptBuilder:
         rules: list[ChatMessage] = []
         if self._instructions:
             rules.append({"role": "system", "content": self._text.instructions(observation)})
-        return [*rules, self._user_message(observation)]
+        return [*rules, self._seen(observation)]
 
     def add_reply(self, episode: Hashable, reply: str) -> None:
         """Append the model's reply to the episode. Its token ids are kept if it is a `SampledReply`."""
-        if self.remembers_episodes:
-            self._conversations[episode].append(assistant_message(reply))
+        self._conversations[episode].append(assistant_message(reply))
+
+    def with_problem(self, episode: Hashable, problem: str) -> list[ChatMessage]:
+        """The prompt that shows, after a reply, why it names no action. Follow it with `add_reply`."""
+        shown = self._conversations[episode]
+        shown.append(self._next({"role": "user", "content": problem}))
+        return list(shown)
+
+    def forget_turn(self, episode: Hashable) -> list[ChatMessage] | None:
+        """The newest prompt without its oldest message and the reply to it; None if there is no earlier one."""
+        shown = self._conversations[episode]
+        first = 1 if shown[0]["role"] == "system" else 0
+        if len(shown) < first + 3:
+            return None
+        oldest: ChatMessage = {**shown[first + 2], "role": "user"}  # a tool's result needs a call before it
+        self._conversations[episode] = [*shown[:first], oldest, *shown[first + 3 :]]
+        return list(self._conversations[episode])
 
     def end_episode(self, episode: Hashable) -> None:
         """Forget an episode that has ended."""
         self._conversations.pop(episode, None)
 
-    def _user_message(self, observation: Any) -> ChatMessage:
+    def _seen(self, observation: Any) -> ChatMessage:
         return {"role": "user", "content": self._text.describe(observation)}
 
-    def _next_message(self, observation: Any) -> ChatMessage:
-        """The observation after a reply."""
-        return {**self._user_message(observation), "role": "tool" if self._tools else "user"}
+    def _next(self, message: ChatMessage) -> ChatMessage:
+        """A message that follows a reply."""
+        return {**message, "role": "tool"} if self._tools else message
 
 
 def assistant_message(reply: str) -> ChatMessage:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from openenv.core.text_interface import History
+from openenv.policies.conversations import OutOfTokens, ReplyRules
+
 AdvantageName = Literal["grpo", "dr_grpo", "rloo", "reinforce++"]
 LossName = Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"]
 KLName = Literal["k1", "k2", "k3"]
@@ -107,6 +110,39 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConversationConfig:
+    """The conversation of an episode between environment and model."""
+
+    history: History | None = None
+    """Turns that a prompt shows. full: the whole episode, one context that grows. latest: the newest observation alone.
+    None: as the text interface has it."""
+    retries: int = 0
+    """Further replies to one observation after a reply that names no legal action. The model is shown the problem. 0:
+    such a reply ends the episode."""
+    max_turns: int = 1000
+    """Actions after which an episode is stopped. Its rewards so far count."""
+    max_episode_tokens: int | None = None
+    """Tokens sampled in an episode after which no reply begins. None: no limit."""
+    out_of_tokens: OutOfTokens = "fail"
+    """What happens when an episode has max_episode_tokens, or a prompt is longer than max_req_tokens. fail: the episode
+    ends as one with an unparseable reply. end: it ends, and its rewards so far count. forget: prompts lose their oldest
+    turns until they fit; where that is not enough, as fail."""
+
+    def __post_init__(self) -> None:
+        require(self.retries >= 0, "conversation.retries", self.retries, "must be at least 0.")
+        require(self.max_turns >= 1, "conversation.max_turns", self.max_turns, "must be at least 1.")
+        most = self.max_episode_tokens
+        require(most is None or most >= 1, "conversation.max_episode_tokens", most, "must be at least 1.")
+
+    @property
+    def rules(self) -> ReplyRules:
+        """The rules of replies and tokens."""
+        return ReplyRules(
+            retries=self.retries, max_episode_tokens=self.max_episode_tokens, out_of_tokens=self.out_of_tokens
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class PretrainConfig:
     """Pretraining of the tiny model on transcripts of uniformly random legal play, with their outcomes."""
 
@@ -142,6 +178,8 @@ class RewardConfig:
     unparseable: float | None = None
     """Reward of an episode that a reply without a legal action ended. None: the worst return in random play, scaled;
     with win, push and loss the lowest of these."""
+    retry_penalty: float = 0.0
+    """Subtracted from an episode's reward for each reply that was followed by a retry (`conversation.retries`)."""
     win: float | None = None
     """Reward of an episode whose return is positive. It comes together with `push` and `loss`."""
     push: float | None = None
@@ -154,6 +192,7 @@ class RewardConfig:
         require(self.scale == "auto" or self.scale > 0, "reward.scale", self.scale, "must be above 0, or auto.")
         limits = self.clip
         require(limits is None or limits[0] < limits[1], "reward.clip", limits, "must be [lowest, highest].")
+        require(self.retry_penalty >= 0, "reward.retry_penalty", self.retry_penalty, "is subtracted. Use 0 or more.")
         given = {name: getattr(self, name) for name in ("win", "push", "loss") if getattr(self, name) is not None}
         rule = "win, push and loss come together: give all three, or none for the environment's own rewards."
         require(len(given) in (0, 3), "reward", given, rule)
@@ -338,9 +377,11 @@ class Config:
     """Age, in steps, of the weights that played an episode when it is trained on. 0 is strictly on-policy; with more,
     rollouts and training run at the same time. The first steps of a run, and after a checkpoint, use newer ones."""
     max_req_tokens: int = 512
-    """Maximum length of a prompt in tokens. An episode with a longer one is invalid."""
+    """Maximum length of a prompt in tokens. `conversation.out_of_tokens` is what happens to a longer one."""
     max_res_tokens: int = 4
     """Maximum length of a reply in tokens, including its end token."""
+    conversation: ConversationConfig = field(default_factory=ConversationConfig)
+    """The conversation of an episode: what prompts show, retries, limits."""
     pretrain: PretrainConfig = field(default_factory=PretrainConfig)
     """Pretraining of the tiny model. A loaded model is not pretrained."""
     reward: RewardConfig = field(default_factory=RewardConfig)

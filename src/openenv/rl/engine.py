@@ -20,7 +20,7 @@ from openenv.core.session_pool import SessionPool
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeSessions
 from openenv.rl.budget import PRETRAINING_SHARE, RANDOM_PLAY_SHARE, Budget
-from openenv.rl.config import Config
+from openenv.rl.config import Config, require
 from openenv.rl.loop import OnStep, TrainingLoop
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat, word_tokenizer
@@ -112,9 +112,10 @@ class Engine:
         if config.model.path:
             model, tokenizer = await asyncio.to_thread(_loaded_model, config)
             chat = _chat(config, model, tokenizer, text)
-            _require_playable(model, chat, random_play, config)
+            _require_agreement(model, chat, config)
         else:
             model, chat = await _pretrained_model(config, random_play, budget, on_progress)
+        _require_room(model, chat, random_play, config)
         batch_size = _batch_size(config, random_play)
         returns = RandomReturns.of(random_play.returns)
         checkpoints.save_reference(model, chat, batch_size)
@@ -213,6 +214,8 @@ async def _random_play(
             reset=config.env.reset,
             seed=config.seed,
             instructions=config.model.instructions,
+            history=config.conversation.history,
+            max_turns=config.conversation.max_turns,
             on_progress=lambda done, total: on_progress("random play", done, total, {}),
             is_time_up=lambda: budget.is_spent(RANDOM_PLAY_SHARE),
         )
@@ -236,10 +239,27 @@ def _chat(config: Config, model: PreTrainedModel, tokenizer: Any, text: TextInte
     return Chat(tokenizer, end_ids=end_ids(model), enable_thinking=config.model.enable_thinking, tools=tools)
 
 
-def _require_playable(model: PreTrainedModel, chat: Chat, random_play: RandomPlay, config: Config) -> None:
-    """Raise ChatTemplateError or UnsupportedModel, before anything is trained, for a model that cannot play."""
-    for messages, _ in itertools.islice(random_play.transcripts, 1):
-        chat.prompt([{"role": role, "content": content} for role, content in messages[:-1]])
+def _require_room(model: PreTrainedModel, chat: Chat, random_play: RandomPlay, config: Config) -> None:
+    """Raise ConfigError if the first prompts of random play, or all that the limits allow, are too long for the model.
+
+    Raises ChatTemplateError for prompts that the chat template cannot render.
+    """
+    longest = 0
+    for messages, _ in itertools.islice(random_play.transcripts, _EPISODES_TO_MEASURE):
+        opening = itertools.takewhile(lambda message: message[0] != "assistant", messages)
+        longest = max(longest, len(chat.prompt([{"role": role, "content": content} for role, content in opening])))
+    rule = f"an episode's first prompt has {longest} tokens. Raise max_req_tokens."
+    require(longest <= config.max_req_tokens, "max_req_tokens", config.max_req_tokens, rule)
+    room = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    wanted = config.max_req_tokens + config.max_res_tokens
+    rule = (
+        f"with max_res_tokens={config.max_res_tokens} more than the {room} positions of the model. Lower one of them."
+    )
+    require(room is None or wanted <= room, "max_req_tokens", config.max_req_tokens, rule)
+
+
+def _require_agreement(model: PreTrainedModel, chat: Chat, config: Config) -> None:
+    """Raise UnsupportedModel, before anything is trained, for a model that the generator cannot sample from."""
     generator = Generator(model, chat, max_new_tokens=config.max_res_tokens, precision=config.model.precision)
     generator.require_agreement()
 

@@ -147,8 +147,17 @@ class _Comparison:
 
     def _model(self, *, temperature: float, before: bool) -> LanguageModelPolicy:
         generator = self._training.engine.player(temperature=temperature, before=before)
-        instructions = self._training.config.model.instructions
-        return LanguageModelPolicy("model", self._training.engine.text, generator.complete, instructions=instructions)
+        config = self._training.config
+        return LanguageModelPolicy(
+            "model",
+            self._training.engine.text,
+            generator.complete,
+            instructions=config.model.instructions,
+            tools=generator.chat.tools,
+            history=config.conversation.history,
+            rules=config.conversation.rules,
+            fits=generator.chat.fits(config.max_req_tokens),
+        )
 
     async def _evaluate(self, name: str, role: Role, policy: Any) -> None:
         evaluation, report = self._training.config.evaluation, self._on_progress
@@ -160,6 +169,7 @@ class _Comparison:
                 evaluation.seed,
                 reset_kwargs=self._training.config.env.reset,
                 text=self._training.engine.text,
+                max_steps=self._training.config.conversation.max_turns,
                 on_progress=None if report is None else lambda done, total: report(f"evaluate {name}", done, total, {}),
             )
         self._save([*self._results, result_of(summarize(name, episodes), name, role)])

@@ -11,6 +11,7 @@ from openenv.rl.models.generator import Generator
 from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.rollouts.trajectory import Group, Segment, Turn
+from openenv.rl.training.batch import make_batch
 from tests.rl.echo_game import WORDS, EchoPool, EchoText, RememberingEchoText, echo_chat, echo_config, echo_generator
 
 
@@ -125,7 +126,57 @@ async def test_an_episode_that_the_environment_broke_is_invalid_with_its_reason(
     assert all(t.outcome != "invalid" for t in groups[0].trajectories)
 
 
-async def test_a_prompt_that_is_too_long_makes_the_episode_invalid() -> None:
-    groups = await played(EchoPool(), config=echo_config(max_req_tokens=2))
+async def test_an_episode_out_of_tokens_is_trained_on_with_its_price_or_with_its_rewards_so_far() -> None:
+    for out_of_tokens, outcome, reward in (("fail", "unparseable", -3.0), ("end", "push", 0.0)):
+        conversation = {"max_episode_tokens": 4, "out_of_tokens": out_of_tokens}
+        config = echo_config(reward={"unparseable": -3.0}, conversation=conversation)
+        groups = await played(EchoPool(turns=4), config=config, generator_class=LegalGenerator)
 
-    assert all(not t.valid and "longer than max_req_tokens=2" in t.reason for t in groups[0].trajectories)
+        episodes = [t for group in groups for t in group.trajectories]
+        assert {(t.outcome, t.reward, len(t.turns), t.num_sampled) for t in episodes} == {(outcome, reward, 2, 4)}
+        assert {t.is_stopped for t in episodes} == {out_of_tokens == "end"}
+        assert all("out of tokens" in t.reason for t in episodes)
+
+
+async def test_an_episode_is_stopped_after_the_most_turns_and_keeps_its_rewards() -> None:
+    config = echo_config(conversation={"max_turns": 3})
+    groups = await played(EchoPool(turns=9), config=config, generator_class=LegalGenerator)
+
+    episodes = [t for group in groups for t in group.trajectories]
+    assert {(t.outcome, t.reward, len(t.turns), t.is_stopped) for t in episodes} == {("push", 0.0, 3, True)}
+    assert {t.reason for t in episodes} == {"stopped after conversation.max_turns=3"}
+
+
+class Blundering(LegalGenerator):
+    """Its first reply of each episode is no word of the game."""
+
+    def generate(self, prompts: Sequence[TokenIds], streams: Sequence[Random]) -> list[Segment]:
+        assistant = self.chat.encode("<|assistant|>")[0]
+        blunder = (*self.chat.encode("won"), self.chat.end_id)
+        segments = super().generate(prompts, streams)
+        return [
+            Segment(prompt + blunder, mask(prompt, blunder), (0.0,) * len(prompt) + (-1.0,) * len(blunder), 0)
+            if prompt.count(assistant) == 1
+            else segment
+            for prompt, segment in zip(prompts, segments, strict=True)
+        ]
+
+
+async def test_a_retry_is_a_turn_of_its_own_in_one_growing_segment_and_has_its_penalty() -> None:
+    for credit in ("episode", "step"):
+        reward = {"retry_penalty": 0.25, "credit": credit}
+        config = echo_config(conversation={"retries": 1, "history": "full"}, reward=reward)
+        groups = await played(EchoPool(turns=2), config=config, generator_class=Blundering)
+
+        for episode in (t for group in groups for t in group.trajectories):
+            (segment,) = episode.segments
+            first, second, third = episode.turns
+            assert (first.seen, first.reply, first.action) == (second.seen, "won", None)
+            assert second.action in WORDS
+            assert third.action in WORDS
+            assert segment.reply_lengths == [2, 2, 2]
+            assert episode.reward == episode.game_return - 0.25
+            gained = episode.game_return
+            assert episode.turn_returns == ([gained - 0.25, gained, gained] if credit == "step" else [])
+        batch = make_batch(groups, "dr_grpo", 0)
+        assert len(batch.advantages) == 6 * batch.num_episodes

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -74,6 +74,10 @@ class Chat:
         """
         ids: TokenIds = _cached(self._prompts, tuple(map(_key, messages)), lambda: self._assembled(messages))
         return ids
+
+    def fits(self, max_tokens: int) -> Callable[[Sequence[ChatMessage]], bool]:
+        """Whether a prompt has at most `max_tokens` tokens, as a function of its messages."""
+        return lambda messages: len(self.prompt(messages)) <= max_tokens
 
     def encode(self, text: str) -> TokenIds:
         """The ids of a text that the template has rendered: no special tokens are added."""

@@ -72,6 +72,8 @@ def play_metrics(played: Sequence[Group], trained: Sequence[Group], policy_versi
         "num_groups/trained": len(trained),
         "episodes/invalid": outcomes["invalid"],
         "episodes/unparseable": outcomes["unparseable"],
+        "episodes/stopped": sum(trajectory.is_stopped for trajectory in episodes),
+        "replies/unparseable": sum(turn.action is None for trajectory in valid for turn in trajectory.turns),
         "off_policy/max_age": max((policy_version - group.policy_version for group in trained), default=0),
         **_part_metrics(valid),
         "decisions": decision_counts(played),

@@ -78,9 +78,10 @@ class EpisodeReward:
         the reward of such episodes."""
         if not trajectory.turns:
             return []
-        earlier = [self.factor * turn.reward for turn in trajectory.turns[:-1]]
-        if self.config.by_outcome is not None:
-            earlier = [0.0] * len(earlier)
+        by_outcome = self.config.by_outcome is not None
+        earlier = [0.0 if by_outcome else self.factor * turn.reward for turn in trajectory.turns[:-1]]
+        for number, turn in enumerate(trajectory.turns[:-1]):
+            earlier[number] -= self.config.retry_penalty if turn.action is None else 0.0
         if trajectory.outcome == "unparseable":
             return [*earlier, self.unparseable - math.fsum(earlier)]
         if self.config.by_outcome is not None:

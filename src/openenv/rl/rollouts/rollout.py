@@ -11,7 +11,9 @@ from openenv.core.errors import OpenEnvError
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.evaluation.intervals import EpisodeOutcome
-from openenv.policies.prompts import PromptBuilder, SampledReply, answer_of
+from openenv.policies.base import Choice, EndEpisode
+from openenv.policies.conversations import Conversations
+from openenv.policies.prompts import ChatMessage, PromptBuilder, answer_of
 from openenv.rl.config import Config
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.prompt_tokens import TokenIds
@@ -45,7 +47,8 @@ class Rollout:
         seeds = [group_seed(self._config.seed, index) for index in indices for _ in range(size)]
         streams = [random_stream(self._config.seed, index, member) for index in indices for member in range(size)]
         player = _RecordingPlayer(self._text, self._generator, self._config, self._executor, seeds, streams)
-        await EpisodeRunner(self._pool, player).run({**self._config.env.reset, "seed": seed} for seed in seeds)
+        runner = EpisodeRunner(self._pool, player, max_steps=self._config.conversation.max_turns)
+        await runner.run({**self._config.env.reset, "seed": seed} for seed in seeds)
         for trajectory in player.trajectories:
             rate(trajectory, self._reward)
         return [
@@ -83,29 +86,34 @@ class _RecordingPlayer:
         self._streams = streams
         self._text = text
         self._generator = generator
-        self._config = config
         self._executor = executor
-        self._prompts = PromptBuilder(text, instructions=config.model.instructions, tools=generator.chat.tools)
+        self._max_turns = config.conversation.max_turns
+        self._conversations = Conversations(
+            PromptBuilder(
+                text,
+                instructions=config.model.instructions,
+                tools=generator.chat.tools,
+                history=config.conversation.history,
+            ),
+            text,
+            self._complete,
+            rules=config.conversation.rules,
+            fits=generator.chat.fits(config.max_req_tokens),
+            on_reply=self._record_turn,
+        )
 
     async def act(self, pending: list[PendingAction]) -> list[Any]:
-        """The generator's actions. None for a reply that names no legal action, and for a prompt that is too long."""
-        chat, limit = self._generator.chat, self._config.max_req_tokens
-        prompts = [chat.prompt(self._prompts.messages(turn.episode, turn.observation)) for turn in pending]
-        fitting = [i for i, prompt in enumerate(prompts) if len(prompt) <= limit]
-        streams = [self._streams[pending[i].episode] for i in fitting]
-        loop = asyncio.get_running_loop()
-        written = await loop.run_in_executor(
-            self._executor, self._generator.generate, [prompts[i] for i in fitting], streams
-        )
-        segments = dict(zip(fitting, written, strict=True))
-        return [self._action(turn, prompts[i], segments.get(i)) for i, turn in enumerate(pending)]
+        """The generator's actions; None where the episode ends without one."""
+        turns = [(turn.episode, turn.observation) for turn in pending]
+        choices = await asyncio.get_running_loop().run_in_executor(self._executor, self._conversations.choose, turns)
+        return [self._action(turn.episode, choice) for turn, choice in zip(pending, choices, strict=True)]
 
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
         """Add the reward; at the end of the episode set its outcome."""
         trajectory = self.trajectories[episode]
         trajectory.add_result(result.reward, getattr(result.observation, "metadata", None))
         if result.done:
-            trajectory.outcome = cast(EpisodeOutcome, self._text.outcome(trajectory.game_return))
+            self._finish(trajectory)
 
     def on_failure(self, episode: int, error: OpenEnvError) -> None:
         """Mark the episode invalid, with the error as the reason."""
@@ -113,42 +121,54 @@ class _RecordingPlayer:
         self.trajectories[episode].reason = f"{type(error).__name__}: {error}"
 
     def on_step_limit(self, episode: int) -> None:
-        """Rollouts have no step limit."""
-        raise AssertionError("the runner was given no max_steps")
+        """Finish the episode: its rewards so far count."""
+        self._stop(self.trajectories[episode], f"stopped after conversation.max_turns={self._max_turns}")
 
-    def _action(self, turn: PendingAction, prompt: TokenIds, segment: Segment | None) -> Any:
-        trajectory = self.trajectories[turn.episode]
-        if segment is None:
-            limit = self._config.max_req_tokens
-            trajectory.reason = f"a prompt of {len(prompt)} tokens is longer than max_req_tokens={limit}"
-            return None
-        reply = self._generator.reply(segment)
-        self._prompts.add_reply(turn.episode, reply)
-        self._record_tokens(trajectory, prompt, segment)
-        action = self._text.parse(answer_of(reply), turn.observation)
-        self._record_turn(trajectory, turn.observation, reply, action)
-        if action is None:
-            trajectory.outcome = "unparseable"
-            trajectory.reason = self._text.problem(answer_of(reply), turn.observation)
-        return action
+    def _action(self, episode: int, choice: Choice) -> Any:
+        """The action of a choice. None at the episode's end, with its outcome and the reason."""
+        if not isinstance(choice, EndEpisode):
+            return choice
+        trajectory = self.trajectories[episode]
+        if choice.counts:
+            self._stop(trajectory, choice.reason)
+        else:
+            trajectory.outcome, trajectory.reason = "unparseable", choice.reason
+        return None
 
-    def _record_turn(self, trajectory: Trajectory, observation: Any, reply: SampledReply, action: Any) -> None:
+    def _stop(self, trajectory: Trajectory, reason: str) -> None:
+        trajectory.reason, trajectory.is_stopped = reason, True
+        self._finish(trajectory)
+
+    def _finish(self, trajectory: Trajectory) -> None:
+        trajectory.outcome = cast(EpisodeOutcome, self._text.outcome(trajectory.game_return))
+
+    def _complete(self, episodes: Sequence[Any], conversations: list[list[ChatMessage]]) -> list[str]:
+        """A sampled reply to each conversation. Its tokens are recorded."""
+        prompts = [self._generator.chat.prompt(messages) for messages in conversations]
+        segments = self._generator.generate(prompts, [self._streams[episode] for episode in episodes])
+        for episode, prompt, segment in zip(episodes, prompts, segments, strict=True):
+            _record_tokens(self.trajectories[episode], prompt, segment)
+        return [self._generator.reply(segment) for segment in segments]
+
+    def _record_turn(self, episode: Any, observation: Any, reply: str, action: Any) -> None:
         """Add the turn, with the text interface's own wording of the action that was parsed."""
         wording = None if action is None else self._text.wording(action, observation) or answer_of(reply)
-        situation = self._text.situation(observation)
-        trajectory.turns.append(Turn(self._text.describe(observation), str(reply), situation, wording))
+        turn = Turn(self._text.describe(observation), str(reply), self._text.situation(observation), wording)
+        self.trajectories[episode].turns.append(turn)
 
-    def _record_tokens(self, trajectory: Trajectory, prompt: TokenIds, segment: Segment) -> None:
-        """Extend the episode's last segment if the prompt continues it; otherwise add a segment for the turn.
 
-        Prompts that show the whole episode continue it, unless the chat template drops the thinking of earlier turns.
-        """
-        before = trajectory.segments[-1] if trajectory.segments and self._prompts.remembers_episodes else None
-        if before is None or prompt[: len(before.token_ids)] != before.token_ids:
-            trajectory.segments.append(segment)
-            return
-        known, shown = len(before.token_ids), len(prompt)
-        written = Segment(
-            segment.token_ids[shown:], segment.sampled[shown:], segment.logprobs[shown:], segment.policy_version
-        )
-        trajectory.segments[-1] = before.extended(prompt[known:], written)
+def _record_tokens(trajectory: Trajectory, prompt: TokenIds, segment: Segment) -> None:
+    """Extend the episode's last segment if the prompt continues it; otherwise add a segment for the turn.
+
+    Prompts that show the whole episode continue it, unless the chat template drops the thinking of earlier turns. The
+    prompt of a retry continues that of the reply before it.
+    """
+    before = trajectory.segments[-1] if trajectory.segments else None
+    if before is None or prompt[: len(before.token_ids)] != before.token_ids:
+        trajectory.segments.append(segment)
+        return
+    known, shown = len(before.token_ids), len(prompt)
+    written = Segment(
+        segment.token_ids[shown:], segment.sampled[shown:], segment.logprobs[shown:], segment.policy_version
+    )
+    trajectory.segments[-1] = before.extended(prompt[known:], written)

@@ -53,7 +53,8 @@ class Turn:
     reply: str
     situation: str | None
     action: str | None
-    """The wording of the action that the reply names; None if it names no legal action."""
+    """The wording of the action that the reply names; None if it names no legal action: a retry followed, or the
+    episode ended."""
     reward: float = 0.0
     """The environment's reward for the action."""
     part_scores: dict[str, float] = field(default_factory=dict)
@@ -71,7 +72,9 @@ class Trajectory:
     """Sum of the environment's rewards."""
     outcome: EpisodeOutcome = "invalid"
     reason: str = ""
-    """Why the episode is invalid or unparseable."""
+    """Why the episode is invalid or unparseable, or was stopped."""
+    is_stopped: bool = False
+    """Whether a limit of turns or tokens ended it."""
     reward: float = 0.0
     """The value of the reward function; with `credit: step` that of the first turn."""
     turn_returns: list[float] = field(default_factory=list)

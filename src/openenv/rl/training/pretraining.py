@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
-from openenv.core.text_interface import TextInterface
+from openenv.core.text_interface import History, TextInterface
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.policies.baselines import RandomPolicy
 from openenv.policies.prompts import ChatMessage, PromptBuilder, assistant_message
@@ -69,6 +69,8 @@ async def play_at_random(
     reset: Mapping[str, Any],
     seed: int,
     instructions: bool = False,
+    history: History | None = None,
+    max_turns: int | None = None,
     on_progress: OnCount | None = None,
     is_time_up: Callable[[], bool] = lambda: False,
 ) -> RandomPlay:
@@ -76,12 +78,13 @@ async def play_at_random(
 
     instructions: whether a system message with the rules comes first. With history `latest` each decision is a
     transcript of its own, followed by the label of the episode's return (`outcome_labels`); with `full` each episode is
-    one transcript. Failed episodes are left out. If the first 20 all fail, their last error is raised. is_time_up: no
+    one transcript. history: None for the text interface's own. max_turns: actions after which an episode is stopped;
+    None: no limit. Failed episodes are left out. If the first 20 all fail, their last error is raised. is_time_up: no
     episode begins after it has returned True, but for the first.
     """
-    prompts = PromptBuilder(text, instructions=instructions)
+    prompts = PromptBuilder(text, instructions=instructions, history=history)
     player = _TranscribingPlayer(prompts, RandomPolicy(seed, text=text), config, on_progress, is_time_up)
-    await EpisodeRunner(pool, player).run(player.resets(reset))
+    await EpisodeRunner(pool, player, max_steps=max_turns).run(player.resets(reset))
     collected = player.collected
     labels = outcome_labels(collected.returns, text)
     for (messages, value), count in player.conversations.items():
@@ -147,8 +150,14 @@ class _TranscribingPlayer:
         """Add the reward; at the end of the episode keep its conversations."""
         if result.reward is not None:
             self._returns[episode] += result.reward  # type: ignore[assignment]
-        if not result.done:
-            return
+        if result.done:
+            self._finish(episode)
+
+    def on_step_limit(self, episode: int) -> None:
+        """Keep the conversations of an episode that was stopped."""
+        self._finish(episode)
+
+    def _finish(self, episode: int) -> None:
         value = float(self._returns.pop(episode, 0.0))
         self.collected.returns[value] += 1
         for messages in self._forget(episode):
@@ -162,10 +171,6 @@ class _TranscribingPlayer:
         self._num_failed += 1
         if self._num_failed >= _MAX_FAILURES and not self.collected.num_episodes:
             raise error
-
-    def on_step_limit(self, episode: int) -> None:
-        """Random play has no step limit."""
-        raise AssertionError("the runner was given no max_steps")
 
     def _forget(self, episode: int) -> list[list[ChatMessage]]:
         """The conversations of an episode that has ended."""

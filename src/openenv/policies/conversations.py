@@ -1,0 +1,131 @@
+"""Lets a language model choose actions: prompts, retries after unparseable replies, and limits of tokens.
+
+Rollouts and evaluation use the same class, so that a model is evaluated under the rules that it was trained with.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from openenv.core.env_server.types import Action
+from openenv.core.text_interface import TextInterface
+from openenv.policies.base import Choice, EndEpisode
+from openenv.policies.prompts import ChatMessage, PromptBuilder, SampledReply, answer_of
+
+OutOfTokens = Literal["fail", "end", "forget"]
+
+CompleteTurns = Callable[[Sequence[Hashable], list[list[ChatMessage]]], Sequence[str]]
+"""Completes a batch of conversations, given the episode of each: returns one reply for each."""
+OnReply = Callable[[Hashable, Any, str, Any], None]
+"""Called with the episode, the observation, the reply, and the action that it names or None."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyRules:
+    """What happens to replies that name no legal action, and to episodes with too many tokens."""
+
+    retries: int = 0
+    """Further replies to one observation after a reply that names no legal action. The model is shown the problem."""
+    max_episode_tokens: int | None = None
+    """Tokens sampled in an episode after which no reply begins. It counts replies whose tokens are known."""
+    out_of_tokens: OutOfTokens = "fail"
+    """fail: the episode ends as unparseable. end: it ends, and its rewards so far count. forget: prompts lose their
+    oldest turns until they fit; where that is not enough, as fail."""
+
+
+class Conversations:
+    """The conversations of any number of episodes with one model. Not thread-safe: call it from one thread at a time.
+
+    Example:
+        conversations = Conversations(PromptBuilder(text, instructions=True), text, complete)
+        for (episode, observation), choice in zip(turns, conversations.choose(turns)): ...
+    """
+
+    def __init__(
+        self,
+        prompts: PromptBuilder,
+        text: TextInterface[Any, Any],
+        complete: CompleteTurns,
+        *,
+        rules: ReplyRules | None = None,
+        fits: Callable[[list[ChatMessage]], bool] | None = None,
+        on_reply: OnReply | None = None,
+    ) -> None:
+        """fits: whether a prompt is short enough; None: all are. on_reply: receives every reply, in its order."""
+        self.rules = rules or ReplyRules()
+        self.num_unparseable = 0
+        """Number of replies that named no legal action."""
+        self._prompts = prompts
+        self._text = text
+        self._complete = complete
+        self._fits = fits
+        self._on_reply = on_reply
+        self._sampled: Counter[Hashable] = Counter()
+        """Tokens sampled in each episode."""
+
+    @property
+    def num_episodes(self) -> int:
+        """Number of episodes that are remembered."""
+        return self._prompts.num_episodes
+
+    def choose(self, turns: Sequence[tuple[Hashable, Any]]) -> list[Choice]:
+        """The action of each turn, an episode and its newest observation. All replies of a round are one batch."""
+        choices: list[Choice] = [None] * len(turns)
+        waiting = {number: self._prompts.messages(*turn) for number, turn in enumerate(turns)}
+        for _ in range(1 + self.rules.retries):
+            asked = self._within_limits(turns, waiting, choices)
+            if not asked:
+                break
+            episodes = [turns[number][0] for number in asked]
+            replies = self._complete(episodes, list(asked.values()))
+            waiting = {}
+            for number, reply in zip(asked, replies, strict=True):
+                choice = choices[number] = self._choice(*turns[number], reply)
+                if isinstance(choice, EndEpisode):
+                    waiting[number] = self._prompts.with_problem(turns[number][0], choice.reason)
+        return choices
+
+    def end_episode(self, episode: Hashable) -> None:
+        """Forget an episode that has ended."""
+        self._prompts.end_episode(episode)
+        self._sampled.pop(episode, None)
+
+    def _within_limits(
+        self, turns: Sequence[tuple[Hashable, Any]], waiting: dict[int, list[ChatMessage]], choices: list[Choice]
+    ) -> dict[int, list[ChatMessage]]:
+        """The prompts that may be completed. The choice of every other turn is the end of its episode."""
+        most = self.rules.max_episode_tokens
+        asked: dict[int, list[ChatMessage]] = {}
+        for number, messages in waiting.items():
+            episode = turns[number][0]
+            fitting = self._fitting(episode, messages)
+            if most is not None and self._sampled[episode] >= most:
+                choices[number] = self._out_of_tokens(f"{self._sampled[episode]} sampled tokens are the episode's most")
+            elif fitting is None:
+                choices[number] = self._out_of_tokens("the prompt is too long")
+            else:
+                asked[number] = fitting
+        return asked
+
+    def _fitting(self, episode: Hashable, messages: list[ChatMessage]) -> list[ChatMessage] | None:
+        """The prompt, without its oldest turns if they may be forgotten; None if it is too long."""
+        shown: list[ChatMessage] | None = messages
+        while shown is not None and self._fits is not None and not self._fits(shown):
+            shown = self._prompts.forget_turn(episode) if self.rules.out_of_tokens == "forget" else None
+        return shown
+
+    def _out_of_tokens(self, reason: str) -> EndEpisode:
+        return EndEpisode(f"out of tokens: {reason}", counts=self.rules.out_of_tokens == "end")
+
+    def _choice(self, episode: Hashable, observation: Any, reply: str) -> Choice:
+        """The action that a reply names, or the end of the episode."""
+        self._prompts.add_reply(episode, reply)
+        self._sampled[episode] += len(reply.token_ids) if isinstance(reply, SampledReply) else 0
+        action: Action | None = self._text.parse(answer_of(reply), observation)
+        if self._on_reply is not None:
+            self._on_reply(episode, observation, reply, action)
+        if action is not None:
+            return action
+        self.num_unparseable += 1
+        return EndEpisode(self._text.problem(answer_of(reply), observation))
