@@ -14,7 +14,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "grpo_blackjack" / "blackjack
 def test_the_example_is_a_run_of_blackjack() -> None:
     config = load_config(EXAMPLE)
 
-    assert config.env.reset == {"game_name": "blackjack"}
+    assert config.env[0].reset == {"game_name": "blackjack"}
     assert config.evaluation.num_games >= 20_000
 
 
@@ -50,8 +50,8 @@ def test_the_tutorials_keys_are_understood() -> None:
     )
 
     assert config.model.path == "some/model"
-    assert config.env.server_url == "http://localhost:8004"
-    assert config.env.reset == {"game_name": "blackjack"}
+    assert config.env[0].server_url == "http://localhost:8004"
+    assert config.env[0].reset == {"game_name": "blackjack"}
     assert config.max_policy_age == 2
 
 

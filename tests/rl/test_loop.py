@@ -77,7 +77,7 @@ class SmallRun:
         ]
         metrics = MetricsLog(self.metrics_path, first_step=self.progress.step)
         self.loop = TrainingLoop(
-            rollouts,
+            [rollouts],
             self.trainer,
             store,
             self.checkpoints,
@@ -189,7 +189,7 @@ async def test_rollouts_that_fail_end_the_run_with_their_error(
     rollout = Rollout(pool, EchoText(), generator, EpisodeReward(), run.config, run.executor)
     metrics, store = MetricsLog(run.metrics_path), WeightStore()
     loop = TrainingLoop(
-        [rollout], run.trainer, store, run.checkpoints, run.chat, run.config, metrics, run.progress, batch_size=4
+        [[rollout]], run.trainer, store, run.checkpoints, run.chat, run.config, metrics, run.progress, batch_size=4
     )
 
     with pytest.raises(error, match=reason):

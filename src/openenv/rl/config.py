@@ -32,8 +32,30 @@ def require(holds: bool, key: str, value: object, rule: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CurriculumConfig:
+    """Levels of difficulty that follow the success rate of training."""
+
+    levels: list[dict[str, Any]] = field(default_factory=list)
+    """Keywords of resets at each level, the easiest first. They are added to `reset`."""
+    raise_at: float = 0.8
+    """Success rate at or above which the next level follows."""
+    lower_at: float = 0.2
+    """Success rate at or below which the level before follows."""
+    episodes: int = 400
+    """Episodes at a level after which its success rate is looked at."""
+    success_return: float | None = None
+    """Return from which an episode is a success. None: episodes that are won."""
+
+    def __post_init__(self) -> None:
+        require(len(self.levels) >= 2, "env.curriculum.levels", self.levels, "must have two levels or more.")
+        require(self.episodes >= 1, "env.curriculum.episodes", self.episodes, "must be at least 1.")
+        rates, rule = (self.lower_at, self.raise_at), "must be rates between 0 and 1, lower_at below raise_at."
+        require(0 <= rates[0] < rates[1] <= 1, "env.curriculum.lower_at, raise_at", rates, rule)
+
+
+@dataclass(frozen=True, kw_only=True)
 class EnvConfig:
-    """The environment."""
+    """An environment of the run."""
 
     name: str = "openspiel"
     """The environment: a name of `openenv envs`, a folder with openenv.yaml, MODULE:CLASS, FILE.py:CLASS, the URL of a
@@ -44,6 +66,13 @@ class EnvConfig:
     """A text interface, MODULE:CLASS or FILE.py:CLASS, that replaces the environment's own."""
     reset: dict[str, Any] = field(default_factory=dict)
     """Keywords of every reset, such as `game_name: blackjack`. The seed is added."""
+    weight: float = 1.0
+    """Share of the groups that the environment plays, beside the weights of the others."""
+    curriculum: CurriculumConfig | None = None
+    """Levels of difficulty. The evaluation plays the last one. None: `reset` is the only level."""
+
+    def __post_init__(self) -> None:
+        require(self.weight > 0, "env.weight", self.weight, "must be above 0. Leave the environment out.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,8 +394,9 @@ class Config:
     """Time for random play, pretraining, the evaluation before training, and training, in minutes. Random play takes at
     most a sixth of it, and has ended together with pretraining after half. The evaluation after training is not cut
     short. None: no limit."""
-    env: EnvConfig = field(default_factory=EnvConfig)
-    """The environment. A string is its name. The tutorial's `blackjack_env.server_url` is accepted too."""
+    env: list[EnvConfig] = field(default_factory=lambda: [EnvConfig()])
+    """The environment, or a list of several. A string is its name. The tutorial's `blackjack_env.server_url` is
+    accepted too."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """The model. A string is its path."""
     group_size: int = 8
@@ -402,6 +432,7 @@ class Config:
     """Number of torch threads for generation, and for training."""
 
     def __post_init__(self) -> None:
+        require(len(self.env) >= 1, "env", self.env, "must have an environment.")
         size = self.group_size
         require(size >= 2, "group_size", size, "a group of one has no mean to compare with. Use 2 or more.")
         for key in ("groups_in_flight", "max_req_tokens", "max_res_tokens", "threads"):

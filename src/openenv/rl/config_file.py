@@ -39,14 +39,20 @@ def config_from_mapping(data: Mapping[str, Any]) -> Config:
     if "blackjack_env" in data:
         game = {"name": "openspiel", "reset": {"game_name": "blackjack"}}
         data["env"] = {**game, **(data.get("env") or {}), **data.pop("blackjack_env")}
-    env = data.get("env")
-    if isinstance(env, str):
-        data["env"] = {"name": env}
-    elif isinstance(env, dict) and env.get("server_url") and "name" not in env:
-        data["env"] = {**env, "name": env["server_url"]}
+    if "env" in data:
+        data["env"] = [_environment(one) for one in (data["env"] if isinstance(data["env"], list) else [data["env"]])]
     if isinstance(data.get("model"), str):
         data["model"] = {"path": data["model"], "instructions": True}
     return typing.cast(Config, _build(Config, data, ""))
+
+
+def _environment(entry: Any) -> Any:
+    """An entry of `env` as a mapping, which has a name."""
+    if isinstance(entry, str):
+        return {"name": entry}
+    if isinstance(entry, dict) and entry.get("server_url") and "name" not in entry:
+        return {**entry, "name": entry["server_url"]}
+    return entry
 
 
 def with_current_keys(data: Mapping[str, Any], *, warn: bool = True) -> dict[str, Any]:
@@ -98,6 +104,9 @@ def _value(kind: Any, value: Any, key: str) -> Any:
     if typing.get_origin(kind) is Literal:
         require(value in typing.get_args(kind), key, value, f"must be one of {', '.join(typing.get_args(kind))}.")
         return value
+    if typing.get_origin(kind) is list and dataclasses.is_dataclass(typing.get_args(kind)[0]):
+        names = [key] if len(value) == 1 else [f"{key}[{number}]" for number in range(len(value))]
+        return [_value(typing.get_args(kind)[0], item, name) for item, name in zip(value, names, strict=True)]
     if typing.get_origin(kind) is tuple:
         kinds = typing.get_args(kind)
         right = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == len(kinds)

@@ -2,13 +2,14 @@
 
 import asyncio
 import copy
-import dataclasses
 import itertools
 import logging
 import os
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,11 +17,11 @@ import torch
 from transformers import PreTrainedModel
 
 from openenv.auto.environment import ServedEnvironment
-from openenv.core.session_pool import SessionPool
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeSessions
-from openenv.rl.budget import PRETRAINING_SHARE, RANDOM_PLAY_SHARE, Budget
-from openenv.rl.config import Config, require
+from openenv.rl.budget import PRETRAINING_SHARE, Budget
+from openenv.rl.config import Config, EnvConfig, require
+from openenv.rl.environments import labels, shares
 from openenv.rl.loop import OnStep, TrainingLoop
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat, word_tokenizer
@@ -36,11 +37,12 @@ from openenv.rl.models.language_model import (
 )
 from openenv.rl.models.lora import adapter_config, add_adapter
 from openenv.rl.models.vllm_generator import VllmGenerator
+from openenv.rl.random_play import EPISODES_TO_MEASURE, random_play
 from openenv.rl.reports.results import MetricsLog
 from openenv.rl.rollouts.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
-from openenv.rl.training.pretraining import RandomPlay, play_at_random, pretrain, transcript_words
+from openenv.rl.training.pretraining import RandomPlay, Transcript, pretrain, transcript_words
 from openenv.rl.training.trainer import Trainer, make_reference
 
 if TYPE_CHECKING:
@@ -48,7 +50,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_EPISODES_TO_MEASURE = 64
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingEnvironment:
+    """An environment of the run, as rollouts and evaluation need it."""
+
+    label: str
+    """Its name, which no other environment of the run has."""
+    config: EnvConfig
+    served: ServedEnvironment
+    chat: Chat
+    """It shows the environment's tools."""
+    reward: Reward
 
 
 class Engine:
@@ -58,9 +71,7 @@ class Engine:
         self,
         config: Config,
         model: PreTrainedModel,
-        chat: Chat,
-        text: TextInterface[Any, Any],
-        reward: Reward,
+        environments: Sequence[TrainingEnvironment],
         batch_size: int,
         budget: Budget,
     ) -> None:
@@ -68,15 +79,15 @@ class Engine:
         self.budget = budget
         self.batch_size = batch_size
         """Number of groups in one training step."""
-        self.chat = chat
-        self.text = text
+        self.environments = environments
+        """The environments, in the order of the configuration."""
+        self.chat = chat = environments[0].chat
         self.store = WeightStore()
         self.checkpoints = Checkpoints(config.run_dir)
         self.progress = TrainingProgress(step=0, training_s=0.0)
         if config.model.gradient_checkpointing:
             checkpoint_activations(model)
         self.trainer = Trainer(model, make_reference(model, config), config, chat.pad_id)
-        self._reward = reward
         self._executor = ThreadPoolExecutor(
             1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,)
         )
@@ -87,7 +98,7 @@ class Engine:
     async def make(
         cls,
         config: Config,
-        served: ServedEnvironment,
+        served: Sequence[ServedEnvironment],
         reward: Reward | None,
         *,
         resume: bool,
@@ -96,43 +107,58 @@ class Engine:
     ) -> Self:
         """Load the model, or create and pretrain it. A resumed run restores what it has saved instead."""
         torch.set_num_threads(config.threads)
-        text = served.text
         checkpoints = Checkpoints(config.run_dir)
         if resume and checkpoints.has_reference:
             model, tokenizer, batch_size = checkpoints.load_reference(config.model)
-            reward = reward or EpisodeReward(config.reward, checkpoints.load_random_returns())
-            chat = _chat(config, model, tokenizer, text)
-            engine = cls(config, model, chat, text, reward, batch_size, budget)
+            returns = checkpoints.load_random_returns()
+            environments = _environments(config, served, model, tokenizer, reward, returns)
+            engine = cls(config, model, environments, batch_size, budget)
             if checkpoints.has_any:
                 engine.progress = checkpoints.restore(engine.trainer)
                 budget.earlier_s += engine.progress.spent_s
             log.info("resumed: step=%d", engine.progress.step)
             return engine
-        random_play = await _random_play(config, served, budget, on_progress)
+        played = await random_play(config, served, budget, on_progress)
+        returns = [RandomReturns.of(one.returns) for one in played]
         if config.model.path:
             model, tokenizer = await asyncio.to_thread(_loaded_model, config)
-            chat = _chat(config, model, tokenizer, text)
-            _require_agreement(model, chat, config)
         else:
-            model, chat = await _pretrained_model(config, random_play, budget, on_progress)
-        _require_room(model, chat, random_play, config)
-        batch_size = _batch_size(config, random_play)
-        returns = RandomReturns.of(random_play.returns)
-        checkpoints.save_reference(model, chat, batch_size)
+            model, tokenizer = await _pretrained_model(config, played, budget, on_progress)
+        environments = _environments(config, served, model, tokenizer, reward, returns)
+        if config.model.path:
+            _require_agreement(model, environments[0].chat, config)
+        for environment, one in zip(environments, played, strict=True):
+            _require_room(model, environment.chat, one, config)
+        batch_size = _batch_size(config, played)
+        checkpoints.save_reference(model, environments[0].chat, batch_size)
         checkpoints.save_random_returns(returns)
-        reward = reward or EpisodeReward(config.reward, returns)
-        return cls(config, model, chat, text, reward, batch_size, budget)
+        return cls(config, model, environments, batch_size, budget)
 
     def rollout(
-        self, pool: EpisodeSessions, *, generator: BaseGenerator | None = None, executor: Executor | None = None
+        self,
+        pool: EpisodeSessions,
+        environment: int,
+        *,
+        generator: BaseGenerator | None = None,
+        executor: Executor | None = None,
     ) -> Rollout:
-        """A rollout over these sessions, with the latest published weights or with another generator."""
+        """A rollout over sessions of an environment, with the latest published weights or with another generator."""
+        played = self.environments[environment]
         return Rollout(
-            pool, self.text, generator or self._generator, self._reward, self.config, executor or self._executor
+            pool,
+            played.served.text,
+            generator or self._generator,
+            played.reward,
+            self.config,
+            executor or self._executor,
+            chat=played.chat,
+            environment=environment,
         )
 
-    async def train(self, rollouts: Sequence[Rollout], steps: int, metrics: MetricsLog, on_step: OnStep) -> None:
-        """Make `steps` more steps, as `TrainingLoop.run`."""
+    async def train(
+        self, rollouts: Sequence[Sequence[Rollout]], steps: int, metrics: MetricsLog, on_step: OnStep
+    ) -> None:
+        """Make `steps` more steps, as `TrainingLoop.run`. rollouts: those of each environment."""
         loop = TrainingLoop(
             rollouts,
             self.trainer,
@@ -197,28 +223,25 @@ class Engine:
         )
 
 
-async def _random_play(
-    config: Config, served: ServedEnvironment, budget: Budget, on_progress: "OnProgress"
-) -> RandomPlay:
-    """Collect random play from the run's server: for pretraining, and to measure returns and lengths of episodes."""
-    settings = config.pretrain
-    if config.model.path:
-        settings = dataclasses.replace(settings, max_episodes=_EPISODES_TO_MEASURE)
-    async with SessionPool(
-        served.client, served.base_url, min(config.evaluation.sessions, settings.max_episodes)
-    ) as pool:
-        return await play_at_random(
-            pool,
-            served.text,
-            settings,
-            reset=config.env.reset,
-            seed=config.seed,
-            instructions=config.model.instructions,
-            history=config.conversation.history,
-            max_turns=config.conversation.max_turns,
-            on_progress=lambda done, total: on_progress("random play", done, total, {}),
-            is_time_up=lambda: budget.is_spent(RANDOM_PLAY_SHARE),
+def _environments(
+    config: Config,
+    served: Sequence[ServedEnvironment],
+    model: PreTrainedModel,
+    tokenizer: Any,
+    reward: Reward | None,
+    returns: Sequence[RandomReturns],
+) -> list[TrainingEnvironment]:
+    """The environments of the run. reward: None for the configured one. returns: those of random play in each."""
+    return [
+        TrainingEnvironment(
+            label=label,
+            config=settings,
+            served=environment,
+            chat=_chat(config, model, tokenizer, environment.text),
+            reward=reward or EpisodeReward(config.reward, measured),
         )
+        for label, settings, environment, measured in zip(labels(config.env), config.env, served, returns, strict=True)
+    ]
 
 
 def _loaded_model(config: Config) -> tuple[PreTrainedModel, Any]:
@@ -239,13 +262,13 @@ def _chat(config: Config, model: PreTrainedModel, tokenizer: Any, text: TextInte
     return Chat(tokenizer, end_ids=end_ids(model), enable_thinking=config.model.enable_thinking, tools=tools)
 
 
-def _require_room(model: PreTrainedModel, chat: Chat, random_play: RandomPlay, config: Config) -> None:
+def _require_room(model: PreTrainedModel, chat: Chat, played: RandomPlay, config: Config) -> None:
     """Raise ConfigError if the first prompts of random play, or all that the limits allow, are too long for the model.
 
     Raises ChatTemplateError for prompts that the chat template cannot render.
     """
     longest = 0
-    for messages, _ in itertools.islice(random_play.transcripts, _EPISODES_TO_MEASURE):
+    for messages, _ in itertools.islice(played.transcripts, EPISODES_TO_MEASURE):
         opening = itertools.takewhile(lambda message: message[0] != "assistant", messages)
         longest = max(longest, len(chat.prompt([{"role": role, "content": content} for role, content in opening])))
     rule = f"an episode's first prompt has {longest} tokens. Raise max_req_tokens."
@@ -264,11 +287,11 @@ def _require_agreement(model: PreTrainedModel, chat: Chat, config: Config) -> No
     generator.require_agreement()
 
 
-def _batch_size(config: Config, random_play: RandomPlay) -> int:
+def _batch_size(config: Config, played: Sequence[RandomPlay]) -> int:
     """Number of groups in one training step, at least 1."""
     buffer = config.replay_buffer
-    decisions_per_group = config.group_size * random_play.decisions_per_episode
-    return buffer.batch_size or max(1, round(buffer.batch_decisions / decisions_per_group))
+    decisions = sum(share * play.decisions_per_episode for share, play in zip(shares(config.env), played, strict=True))
+    return buffer.batch_size or max(1, round(buffer.batch_decisions / (config.group_size * decisions)))
 
 
 def _use_all_cores() -> None:
@@ -277,10 +300,10 @@ def _use_all_cores() -> None:
 
 
 async def _pretrained_model(
-    config: Config, random_play: RandomPlay, budget: Budget, on_progress: "OnProgress"
-) -> tuple[PreTrainedModel, Chat]:
-    """A tiny model, pretrained on the transcripts alone."""
-    transcripts = random_play.transcripts
+    config: Config, played: Sequence[RandomPlay], budget: Budget, on_progress: "OnProgress"
+) -> tuple[PreTrainedModel, Any]:
+    """A tiny model, pretrained on the transcripts alone, and its tokenizer."""
+    transcripts: Counter[Transcript] = sum((play.transcripts for play in played), Counter())
     chat = Chat(word_tokenizer(transcript_words(transcripts)))
     length = config.max_req_tokens + config.max_res_tokens
     model = tiny_model(config.model, chat.tokenizer, max_length=length, seed=config.seed)
@@ -310,4 +333,4 @@ async def _pretrained_model(
             cancelled.set()  # after Ctrl-C the thread stops at its next batch
     torch.set_num_threads(config.threads)
     log.info("pretrained: transcripts=%d loss=%.4f", len(transcripts), losses[-1] if losses else float("nan"))
-    return model, chat
+    return model, chat.tokenizer

@@ -19,10 +19,11 @@ import torch
 from openenv.core.errors import OpenEnvError
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config
+from openenv.rl.environments import Curricula, environment_of
 from openenv.rl.learning_signal import NothingToLearn, SignalWatch, has_signal
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore
-from openenv.rl.reports.results import MetricsLog, play_metrics
+from openenv.rl.reports.results import MetricsLog, environment_metrics, play_metrics
 from openenv.rl.rollouts.replay_buffer import ReplayBuffer, StepGroups
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.rollouts.trajectory import Group
@@ -47,7 +48,7 @@ class TrainingLoop:
 
     def __init__(
         self,
-        rollouts: Sequence[Rollout],
+        rollouts: Sequence[Sequence[Rollout]],
         trainer: Trainer,
         store: WeightStore,
         checkpoints: Checkpoints,
@@ -58,7 +59,7 @@ class TrainingLoop:
         batch_size: int,
         budget: Budget | None = None,
     ) -> None:
-        """budget: None for the configured time, of which nothing is spent."""
+        """rollouts: those of each environment. budget: None for the configured time, of which nothing is spent."""
         self.progress = progress
         self._batch_size = batch_size
         self._budget = budget or Budget(config.max_minutes)
@@ -71,6 +72,7 @@ class TrainingLoop:
         self._config = config
         self._metrics = metrics
         self._watch = SignalWatch(config)
+        self._curricula = Curricula(config.env, progress.levels)
         self._failed_in_a_row = 0
 
     async def run(self, steps: int, on_step: OnStep | None = None) -> None:
@@ -119,7 +121,8 @@ class TrainingLoop:
             missing = self._batch_size - len(trained) if redraws else 0
             expected = missing * len(played) / max(1, len(trained))  # at the rate of useful groups so far
             wanted = min(math.ceil(expected), most - len(played))
-        return StepGroups(played, trained[: self._batch_size])
+        self._curricula.add(played)
+        return StepGroups(played, trained[: self._batch_size], self._curricula.state)
 
     async def _play(self, indices: Sequence[int]) -> list[Group]:
         """Play groups, divided among the rollouts, again while none has a valid episode. In the order of numbers.
@@ -137,15 +140,23 @@ class TrainingLoop:
                 raise NothingPlayed(f"none of {self._failed_in_a_row} groups could be played: {reason}")
 
     async def _play_once(self, indices: Sequence[int]) -> list[Group]:
-        share = -(-len(indices) // len(self._rollouts))
-        shares = [indices[number * share : (number + 1) * share] for number in range(len(self._rollouts))]
         try:
             async with asyncio.TaskGroup() as tasks:
-                pairs = zip(self._rollouts, shares, strict=True)
-                playing = [tasks.create_task(rollout.play(part)) for rollout, part in pairs if part]
+                playing = [
+                    tasks.create_task(rollout.play(part, self._curricula.keywords(number)))
+                    for number, rollouts in enumerate(self._rollouts)
+                    for rollout, part in zip(rollouts, self._parts(indices, number, len(rollouts)), strict=True)
+                    if part
+                ]
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
-        return [group for task in playing for group in task.result()]
+        return sorted((group for task in playing for group in task.result()), key=lambda group: group.index)
+
+    def _parts(self, indices: Sequence[int], environment: int, number: int) -> list[list[int]]:
+        """The groups that an environment plays, in as many parts of nearly one length."""
+        own = [index for index in indices if environment_of(index, self._config.env) == environment]
+        share = -(-len(own) // number)
+        return [own[part * share : (part + 1) * share] for part in range(number)]
 
     def _is_useful(self, group: Group) -> bool:
         """Whether the group is trained on: it has two valid episodes, decisions, and a signal if it needs one."""
@@ -185,6 +196,7 @@ class TrainingLoop:
         step = self.progress.step
         part_done = min(1.0, step / max(self._config.trainer.training.steps, last))
         played = play_metrics(groups.played, groups.trained, step)
+        played |= environment_metrics(groups.played, groups.levels, self._config.env)
         age = played["off_policy/max_age"]
         assert age <= self._config.max_policy_age, f"step {step} would train on groups of age {age}"
         # always the same thread: the matrix library keeps buffers for each thread that calls it
@@ -197,6 +209,7 @@ class TrainingLoop:
             step=self._trainer.step_count,
             training_s=self.progress.training_s + took_s,
             spent_s=self._budget.spent_s,
+            levels=groups.levels,
             last_signal=step + 1 if any(map(has_signal, groups.played)) else self.progress.last_signal,
         )
         row = {"step": self.progress.step, **played, **trained}

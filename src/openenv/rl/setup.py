@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import json
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from openenv.core.session_pool import SessionPool
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError, EnvConfig
 from openenv.rl.config_file import load_config, with_current_keys
+from openenv.rl.environments import shares
 from openenv.rl.reports.results import MetricsLog, replace_text
 
 if TYPE_CHECKING:
@@ -49,16 +51,13 @@ class TrainingRun:
     def __init__(
         self,
         config: Config,
-        served: ServedEnvironment,
         stack: contextlib.AsyncExitStack,
         engine: "Engine",
         metrics: MetricsLog,
         on_progress: OnProgress,
     ) -> None:
-        """stack: closes the server and the engine."""
+        """stack: closes the servers and the engine."""
         self.config = config
-        self.served = served
-        """The environment on its server."""
         self.engine = engine
         self._stack = stack
         self._metrics = metrics
@@ -79,17 +78,21 @@ class TrainingRun:
 
         async with contextlib.AsyncExitStack() as pools:
             pools.enter_context(self.engine.budget.counting())
-            rollouts = [self.engine.rollout(await pools.enter_async_context(self.pool())) for _ in range(2)]
+            rollouts = [
+                [self.engine.rollout(await pools.enter_async_context(self.pool(number)), number) for _ in range(2)]
+                for number in range(len(self.config.env))
+            ]
             await self.engine.train(rollouts, wanted, self._metrics, on_step)
         return TrainingResult(run_dir=self.config.run_dir, steps=self.engine.progress.step, metrics=last)
 
-    def pool(self, num_sessions: int | None = None) -> SessionPool[Any, Any]:
-        """Sessions of the run's server. num_sessions: None for as many as a rollout worker uses."""
-        number = num_sessions or self.config.groups_in_flight * self.config.group_size
-        return SessionPool(self.served.client, self.served.base_url, number)
+    def pool(self, environment: int = 0, num_sessions: int | None = None) -> SessionPool[Any, Any]:
+        """Sessions of an environment's server. num_sessions: None for as many as one of its rollout workers uses."""
+        groups = math.ceil(self.config.groups_in_flight * shares(self.config.env)[environment])
+        served = self.engine.environments[environment].served
+        return SessionPool(served.client, served.base_url, num_sessions or groups * self.config.group_size)
 
     async def shutdown(self) -> None:
-        """Stop the threads, and the server if the run started it. A second call does nothing."""
+        """Stop the threads, and the servers that the run started. A second call does nothing."""
         await self._stack.aclose()
 
 
@@ -100,7 +103,7 @@ async def setup_training(
     resume: bool = False,
     on_progress: OnProgress | None = None,
 ) -> TrainingRun:
-    """Prepare a run for training: start or reach the server, and load or pretrain the model.
+    """Prepare a run for training: start or reach the servers, and load or pretrain the model.
 
     config: the configuration or its YAML file. reward: the reward function, instead of the configured rewards. resume:
     continue from the run's latest checkpoint if there is one; otherwise a run with the same name is renamed to
@@ -116,7 +119,7 @@ async def setup_training(
     async with contextlib.AsyncExitStack() as stack:
         resuming = resume and (config.run_dir / "config.json").exists()
         with budget.counting():
-            served = await _served(config.env, stack)
+            served = [await _served(environment, stack) for environment in config.env]
             if resuming:
                 _require_same_settings(config)
             else:
@@ -124,7 +127,7 @@ async def setup_training(
             engine = await Engine.make(config, served, reward, resume=resuming, budget=budget, on_progress=on_progress)
         stack.callback(engine.close)
         metrics = MetricsLog(config.run_dir / "metrics.jsonl", first_step=engine.progress.step)
-        return TrainingRun(config, served, stack.pop_all(), engine, metrics, on_progress)
+        return TrainingRun(config, stack.pop_all(), engine, metrics, on_progress)
     raise AssertionError("unreachable: an exit stack suppresses no exception")
 
 

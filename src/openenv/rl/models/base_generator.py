@@ -34,10 +34,15 @@ class BaseGenerator(ABC):
         Log-probabilities are those of temperature 1.
         """
 
-    def complete(self, conversations: Sequence[Sequence[ChatMessage]]) -> list[SampledReply]:
-        """The model's reply to each conversation: the `complete` of a `LanguageModelPolicy`."""
+    def complete(
+        self, conversations: Sequence[Sequence[ChatMessage]], *, chat: Chat | None = None
+    ) -> list[SampledReply]:
+        """The model's reply to each conversation: the `complete` of a `LanguageModelPolicy`.
+
+        chat: of the environment, whose tools it shows; None for the generator's.
+        """
         streams = [self._own_stream for _ in conversations]
-        segments = self.generate([self.chat.prompt(messages) for messages in conversations], streams)
+        segments = self.generate([(chat or self.chat).prompt(messages) for messages in conversations], streams)
         return [self.reply(segment) for segment in segments]
 
     def reply(self, segment: Segment) -> SampledReply:

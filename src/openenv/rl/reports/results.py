@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from openenv.envs.openspiel_env.solvers.baselines import baselines
 from openenv.evaluation.intervals import Interval, Summary
+from openenv.rl.config import EnvConfig
+from openenv.rl.environments import labels
 from openenv.rl.rollouts.trajectory import Group, Trajectory
 
 MetricsRow = dict[str, Any]
@@ -78,6 +80,23 @@ def play_metrics(played: Sequence[Group], trained: Sequence[Group], policy_versi
         **_part_metrics(valid),
         "decisions": decision_counts(played),
     }
+
+
+def environment_metrics(
+    played: Sequence[Group], levels: Sequence[Sequence[int]], configs: Sequence[EnvConfig]
+) -> MetricsRow:
+    """Metrics of each environment of several, and the level of each with a curriculum. levels: `Curricula.state`."""
+    row: MetricsRow = {}
+    for number, (config, label) in enumerate(zip(configs, labels(configs), strict=True)):
+        if config.curriculum is not None:
+            row[f"level/{label}"] = levels[number][0]
+        if len(configs) == 1:
+            continue
+        valid = [t for group in played if group.environment == number for t in group.valid]
+        row[f"reward/{label}"] = _mean(trajectory.reward for trajectory in valid)
+        row[f"return/{label}"] = _mean(t.game_return for t in valid if t.outcome != "unparseable")
+        row[f"win_rate/{label}"] = _mean(trajectory.outcome == "won" for trajectory in valid)
+    return row
 
 
 def _mean(values: Iterable[float]) -> float | None:
@@ -162,10 +181,10 @@ def reply_share(result: PlayerResult, reply: str, kind: str, totals: range) -> f
     return sum(replies.get(reply, 0) for replies in counts) / met if met else math.nan
 
 
-def optimum(game: str, seat: int) -> PlayerResult | None:
+def optimum(game: str, seat: int, name: str = "optimum") -> PlayerResult | None:
     """The row of the best possible play (exact, `openspiel_env/solvers/baselines.yaml`), or None if not known."""
     best = baselines(game, seat).get("optimum")
-    return PlayerResult(name="optimum", role="optimum", win_rate=best.win, mean_return=best.mean) if best else None
+    return PlayerResult(name=name, role="optimum", win_rate=best.win, mean_return=best.mean) if best else None
 
 
 def save_results(run_dir: Path, results: Sequence[PlayerResult]) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from openenv.rl.rollouts.trajectory import Group
 
@@ -18,6 +18,8 @@ class StepGroups:
     """All groups, whose results are reported."""
     trained: list[Group]
     """Those of them that are trained on."""
+    levels: list[list[int]] = field(default_factory=list)
+    """`Curricula.state` after they were played."""
 
 
 def fresh_indices(groups: Sequence[Group], policy_version: int, max_policy_age: int) -> list[int]:

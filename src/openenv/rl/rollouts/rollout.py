@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, cast
 
@@ -16,13 +16,15 @@ from openenv.policies.conversations import Conversations
 from openenv.policies.prompts import ChatMessage, PromptBuilder, answer_of
 from openenv.rl.config import Config
 from openenv.rl.models.base_generator import BaseGenerator
+from openenv.rl.models.chat import Chat
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.rollouts.rewards import Reward, rate
 from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory, Turn
 
 
 class Rollout:
-    """Plays groups. All episodes of a group start from one seed; all groups of a call are played at the same time."""
+    """Plays groups in one environment. All episodes of a group start from one seed; all groups of a call are played at
+    the same time."""
 
     def __init__(
         self,
@@ -32,27 +34,36 @@ class Rollout:
         reward: Reward,
         config: Config,
         executor: Executor,
+        *,
+        chat: Chat | None = None,
+        environment: int = 0,
     ) -> None:
-        """executor: runs the generator, one call at a time, so that the event loop stays free."""
+        """executor: runs the generator, one call at a time, so that the event loop stays free. chat: of the
+        environment, whose tools it shows; None for the generator's. environment: its number among those of the run."""
         self._pool = pool
         self._text = text
         self._generator = generator
         self._reward = reward
         self._config = config
         self._executor = executor
+        self._chat = chat or generator.chat
+        self._environment = environment
 
-    async def play(self, indices: Sequence[int]) -> list[Group]:
-        """Play the groups with these numbers. A group's number and the run's seed determine its deal and its draws."""
+    async def play(self, indices: Sequence[int], reset: Mapping[str, Any] | None = None) -> list[Group]:
+        """Play the groups with these numbers. A group's number and the run's seed determine its deal and its draws.
+
+        reset: keywords of every reset. The seed is added.
+        """
         size = self._config.group_size
         seeds = [group_seed(self._config.seed, index) for index in indices for _ in range(size)]
         streams = [random_stream(self._config.seed, index, member) for index in indices for member in range(size)]
-        player = _RecordingPlayer(self._text, self._generator, self._config, self._executor, seeds, streams)
+        player = _RecordingPlayer(self._text, self._generator, self._chat, self._config, self._executor, seeds, streams)
         runner = EpisodeRunner(self._pool, player, max_steps=self._config.conversation.max_turns)
-        await runner.run({**self._config.env.reset, "seed": seed} for seed in seeds)
+        await runner.run({**(reset or {}), "seed": seed} for seed in seeds)
         for trajectory in player.trajectories:
             rate(trajectory, self._reward)
         return [
-            Group(index, player.trajectories[number * size : (number + 1) * size])
+            Group(index, player.trajectories[number * size : (number + 1) * size], self._environment)
             for number, index in enumerate(indices)
         ]
 
@@ -77,6 +88,7 @@ class _RecordingPlayer:
         self,
         text: TextInterface[Any, Any],
         generator: BaseGenerator,
+        chat: Chat,
         config: Config,
         executor: Executor,
         seeds: Sequence[int],
@@ -86,19 +98,20 @@ class _RecordingPlayer:
         self._streams = streams
         self._text = text
         self._generator = generator
+        self._chat = chat
         self._executor = executor
         self._max_turns = config.conversation.max_turns
         self._conversations = Conversations(
             PromptBuilder(
                 text,
                 instructions=config.model.instructions,
-                tools=generator.chat.tools,
+                tools=chat.tools,
                 history=config.conversation.history,
             ),
             text,
             self._complete,
             rules=config.conversation.rules,
-            fits=generator.chat.fits(config.max_req_tokens),
+            fits=chat.fits(config.max_req_tokens),
             on_reply=self._record_turn,
         )
 
@@ -144,7 +157,7 @@ class _RecordingPlayer:
 
     def _complete(self, episodes: Sequence[Any], conversations: list[list[ChatMessage]]) -> list[str]:
         """A sampled reply to each conversation. Its tokens are recorded."""
-        prompts = [self._generator.chat.prompt(messages) for messages in conversations]
+        prompts = [self._chat.prompt(messages) for messages in conversations]
         segments = self._generator.generate(prompts, [self._streams[episode] for episode in episodes])
         for episode, prompt, segment in zip(episodes, prompts, segments, strict=True):
             _record_tokens(self.trajectories[episode], prompt, segment)

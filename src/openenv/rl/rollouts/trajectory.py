@@ -117,6 +117,8 @@ class Group:
     index: int
     """The group's number in the run, which determines its seed."""
     trajectories: list[Trajectory]
+    environment: int = 0
+    """The number of the environment among those of the run."""
 
     @property
     def valid(self) -> list[Trajectory]:

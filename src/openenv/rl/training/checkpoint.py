@@ -3,7 +3,8 @@
 import json
 import logging
 import shutil
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ class TrainingProgress:
     """Seconds of the run's time budget so far."""
     last_signal: int = 0
     """The last step with a group whose episodes differ in reward; 0 if there was none."""
+    levels: list[list[int]] = field(default_factory=list)
+    """`Curricula.state` after the groups of these steps; empty before the first step."""
 
 
 class Checkpoints:
@@ -76,13 +79,16 @@ class Checkpoints:
             load_adapter(model, folder)
         return model, tokenizer, batch_size
 
-    def save_random_returns(self, returns: RandomReturns) -> None:
-        """Save what random play has shown about returns. Call it after `save_reference`: it marks that as complete."""
-        replace_text(self.folder / _RANDOM_RETURNS, json.dumps(asdict(returns)))
+    def save_random_returns(self, returns: Sequence[RandomReturns]) -> None:
+        """Save what random play has shown about the returns of each environment.
 
-    def load_random_returns(self) -> RandomReturns:
+        Call it after `save_reference`: it marks that as complete.
+        """
+        replace_text(self.folder / _RANDOM_RETURNS, json.dumps([asdict(one) for one in returns]))
+
+    def load_random_returns(self) -> list[RandomReturns]:
         """Load what `save_random_returns` has saved."""
-        return RandomReturns(**json.loads((self.folder / _RANDOM_RETURNS).read_text()))
+        return [RandomReturns(**one) for one in json.loads((self.folder / _RANDOM_RETURNS).read_text())]
 
     def save(self, trainer: Trainer, chat: Chat, progress: TrainingProgress) -> Path:
         """Write a checkpoint, mark it as the latest, and remove the previous one. Returns its folder."""

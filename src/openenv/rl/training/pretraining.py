@@ -50,6 +50,12 @@ class RandomPlay:
     """Each return with its number of valid episodes; those that the environment failed are left out."""
     num_decisions: int = 0
 
+    def add(self, other: "RandomPlay") -> None:
+        """Add what others have played."""
+        self.transcripts.update(other.transcripts)
+        self.returns.update(other.returns)
+        self.num_decisions += other.num_decisions
+
     @property
     def num_episodes(self) -> int:
         """Number of valid episodes."""

@@ -1,0 +1,145 @@
+"""Evaluates a run: baselines and the model before and after GRPO, in each environment, and records a few games."""
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from openenv.evaluation import play_episodes, summarize
+from openenv.policies import BlackjackChartPolicy, CatchPolicy, LanguageModelPolicy, RandomPolicy
+from openenv.rl.environments import level_keywords
+from openenv.rl.reports.results import PlayerResult, Role, load_results, optimum, result_of, save_results
+from openenv.rl.setup import OnProgress, TrainingRun
+
+if TYPE_CHECKING:
+    from openenv.rl.rollouts.trajectory import Trajectory
+
+_CHARTS = {"blackjack": BlackjackChartPolicy, "catch": CatchPolicy}
+_NUM_RECORDED_GAMES = 6
+_FIRST_RECORDED_GROUP = 700_000_000  # far from the groups of training
+
+
+class Comparison:
+    """Plays the evaluation games of every player. A resumed run keeps the results from before training.
+
+    With several environments the names of the players begin with the environment's.
+    """
+
+    def __init__(self, training: TrainingRun, on_progress: OnProgress | None) -> None:
+        self._training = training
+        self._config = training.config
+        self._on_progress = on_progress
+        self._results = [row for row in load_results(training.config.run_dir) if row.role in ("baseline", "before")]
+
+    async def baselines(self) -> None:
+        """Evaluate random play, the chart if there is one, and the model before GRPO, which samples its replies."""
+        known = {row.name for row in self._results}
+        for number, environment in enumerate(self._training.engine.environments):
+            players: list[tuple[str, Role, Any]] = [
+                ("random", "baseline", RandomPolicy(self._config.seed, text=environment.served.text)),
+                *self._charts(number),
+                ("before GRPO (sampled)", "before", self._model(number, temperature=1.0, before=True)),
+            ]
+            for name, role, policy in players:
+                if self._name(number, name) not in known:
+                    await self._evaluate(number, name, role, policy)
+
+    async def trained_model(self) -> None:
+        """Evaluate the model after GRPO, add optimal play, and record a few games."""
+        temperature = self._config.evaluation.temperature
+        name = f"after GRPO ({'sampled' if temperature else 'greedy'})"
+        for number in range(len(self._config.env)):
+            await self._evaluate(number, name, "after", self._model(number, temperature=temperature, before=False))
+            self._save([*self._results, *self._optimum(number)])
+        await self._save_games()
+
+    def _name(self, number: int, player: str) -> str:
+        return player if len(self._config.env) == 1 else f"{self._training.engine.environments[number].label}: {player}"
+
+    def _keywords(self, number: int) -> dict[str, Any]:
+        """Keywords of resets of the evaluation: the last level of a curriculum."""
+        return level_keywords(self._config.env[number])[-1]
+
+    def _charts(self, number: int) -> list[tuple[str, Role, Any]]:
+        keywords = self._keywords(number)
+        game = keywords.get("game_name")
+        if game not in _CHARTS or keywords.get("game_params"):
+            return []
+        chart = _CHARTS[game]()
+        return [(chart.name, "baseline", chart)]
+
+    def _optimum(self, number: int) -> list[PlayerResult]:
+        """The result of optimal play. It is known for default game parameters and random opponents."""
+        settings, keywords = self._config.env[number], self._keywords(number)
+        is_known = settings.name == "openspiel" and not settings.server_url and not keywords.get("game_params")
+        if not is_known or keywords.get("opponent_policy", "random") != "random":
+            return []
+        best = optimum(
+            str(keywords.get("game_name", "")), keywords.get("agent_player", 0), self._name(number, "optimum")
+        )
+        return [best] if best else []
+
+    def _model(self, number: int, *, temperature: float, before: bool) -> LanguageModelPolicy:
+        environment = self._training.engine.environments[number]
+        generator = self._training.engine.player(temperature=temperature, before=before)
+        return LanguageModelPolicy(
+            "model",
+            environment.served.text,
+            partial(generator.complete, chat=environment.chat),
+            instructions=self._config.model.instructions,
+            tools=environment.chat.tools,
+            history=self._config.conversation.history,
+            rules=self._config.conversation.rules,
+            fits=environment.chat.fits(self._config.max_req_tokens),
+        )
+
+    async def _evaluate(self, number: int, player: str, role: Role, policy: Any) -> None:
+        evaluation, report, name = self._config.evaluation, self._on_progress, self._name(number, player)
+        async with self._training.pool(number, min(evaluation.sessions, evaluation.num_games)) as pool:
+            episodes = await play_episodes(
+                pool,
+                policy,
+                evaluation.num_games,
+                evaluation.seed,
+                reset_kwargs=self._keywords(number),
+                text=self._training.engine.environments[number].served.text,
+                max_steps=self._config.conversation.max_turns,
+                on_progress=None if report is None else lambda done, total: report(f"evaluate {name}", done, total, {}),
+            )
+        self._save([*self._results, result_of(summarize(name, episodes), name, role)])
+
+    def _save(self, results: list[PlayerResult]) -> None:
+        self._results = results
+        save_results(self._config.run_dir, results)
+
+    async def _save_games(self) -> None:
+        """Write games of the model before and after GRPO with equal deals to `games.json`."""
+        before = await self._recorded_games(temperature=1.0, before=True)
+        after = await self._recorded_games(temperature=self._config.evaluation.temperature, before=False)
+        pairs = zip(before, after, strict=True)
+        games = [{"seed": b.seed, "before": _readable(b), "after": _readable(a)} for b, a in pairs]
+        (self._config.run_dir / "games.json").write_text(json.dumps(games, indent=1), encoding="utf-8")
+
+    async def _recorded_games(self, *, temperature: float, before: bool) -> "Sequence[Trajectory]":
+        """Games of each environment, about as many in all as a report shows."""
+        generator = self._training.engine.player(temperature=temperature, before=before)
+        games = -(-_NUM_RECORDED_GAMES // len(self._config.env))
+        indices = range(_FIRST_RECORDED_GROUP, _FIRST_RECORDED_GROUP + games)
+        recorded: list[Trajectory] = []
+        with ThreadPoolExecutor(1) as executor:
+            for number in range(len(self._config.env)):
+                async with self._training.pool(number, games) as pool:
+                    rollout = self._training.engine.rollout(pool, number, generator=generator, executor=executor)
+                    groups = await rollout.play(indices, self._keywords(number))
+                recorded += [group.trajectories[0] for group in groups]
+        return recorded
+
+
+def _readable(trajectory: "Trajectory") -> dict[str, Any]:
+    return {
+        "turns": [(turn.seen, turn.reply) for turn in trajectory.turns],
+        "outcome": trajectory.outcome,
+        "return": trajectory.game_return,
+        "reason": trajectory.reason,
+    }

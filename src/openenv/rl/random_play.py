@@ -1,0 +1,80 @@
+"""Collects random play of the run's environments, for pretraining and to measure returns and lengths of episodes."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from openenv.auto.environment import ServedEnvironment
+from openenv.core.session_pool import SessionPool
+from openenv.rl.budget import RANDOM_PLAY_SHARE, Budget
+from openenv.rl.config import Config
+from openenv.rl.environments import level_keywords, shares
+from openenv.rl.training.pretraining import RandomPlay, play_at_random
+
+if TYPE_CHECKING:
+    from openenv.rl.setup import OnProgress
+
+EPISODES_TO_MEASURE = 64
+"""Episodes of random play where nothing is pretrained on them."""
+
+
+async def random_play(
+    config: Config, served: Sequence[ServedEnvironment], budget: Budget, on_progress: "OnProgress"
+) -> list[RandomPlay]:
+    """Collect random play of each environment: for pretraining, and to measure returns and lengths of episodes.
+
+    An environment has its share of the decisions, divided among the levels of its curriculum.
+    """
+    collected: list[RandomPlay] = []
+    most = config.pretrain.max_decisions
+    for share, environment, settings in zip(shares(config.env), served, config.env, strict=True):
+        play, levels = RandomPlay(), level_keywords(settings)
+        for number, keywords in enumerate(levels, start=1):
+            earlier = sum(one.num_decisions for one in (*collected, play))
+            budget_share = RANDOM_PLAY_SHARE * (len(collected) + number / len(levels)) / len(served)
+            play.add(
+                await _random_play_of(
+                    environment,
+                    config,
+                    share / len(levels),
+                    keywords,
+                    partial(_report, on_progress, earlier, most),
+                    partial(budget.is_spent, budget_share),
+                )
+            )
+        collected.append(play)
+    return collected
+
+
+def _report(on_progress: "OnProgress", earlier: int, most: int, done: int) -> None:
+    on_progress("random play", min(most, earlier + done), most, {})
+
+
+async def _random_play_of(
+    served: ServedEnvironment,
+    config: Config,
+    share: float,
+    keywords: Mapping[str, Any],
+    on_decisions: Callable[[int], None],
+    is_time_up: Callable[[], bool],
+) -> RandomPlay:
+    """Random play of one environment at one level. share: its fraction of all decisions and episodes."""
+    pretrain = config.pretrain
+    episodes = EPISODES_TO_MEASURE if config.model.path else math.ceil(share * pretrain.max_episodes)
+    decisions = math.ceil(share * pretrain.max_decisions)
+    settings = dataclasses.replace(pretrain, max_episodes=episodes, max_decisions=decisions)
+    async with SessionPool(served.client, served.base_url, min(config.evaluation.sessions, episodes)) as pool:
+        return await play_at_random(
+            pool,
+            served.text,
+            settings,
+            reset=keywords,
+            seed=config.seed,
+            instructions=config.model.instructions,
+            history=config.conversation.history,
+            max_turns=config.conversation.max_turns,
+            on_progress=lambda done, _: on_decisions(done),
+            is_time_up=is_time_up,
+        )
