@@ -1,5 +1,6 @@
 """Real servers on real ports, each for a test or for a module, and tools on PATH that start them."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,6 +13,8 @@ from fastapi import FastAPI
 
 from openenv.core.env_server.http_server import server
 from tests.core.containers import fake_tools
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker of pytest-xdist has one core, and torch is not loaded yet
 
 Serving = Callable[[FastAPI], str]
 

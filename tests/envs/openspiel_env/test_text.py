@@ -88,23 +88,36 @@ def test_tic_tac_toe_shows_nine_cells_and_names_them() -> None:
     assert TEXT.parse("c3", observation) == OpenSpielAction(action_id=8)
 
 
-@pytest.mark.parametrize("game", ["blackjack", "catch", "tic_tac_toe"])
-def test_each_reply_of_the_three_games_is_one_word(game: str) -> None:
+def test_connect_four_shows_each_column_from_the_bottom_up_and_names_it() -> None:
+    env = OpenSpielEnvironment("connect_four", opponent_policy="first", agent_player=1)
+    observation = env.reset(seed=0)
+    for column in (3, 0, 3):
+        observation = env.step(OpenSpielAction(action_id=column))
+
+    assert TEXT.describe(observation) == "columns 0 x x o x x 1 2 3 o o 4 5 6 move o"
+    assert list(TEXT.replies(observation)) == ["0", "1", "2", "3", "4", "5", "6"]
+    assert TEXT.parse("column 5", observation) == OpenSpielAction(action_id=5)
+
+
+@pytest.mark.parametrize("game", ["blackjack", "catch", "tic_tac_toe", "connect_four"])
+def test_each_reply_of_the_described_games_is_one_word(game: str) -> None:
     for observation in random_episode(OpenSpielEnvironment(game), 1):
         assert all(len(reply.split()) == 1 for reply in TEXT.replies(observation))
 
 
 def test_any_other_game_has_the_text_of_openspiel_and_the_legal_actions() -> None:
-    observation = OpenSpielEnvironment("connect_four").reset(seed=0)
+    observation = OpenSpielEnvironment("y", game_params={"board_size": 3}).reset(seed=0)
 
     described = TEXT.describe(observation)
 
-    assert described.startswith(".......\n")
-    assert described.endswith("legal: x0 , x1 , x2 , x3 , x4 , x5 , x6")
+    assert described.startswith(observation.metadata["text"].strip())
+    assert described.endswith("legal: a1 , b1 , c1 , a2 , b2 , a3")
     assert TEXT.situation(observation) is None
 
 
-@pytest.mark.parametrize("game", ["blackjack", "catch", "tic_tac_toe", "chess", "kuhn_poker", "go_fish"])
+@pytest.mark.parametrize(
+    "game", ["blackjack", "catch", "tic_tac_toe", "connect_four", "chess", "kuhn_poker", "go_fish"]
+)
 def test_each_reply_is_parsed_as_its_own_action(game: str) -> None:
     for observation in random_episode(OpenSpielEnvironment(game), 2):
         for wording, action in TEXT.replies(observation).items():

@@ -1,4 +1,4 @@
-"""Text interface of OpenSpiel games: short prompts for three games, OpenSpiel's text for all others."""
+"""Text interface of OpenSpiel games: short prompts for four games, OpenSpiel's text for all others."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -114,6 +114,19 @@ def _describe_board(observation: OpenSpielObservation) -> str:
     return " ".join("".join(observation.metadata["text"].split()))
 
 
+def _describe_columns(observation: OpenSpielObservation) -> str:
+    """Return the discs of each column of connect four from the bottom up, such as `0 x o 1 2 x`, and the next disc."""
+    rows = observation.metadata["text"].split()
+    columns = ("".join(cells).replace(".", "")[::-1] for cells in zip(*rows, strict=True))
+    discs = " ".join(" ".join([str(number), *column]) for number, column in enumerate(columns))
+    return f"columns {discs} move {_mark(observation)}"
+
+
+def _mark(observation: OpenSpielObservation) -> str:
+    """Return the disc of the player whose move it is: OpenSpiel's names of actions begin with it."""
+    return next((name[0] for name in observation.metadata["legal_action_names"]), "-")
+
+
 def _cell(name: str) -> str:
     """Convert `x(1,2)`, row and column from the top left, to c2."""
     row, column = name[2:-1].split(",")
@@ -155,6 +168,12 @@ GAME_TEXTS: dict[str, GameText] = {
         describe=_describe_catch,
         reply=str.lower,
         situation=_situation_catch,
+    ),
+    "connect_four": GameText(
+        rules="Connect four : x moves first ; four in a row win . Discs of each column from the bottom up .",
+        describe=_describe_columns,
+        reply=lambda name: name[1:],
+        situation=_no_situation,
     ),
     "tic_tac_toe": TIC_TAC_TOE,
     "python_tic_tac_toe": TIC_TAC_TOE,
