@@ -23,19 +23,43 @@ run_blocking(config, resume=True, on_progress=lambda what, done, total, known: p
 
 CONFIG: dict[str, Any] = {
     "name": "killed",
-    "env": {"name": "openspiel", "reset": {"game_name": "blackjack"}},
+    "env": [
+        {"name": "openspiel", "reset": {"game_name": "blackjack"}},
+        {
+            "name": "openspiel",
+            "reset": {"game_name": "catch"},
+            "curriculum": {
+                "levels": [{"game_params": {"rows": rows}} for rows in (3, 4, 5)],
+                "episodes": 8,
+                "raise_at": 0.2,
+                "lower_at": 0.0,
+                "success_return": -1.0,  # any game that is played to its end
+            },
+        },
+    ],
     "model": {"hidden_size": 32, "num_layers": 1, "num_heads": 2, "intermediate_size": 64},
     "group_size": 4,
     "groups_in_flight": 4,
     "off_by_n": 1,
     "max_res_tokens": 3,
-    "pretrain": {"max_episodes": 200, "steps": 60, "batch_size": 64},
+    "pretrain": {"max_episodes": 200, "steps": 100, "batch_size": 64},
     "replay_buffer": {"batch_size": 6, "equal_groups": "redraw"},
     "trainer": {"training": {"steps": 12}},
     "checkpoint": {"interval": 4},
     "evaluation": {"num_games": 40, "sessions": 8},
 }
-CURVE = ("step", "reward", "return", "kl", "entropy", "grad_norm", "learning_rate", "num_tokens", "num_groups/played")
+CURVE = (
+    "step",
+    "reward",
+    "return",
+    "kl",
+    "entropy",
+    "grad_norm",
+    "learning_rate",
+    "num_tokens",
+    "num_groups/played",
+    "level/catch",
+)
 
 
 def started(folder: Path) -> "subprocess.Popen[str]":
@@ -66,7 +90,13 @@ def test_a_run_that_is_killed_again_and_again_has_the_curve_of_an_undisturbed_on
     expected = curve(tmp_path / "undisturbed")
 
     folder = tmp_path / "disturbed"
-    moments = [("random play", 100), ("pretrain", 30), *(("train", step) for step in (1, 3, 4, 7, 9, 12))]
+    moments = [
+        ("random play", 100),
+        ("pretrain", 30),
+        ("evaluate catch: before GRPO (sampled)", 20),
+        *(("train", step) for step in (1, 3, 4, 7, 9, 12)),
+        ("evaluate catch: after GRPO (greedy)", 20),
+    ]
     for phase, done in moments:
         killed_at(folder, phase, done)
     last = started(folder)
@@ -75,5 +105,6 @@ def test_a_run_that_is_killed_again_and_again_has_the_curve_of_an_undisturbed_on
     assert last.returncode == 0
     assert curve(folder) == expected
     assert len(expected) == 12
+    assert len({row[-1] for row in expected}) > 1, "no level changed"
     results = [load_results(where / "killed") for where in (folder, tmp_path / "undisturbed")]
     assert results[0] == results[1]
