@@ -53,17 +53,10 @@ class TrainingLog:
 
     def add_evaluation(self, player: str, result: PlayerResult, step: int) -> None:
         """Send the result of a player to the trackers, with metrics named `eval/<player>/...`."""
-        values: dict[str, Any] = {
-            "win_rate": result.win_rate,
-            "return": result.mean_return,
-            "num_episodes": result.num_games,
-            "episodes/unparseable": result.num_unparseable,
-        }
+        values: dict[str, Any] = {"win_rate": result.win_rate, "return": result.mean_return}
+        if result.num_games:  # otherwise the values are exact
+            values |= {"num_episodes": result.num_games, "episodes/unparseable": result.num_unparseable}
         self._trackers.log_evaluation(player, values, step)
-
-    def close(self) -> None:
-        """End the trackers' runs."""
-        self._trackers.close()
 
     def _sample(self, step: int, groups: StepGroups, chat: "Chat") -> None:
         settings = self._config.transcripts
