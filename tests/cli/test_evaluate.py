@@ -6,6 +6,8 @@ import subprocess
 
 import pytest
 
+from openenv.cli.evaluate import as_row
+from openenv.evaluation.intervals import EpisodeResult, summarize
 from tests.cli.commands import OPENENV, run
 
 pytestmark = pytest.mark.process
@@ -27,6 +29,14 @@ def test_eval_prints_json_for_programs(openspiel_url, tmp_path):
     (row,) = json.loads(done.stdout)
 
     assert (row["name"], row["num_episodes"], row["win_rate"]) == ("smart", 5, 1.0)
+
+
+def test_a_number_that_is_not_known_is_null_in_json():
+    silent = summarize("mute", [EpisodeResult(seed=0, total_reward=0.0, num_steps=1, outcome="unparseable")])
+
+    row = json.loads(json.dumps(as_row(silent), allow_nan=False))
+
+    assert (row["mean_return"], row["return_interval"], row["win_rate"]) == (None, [None, None], 0.0)
 
 
 def test_eval_plays_the_same_episodes_for_the_same_seed(openspiel_url, tmp_path):

@@ -69,10 +69,10 @@ def test_a_policy_without_a_finished_game_is_shown_as_such(tmp_path: Path) -> No
 
     text = printed(*summaries)
 
-    assert text.count("no game") == 5  # broken has no rate, return, push rate or steps, and mute has no return
+    assert text.count("no finished game") == 5  # broken has no rate, return, push rate or steps, and mute has no return
     assert "nan" not in text
     assert "inf" not in text
-    assert "no game" in plot_summaries(summaries, tmp_path / "plot.svg").read_text()
+    assert "no finished game" in plot_summaries(summaries, tmp_path / "plot.svg").read_text()
 
 
 @pytest.mark.parametrize(

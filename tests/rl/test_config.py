@@ -37,6 +37,17 @@ def test_a_value_of_a_wrong_kind_is_refused_by_name() -> None:
         config_from_mapping({"loss": {"name": "ppo"}})
 
 
+def test_trackers_are_a_list_a_name_or_none() -> None:
+    assert config_from_mapping({}).report_to == []
+    assert config_from_mapping({"report_to": "none"}).report_to == []
+    assert config_from_mapping({"report_to": "wandb"}).report_to == ["wandb"]
+    assert config_from_mapping({"report_to": ["trackio", "tensorboard"]}).report_to == ["trackio", "tensorboard"]
+    with pytest.raises(ConfigError, match=r"report_to\[1\]='mlflow': must be one of wandb, trackio, tensorboard"):
+        config_from_mapping({"report_to": ["wandb", "mlflow"]})
+    with pytest.raises(ConfigError, match="names a tracker twice"):
+        config_from_mapping({"report_to": ["wandb", "wandb"]})
+
+
 def test_numbers_without_a_dot_are_read_as_yaml_writers_mean_them(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text("trainer: {optimizer: {lr: 3e-4}}\n")

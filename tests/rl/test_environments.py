@@ -9,7 +9,7 @@ import pytest
 from openenv.rl.config import Config, ConfigError, EnvConfig
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.environments import Curricula, environment_of, labels
-from openenv.rl.reports.results import load_results, read_metrics
+from openenv.rl.reports.results import load_results, read_rows
 from openenv.rl.rollouts.trajectory import Group, Trajectory
 from openenv.rl.run import run, with_game
 from openenv.rl.setup import setup_training
@@ -124,7 +124,7 @@ async def test_a_run_trains_and_compares_in_each_environment(tmp_path: Path) -> 
     pretrain = {**TINY["pretrain"], "steps": 100}  # it knows the commands, and catches now and then
     result = await run(mixture(tmp_path, replay_buffer={"batch_size": 9}, pretrain=pretrain))
 
-    rows = read_metrics(result.run_dir / "metrics.jsonl")
+    rows = read_rows(result.run_dir / "metrics.jsonl")
     assert all(row["num_episodes"] == 36 and row["num_groups/trained"] == 9 for row in rows)
     assert all(row[f"reward/{label}"] is not None for row in rows for label in ("blackjack", "catch"))
     assert max(row["level/catch"] for row in rows) == 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from openenv.rl.reports.results import load_results, read_metrics
+from openenv.rl.reports.results import load_results, read_rows
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +80,7 @@ def killed_at(folder: Path, phase: str, done: int) -> None:
 
 
 def curve(folder: Path) -> list[list[Any]]:
-    return [[row.get(key) for key in CURVE] for row in read_metrics(folder / "killed" / "metrics.jsonl")]
+    return [[row.get(key) for key in CURVE] for row in read_rows(folder / "killed" / "metrics.jsonl")]
 
 
 def test_a_run_that_is_killed_again_and_again_has_the_curve_of_an_undisturbed_one(tmp_path: Path) -> None:

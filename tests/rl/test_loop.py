@@ -17,7 +17,8 @@ from openenv.rl.learning_signal import NothingToLearn
 from openenv.rl.loop import NothingPlayed, TrainingLoop
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import WeightStore, tiny_model
-from openenv.rl.reports.results import MetricsLog, read_metrics
+from openenv.rl.reports.results import read_rows
+from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
@@ -32,10 +33,20 @@ NAMES_OF_TRL = {
     "reward_std",
     "frac_reward_zero_std",
     "completions/mean_length",
+    "completions/min_length",
+    "completions/max_length",
+    "completions/clipped_ratio",
+    "completions/mean_terminated_length",
+    "completions/min_terminated_length",
+    "completions/max_terminated_length",
+    "grad_norm",
+    "learning_rate",
+    "loss",
     "kl",
     "entropy",
     "clip_ratio/low_mean",
     "clip_ratio/high_mean",
+    "clip_ratio/region_mean",
     "step_time",
     "num_tokens",
 }
@@ -75,7 +86,7 @@ class SmallRun:
         rollouts = [
             Rollout(self.pool_class(8, turns=1), EchoText(), generator, reward, config, self.executor) for _ in range(2)
         ]
-        metrics = MetricsLog(self.metrics_path, first_step=self.progress.step)
+        training_log = TrainingLog(self.metrics_path.parent, config, first_step=self.progress.step)
         self.loop = TrainingLoop(
             [rollouts],
             self.trainer,
@@ -83,13 +94,13 @@ class SmallRun:
             self.checkpoints,
             self.chat,
             config,
-            metrics,
+            training_log,
             self.progress,
             config.replay_buffer.batch_size or 4,
         )
         await self.loop.run(steps, on_step)
         self.progress = self.loop.progress
-        return read_metrics(self.metrics_path)
+        return read_rows(self.metrics_path)
 
 
 async def test_the_model_learns_to_say_what_it_sees(tmp_path: Path) -> None:
@@ -148,7 +159,7 @@ async def test_cancelling_keeps_what_was_made(tmp_path: Path) -> None:
     with contextlib.suppress(asyncio.CancelledError):
         await training
 
-    rows = read_metrics(run.metrics_path)
+    rows = read_rows(run.metrics_path)
     restored = SmallRun(echo_config(), tmp_path, resume=True)
     assert restored.progress.step == restored.trainer.step_count >= 2
     assert len(rows) == restored.progress.step
@@ -187,9 +198,9 @@ async def test_rollouts_that_fail_end_the_run_with_their_error(
     run = SmallRun(echo_config(), tmp_path)
     generator = Generator(run.model, run.chat, max_new_tokens=2)
     rollout = Rollout(pool, EchoText(), generator, EpisodeReward(), run.config, run.executor)
-    metrics, store = MetricsLog(run.metrics_path), WeightStore()
+    training_log, store = TrainingLog(tmp_path, run.config), WeightStore()
     loop = TrainingLoop(
-        [[rollout]], run.trainer, store, run.checkpoints, run.chat, run.config, metrics, run.progress, batch_size=4
+        [[rollout]], run.trainer, store, run.checkpoints, run.chat, run.config, training_log, run.progress, batch_size=4
     )
 
     with pytest.raises(error, match=reason):
@@ -285,7 +296,7 @@ async def test_a_run_in_which_nothing_can_be_learned_logs_why_and_ends_with_an_e
     with pytest.raises(NothingToLearn, match="no group of the last 6 steps had episodes with different rewards"):
         await run.run(50)
 
-    rows = read_metrics(run.metrics_path)
+    rows = read_rows(run.metrics_path)
     assert [row["step"] for row in rows if "warning" in row] == [3, 6]
     assert "no group of the last 3 steps" in caplog.text
     assert all(row["frac_reward_zero_std"] == 1 for row in rows)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import ServerUnreachable
@@ -22,7 +23,7 @@ from openenv.rl.config_file import config_from_mapping
 from openenv.rl.learning_signal import NothingToLearn
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import load_model
-from openenv.rl.reports.results import read_metrics
+from openenv.rl.reports.results import read_rows
 from openenv.rl.run import run, with_game
 from openenv.rl.setup import setup_forge_training, setup_training
 from tests.core.env_server.probes import is_running
@@ -68,8 +69,8 @@ async def test_three_steps_inside_a_running_loop_against_a_server_of_its_own(tmp
     await trainer.shutdown()
 
     assert result.steps == 3
-    assert [row["step"] for row in read_metrics(result.run_dir / "metrics.jsonl")] == [1, 2, 3]
-    assert all(row["episodes/invalid"] == 0 for row in read_metrics(result.run_dir / "metrics.jsonl"))
+    assert [row["step"] for row in read_rows(result.run_dir / "metrics.jsonl")] == [1, 2, 3]
+    assert all(row["episodes/invalid"] == 0 for row in read_rows(result.run_dir / "metrics.jsonl"))
     assert {"random play", "pretrain", "train"} == set(seen)
 
 
@@ -128,7 +129,7 @@ async def test_a_model_saved_to_disk_is_loaded_and_trained(tmp_path: Path, black
     result = await second.run(steps=2)
     await second.shutdown()
 
-    assert any(row["grad_norm"] > 0 for row in read_metrics(result.run_dir / "metrics.jsonl"))
+    assert any(row["grad_norm"] > 0 for row in read_rows(result.run_dir / "metrics.jsonl"))
     assert result.metrics["episodes/unparseable"] < result.metrics["num_episodes"]
 
 
@@ -181,7 +182,7 @@ async def test_a_vllm_server_samples_the_replies_of_a_run(
     replies = [player.complete([[{"role": "user", "content": "hand J 5 dealer 7"}]]) for player in players]
     await trainer.shutdown()
 
-    rows = read_metrics(result.run_dir / "metrics.jsonl")
+    rows = read_rows(result.run_dir / "metrics.jsonl")
     assert all(abs(row["mismatch_kl"]) < 1e-6 for row in rows)
     assert server.num_loaded >= 4  # three steps, and the player after training
     assert server.adapters == {}
@@ -197,7 +198,40 @@ async def test_a_resumed_run_goes_on_from_its_checkpoint(tmp_path: Path, blackja
     result = await second.run(steps=1)
     await second.shutdown()
 
-    assert [row["step"] for row in read_metrics(result.run_dir / "metrics.jsonl")] == [1, 2, 3]
+    assert [row["step"] for row in read_rows(result.run_dir / "metrics.jsonl")] == [1, 2, 3]
+
+
+async def test_a_resumed_run_goes_on_in_its_trackers_and_transcripts(tmp_path: Path, blackjack: dict[str, Any]) -> None:
+    first = await setup_training(tiny(tmp_path, env=blackjack, report_to="tensorboard", transcripts={"interval": 1}))
+    await first.run(steps=2)
+    await first.shutdown()
+
+    second = await setup_training(tiny(tmp_path, env=blackjack, report_to="tensorboard"), resume=True)
+    result = await second.run(steps=1)
+    await second.shutdown()
+
+    rows = read_rows(result.run_dir / "metrics.jsonl")
+    rewards = scalars(result.run_dir, "train/reward")
+    assert rewards == [(row["step"], pytest.approx(row["reward"])) for row in rows]
+    assert [step for step, _ in rewards] == [1, 2, 3]
+    assert {row["step"] for row in read_rows(result.run_dir / "transcripts.jsonl")} == {1, 2}
+
+
+async def test_a_tracker_that_is_missing_ends_a_run_before_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "trackio", None)
+
+    with pytest.raises(ImportError, match="trackio is not installed"):
+        await setup_training(tiny(tmp_path, report_to="trackio"))
+
+    assert not (tmp_path / "tiny").exists()
+
+
+def scalars(run_dir: Path, tag: str) -> list[tuple[int, float]]:
+    events = EventAccumulator(str(run_dir / "tensorboard"))
+    events.Reload()
+    return [(event.step, event.value) for event in events.Scalars(tag)]
 
 
 async def test_a_tiny_model_with_instructions_knows_their_words(tmp_path: Path, blackjack: dict[str, Any]) -> None:
@@ -231,7 +265,7 @@ async def test_a_game_without_wins_has_groups_with_a_signal_and_bins_of_returns(
     result = await trainer.run(steps=2)
     await trainer.shutdown()
 
-    rows = read_metrics(result.run_dir / "metrics.jsonl")
+    rows = read_rows(result.run_dir / "metrics.jsonl")
     assert any(row["frac_reward_zero_std"] < 1 and row["grad_norm"] > 0 for row in rows)
     words = trainer.engine.chat.tokenizer.get_vocab()
     assert len([word for word in words if word.startswith("return=-")]) > 3
@@ -265,7 +299,7 @@ async def test_a_run_that_cannot_learn_fails_with_the_reason_and_reports(tmp_pat
 
 @pytest.mark.parametrize("game", ["blackjack", "catch", "tic_tac_toe"])
 async def test_a_run_compares_and_reports(tmp_path: Path, game: str) -> None:
-    config = with_game(tiny(tmp_path), game)
+    config = with_game(tiny(tmp_path, report_to="tensorboard"), game)
 
     result = await run(config)
 
@@ -276,6 +310,10 @@ async def test_a_run_compares_and_reports(tmp_path: Path, game: str) -> None:
     page = result.report.read_text()
     assert result.run_dir == tmp_path / game
     assert "Recorded games" in page
+    assert "Transcripts of step 1" in page
+    (after,) = (row for row in result.results if row.role == "after")
+    assert scalars(result.run_dir, "eval/after/win_rate") == [(3, pytest.approx(after.win_rate))]
+    assert [step for step, _ in scalars(result.run_dir, "eval/random/win_rate")] == [0]
 
 
 INTERRUPTED = """
@@ -312,7 +350,7 @@ def test_ctrl_c_keeps_what_was_made(tmp_path: Path, training: Any) -> None:
     _, errors = child.communicate(timeout=60)
 
     assert errors.strip().endswith("KeyboardInterrupt")
-    assert len(read_metrics(tmp_path / "tiny" / "metrics.jsonl")) >= 2
+    assert len(read_rows(tmp_path / "tiny" / "metrics.jsonl")) >= 2
     assert "Training" in (tmp_path / "tiny" / "report.html").read_text()
     latest = (tmp_path / "tiny" / "checkpoints" / "latest").read_text()
     assert (tmp_path / "tiny" / "checkpoints" / latest / "model.safetensors").exists()

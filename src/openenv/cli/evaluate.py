@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -102,9 +103,20 @@ def _refuse_failures(summaries: list[Summary]) -> None:
 
 
 def as_row(summary: Summary) -> dict[str, Any]:
-    """Return the fields of a summary, its win rate and its interval as JSON values."""
+    """Return the fields of a summary, its win rate and its interval as JSON values.
+
+    A number that is not known, such as the mean return without a finished game, is null: JSON has no NaN.
+    """
     fields = {key: value for key, value in asdict(summary).items() if key != "decisions"}
-    return {**fields, "win_rate": summary.win_rate, "win_interval": summary.win_interval}
+    row = {**fields, "win_rate": summary.win_rate, "win_interval": summary.win_interval}
+    return {key: _known(value) for key, value in row.items()}
+
+
+def _known(value: Any) -> Any:
+    """The value, with None instead of NaN and infinity."""
+    if isinstance(value, tuple):
+        return tuple(map(_known, value))
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def policy_named(name: str, text: TextInterface[Any, Any], seed: int, retries: int = 0) -> Any:

@@ -1,5 +1,6 @@
 """`openenv train`: GRPO on an environment, from one YAML."""
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
@@ -9,9 +10,9 @@ from typing import Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from openenv.cli.live_view import live_view
 from openenv.evaluation.intervals import Interval, mean_over_runs
 from openenv.evaluation.tables import interval_text, number_text
 from openenv.rl.config import Config
@@ -59,8 +60,10 @@ def train(
 
 def _train(config: Config, resume: bool) -> RunResult:
     """Make one run and print its results."""
-    with _progress() as progress:
-        result = run_blocking(config, resume=resume, on_progress=_Reporter(progress))
+    terminal = Console(stderr=True)
+    has_view = terminal.is_terminal and not terminal.is_dumb_terminal
+    with live_view(config.name, terminal) if has_view else contextlib.nullcontext(_TenLines()) as on_progress:
+        result = run_blocking(config, resume=resume, on_progress=on_progress)
     _console().print(results_table(result.results))
     for line in remarks(result.results):
         typer.echo(line)
@@ -138,35 +141,17 @@ def _between(interval: Interval | None, form: str) -> str:
     return f" [{ends}]" if ends else ""
 
 
-def _progress() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, TextColumn("{task.fields[known]}"), console=Console(stderr=True))
+class _TenLines:
+    """Prints ten lines for each phase of a run, with the latest metrics: for a log file instead of a terminal."""
 
-
-class _Reporter:
-    """Shows each phase of a run as a progress bar with the latest metrics, or without a terminal as ten lines."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._tasks: dict[str, TaskID] = {}
+    def __init__(self) -> None:
         self._tenths: dict[str, int] = {}
 
     def __call__(self, phase: str, done: int, total: int, known: dict[str, Any]) -> None:
-        figures = " ".join(_figures(known))
-        if "warning" in known and self._progress.console.is_terminal:
-            self._progress.console.print(f"step {known['step']}: {known['warning']}", style="yellow")
-        if not self._progress.console.is_terminal:
-            self._print(phase, done, total, figures)
-            return
-        if phase not in self._tasks:
-            self._tasks[phase] = self._progress.add_task(phase, total=total, known="")
-        self._progress.update(self._tasks[phase], completed=done, total=total, known=figures)
-
-    def _print(self, phase: str, done: int, total: int, figures: str) -> None:
         tenth = 10 * done // max(1, total)
         if self._tenths.get(phase) != tenth:
             self._tenths[phase] = tenth
-            typer.echo(f"{phase}: {done} of {total} {figures}".rstrip(), err=True)
+            typer.echo(f"{phase}: {done} of {total} {' '.join(_figures(known))}".rstrip(), err=True)
 
 
 def _figures(known: dict[str, Any]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from openenv.evaluation.intervals import Summary
-from openenv.evaluation.tables import NO_GAME, ranked
+from openenv.evaluation.tables import NO_FINISHED_GAME, ranked
 
 
 def plot_summaries(summaries: Sequence[Summary], path: str | Path) -> Path:
@@ -43,7 +43,7 @@ def _bars(axes: Any, names: list[str], values: list[float], intervals: list[tupl
     rows = range(len(names))  # not the names: two policies with the same name are two rows
     for row, value in enumerate(values):
         if math.isnan(value):
-            axes.annotate(NO_GAME, (0, row), va="center")
+            axes.annotate(NO_FINISHED_GAME, (0, row), va="center")
     axes.barh(rows, values, xerr=(below, above), capsize=4, color="#4c78a8", ecolor="#222222")
     axes.set_yticks(rows, names)
 

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from openenv.evaluation.intervals import Interval, Summary
 
-NO_GAME = "no game"
+NO_FINISHED_GAME = "no finished game"
 MEDALS = ("🥇", "🥈", "🥉")
 _MAX_NUMBERS = 12
 
@@ -55,8 +55,8 @@ def _cells(summary: Summary) -> list[str]:
 
 
 def number_text(value: float, form: str, interval: str = "") -> str:
-    """A rate or mean with its interval; `no game` for NaN, which a player without a finished game has."""
-    return NO_GAME if math.isnan(value) else f"{value:{form}}{interval}"
+    """A rate or mean with its interval; `no finished game` for NaN, which a player without a finished game has."""
+    return NO_FINISHED_GAME if math.isnan(value) else f"{value:{form}}{interval}"
 
 
 def interval_text(interval: Interval | None, form: str, between: str) -> str:

@@ -51,7 +51,8 @@ class Comparison:
         name = f"after GRPO ({'sampled' if temperature else 'greedy'})"
         for number in range(len(self._config.env)):
             await self._evaluate(number, name, "after", self._model(number, temperature=temperature, before=False))
-            self._save([*self._results, *self._optimum(number)])
+            for best in self._optimum(number):
+                self._keep(number, "optimum", best)
         await self._save_games()
 
     def _name(self, number: int, player: str) -> str:
@@ -107,11 +108,15 @@ class Comparison:
                 max_steps=self._config.conversation.max_turns,
                 on_progress=None if report is None else lambda done, total: report(f"evaluate {name}", done, total, {}),
             )
-        self._save([*self._results, result_of(summarize(name, episodes), name, role)])
+        result = result_of(summarize(name, episodes), name, role)
+        self._keep(number, role if role in ("before", "after") else player, result)
 
-    def _save(self, results: list[PlayerResult]) -> None:
-        self._results = results
-        save_results(self._config.run_dir, results)
+    def _keep(self, number: int, player: str, result: PlayerResult) -> None:
+        """Add a result to the table, and send it to the trackers under the player's name there."""
+        self._results = [*self._results, result]
+        save_results(self._config.run_dir, self._results)
+        label = "" if len(self._config.env) == 1 else f"{self._training.engine.environments[number].label}/"
+        self._training.training_log.add_evaluation(f"{label}{player}", result, self._training.engine.progress.step)
 
     async def _save_games(self) -> None:
         """Write games of the model before and after GRPO with equal deals to `games.json`."""

@@ -17,6 +17,7 @@ Precision = Literal["auto", "float32", "bfloat16"]
 WeightType = Literal["float32", "bfloat16"]
 Credit = Literal["episode", "step"]
 EqualGroups = Literal["keep", "drop", "redraw"]
+TrackerName = Literal["wandb", "trackio", "tensorboard"]
 
 _CLIP, _GSPO_CLIP = (0.2, 0.28), (3e-4, 4e-4)
 
@@ -363,6 +364,20 @@ class CheckpointConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TranscriptsConfig:
+    """Sample transcripts of training, in `transcripts.jsonl` of the run's folder."""
+
+    interval: int = 10
+    """Steps between samples, which begin with the first step. 0 writes none."""
+    num_episodes: int = 4
+    """Episodes of one group in a sample, the best and the worst among them."""
+
+    def __post_init__(self) -> None:
+        require(self.interval >= 0, "transcripts.interval", self.interval, "must be 0 or more. 0 writes none.")
+        require(self.num_episodes >= 1, "transcripts.num_episodes", self.num_episodes, "must be at least 1.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
     """The evaluation before and after training."""
 
@@ -426,6 +441,13 @@ class Config:
     """Batches and their maximum age."""
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     """Checkpoints."""
+    report_to: list[TrackerName] = field(default_factory=list)
+    """Trackers that receive the metrics of each step, under TRL's names: wandb, trackio, tensorboard. `metrics.jsonl`
+    is always written. A string is a list of one, and `none` an empty one."""
+    project: str = "openenv"
+    """The project of the run in wandb and trackio, where it has the run's name."""
+    transcripts: TranscriptsConfig = field(default_factory=TranscriptsConfig)
+    """Sample transcripts."""
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     """Evaluation before and after training."""
     threads: int = 1
@@ -443,6 +465,9 @@ class Config:
         batch = self.replay_buffer.batch_size
         require(batch is None or batch >= 1, "replay_buffer.batch_size", batch, "must be at least 1.")
         require(self.max_policy_age >= 0, "replay_buffer.max_policy_age", self.max_policy_age, "must be at least 0.")
+        repeated = len(set(self.report_to)) < len(self.report_to)
+        require(not repeated, "report_to", self.report_to, "names a tracker twice.")
+        require(bool(self.project), "project", self.project, "must be a name.")
         is_folder = bool(self.name) and "/" not in self.name and self.name not in (".", "..")
         require(is_folder, "name", self.name, "must be the name of a folder: not empty, without a slash, not . or ..")
 

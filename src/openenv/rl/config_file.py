@@ -43,6 +43,8 @@ def config_from_mapping(data: Mapping[str, Any]) -> Config:
         data["env"] = [_environment(one) for one in (data["env"] if isinstance(data["env"], list) else [data["env"]])]
     if isinstance(data.get("model"), str):
         data["model"] = {"path": data["model"], "instructions": True}
+    if isinstance(data.get("report_to"), str):
+        data["report_to"] = [] if data["report_to"] == "none" else [data["report_to"]]
     return typing.cast(Config, _build(Config, data, ""))
 
 
@@ -104,14 +106,16 @@ def _value(kind: Any, value: Any, key: str) -> Any:
     if typing.get_origin(kind) is Literal:
         require(value in typing.get_args(kind), key, value, f"must be one of {', '.join(typing.get_args(kind))}.")
         return value
-    if typing.get_origin(kind) is list and dataclasses.is_dataclass(typing.get_args(kind)[0]):
-        names = [key] if len(value) == 1 else [f"{key}[{number}]" for number in range(len(value))]
-        return [_value(typing.get_args(kind)[0], item, name) for item, name in zip(value, names, strict=True)]
     if typing.get_origin(kind) is tuple:
         kinds = typing.get_args(kind)
         right = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == len(kinds)
         require(right, key, value, f"must be a list of {len(kinds)}.")
         return tuple(_value(part, item, f"{key}[{i}]") for i, (part, item) in enumerate(zip(kinds, value, strict=True)))
+    if typing.get_origin(kind) is list:
+        require(isinstance(value, list), key, value, "must be of type list.")
+        (part,) = typing.get_args(kind)
+        is_alone = len(value) == 1 and dataclasses.is_dataclass(part)
+        return [_value(part, item, key if is_alone else f"{key}[{i}]") for i, item in enumerate(value)]
     return _plain_value(kind, value, key)
 
 

@@ -38,7 +38,7 @@ from openenv.rl.models.language_model import (
 from openenv.rl.models.lora import adapter_config, add_adapter
 from openenv.rl.models.vllm_generator import VllmGenerator
 from openenv.rl.random_play import EPISODES_TO_MEASURE, random_play
-from openenv.rl.reports.results import MetricsLog
+from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
@@ -156,7 +156,7 @@ class Engine:
         )
 
     async def train(
-        self, rollouts: Sequence[Sequence[Rollout]], steps: int, metrics: MetricsLog, on_step: OnStep
+        self, rollouts: Sequence[Sequence[Rollout]], steps: int, training_log: TrainingLog, on_step: OnStep
     ) -> None:
         """Make `steps` more steps, as `TrainingLoop.run`. rollouts: those of each environment."""
         loop = TrainingLoop(
@@ -166,7 +166,7 @@ class Engine:
             self.checkpoints,
             self.chat,
             self.config,
-            metrics,
+            training_log,
             self.progress,
             self.batch_size,
             self.budget,

@@ -23,7 +23,8 @@ from openenv.rl.environments import Curricula, environment_of
 from openenv.rl.learning_signal import NothingToLearn, SignalWatch, has_signal
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore
-from openenv.rl.reports.results import MetricsLog, environment_metrics, play_metrics
+from openenv.rl.reports.results import environment_metrics, play_metrics
+from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.replay_buffer import ReplayBuffer, StepGroups
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.rollouts.trajectory import Group
@@ -54,7 +55,7 @@ class TrainingLoop:
         checkpoints: Checkpoints,
         chat: Chat,
         config: Config,
-        metrics: MetricsLog,
+        training_log: TrainingLog,
         progress: TrainingProgress,
         batch_size: int,
         budget: Budget | None = None,
@@ -70,7 +71,7 @@ class TrainingLoop:
         self._checkpoints = checkpoints
         self._chat = chat
         self._config = config
-        self._metrics = metrics
+        self._log = training_log
         self._watch = SignalWatch(config)
         self._curricula = Curricula(config.env, progress.levels)
         self._failed_in_a_row = 0
@@ -218,9 +219,7 @@ class TrainingLoop:
         self._watch.add(groups.played)
         if self._watch.is_due:
             row["warning"] = self._watch.reason
-            log.warning("step %d: %s", row["step"], row["warning"])
-        self._metrics.append(row)
-        return row
+        return self._log.add(row, groups, self._chat)
 
     def _end_without_signal(self, row: dict[str, Any]) -> None:
         """Say that training ends early. Raises NothingToLearn if no step of the run had a signal."""

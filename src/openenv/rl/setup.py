@@ -20,7 +20,9 @@ from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError, EnvConfig
 from openenv.rl.config_file import load_config, with_current_keys
 from openenv.rl.environments import shares
-from openenv.rl.reports.results import MetricsLog, replace_text
+from openenv.rl.reports.results import replace_text
+from openenv.rl.reports.trackers import Trackers, require_installed
+from openenv.rl.reports.training_log import TrainingLog
 
 if TYPE_CHECKING:
     from openenv.rl.engine import Engine
@@ -30,7 +32,7 @@ log = logging.getLogger(__name__)
 
 OnProgress = Callable[[str, int, int, dict[str, Any]], None]
 """Called with the phase (`random play`, `pretrain`, `train`, `evaluate ...`), how much of it is done, how much there
-is, and in training the metrics of the step."""
+is, and in training the metrics of the step, and as `transcripts` the newest sample transcripts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,14 +55,15 @@ class TrainingRun:
         config: Config,
         stack: contextlib.AsyncExitStack,
         engine: "Engine",
-        metrics: MetricsLog,
+        training_log: TrainingLog,
         on_progress: OnProgress,
     ) -> None:
         """stack: closes the servers and the engine."""
         self.config = config
         self.engine = engine
         self._stack = stack
-        self._metrics = metrics
+        self.training_log = training_log
+        """Records steps and evaluations."""
         self._on_progress = on_progress
 
     async def run(self, steps: int | None = None) -> TrainingResult:
@@ -74,7 +77,7 @@ class TrainingRun:
 
         def on_step(row: dict[str, Any]) -> None:
             last.update(row)
-            self._on_progress("train", row["step"] - first, wanted, row)
+            self._on_progress("train", row["step"] - first, wanted, {**row, "transcripts": self.training_log.newest})
 
         async with contextlib.AsyncExitStack() as pools:
             pools.enter_context(self.engine.budget.counting())
@@ -82,7 +85,7 @@ class TrainingRun:
                 [self.engine.rollout(await pools.enter_async_context(self.pool(number)), number) for _ in range(2)]
                 for number in range(len(self.config.env))
             ]
-            await self.engine.train(rollouts, wanted, self._metrics, on_step)
+            await self.engine.train(rollouts, wanted, self.training_log, on_step)
         return TrainingResult(run_dir=self.config.run_dir, steps=self.engine.progress.step, metrics=last)
 
     def pool(self, environment: int = 0, num_sessions: int | None = None) -> SessionPool[Any, Any]:
@@ -109,12 +112,15 @@ async def setup_training(
     continue from the run's latest checkpoint if there is one; otherwise a run with the same name is renamed to
     `name.1`, `name.2`, ... Works where an event loop already runs, as in a notebook.
 
-    Raises ConfigError for an invalid configuration, ServerUnreachable if the server does not respond.
+    Raises ConfigError for an invalid configuration, ServerUnreachable if the server does not respond, ImportError for a
+    tracker of `report_to` that is not installed, TrackerFailed for one that cannot start.
     """
     config = config if isinstance(config, Config) else load_config(config)
+    require_installed(config.report_to)
     budget = Budget(config.max_minutes)
     on_progress = _with_time_left(on_progress or _silent, budget)
     from openenv.rl.engine import Engine  # imports torch
+    from openenv.rl.training.checkpoint import Checkpoints
 
     async with contextlib.AsyncExitStack() as stack:
         resuming = resume and (config.run_dir / "config.json").exists()
@@ -124,10 +130,13 @@ async def setup_training(
                 _require_same_settings(config)
             else:
                 _fresh_folder(config)
+            first_step = Checkpoints(config.run_dir).latest_step
+            trackers = await asyncio.to_thread(Trackers.open, config, first_step)
+            stack.push_async_callback(asyncio.to_thread, trackers.close)
             engine = await Engine.make(config, served, reward, resume=resuming, budget=budget, on_progress=on_progress)
         stack.callback(engine.close)
-        metrics = MetricsLog(config.run_dir / "metrics.jsonl", first_step=engine.progress.step)
-        return TrainingRun(config, stack.pop_all(), engine, metrics, on_progress)
+        training_log = TrainingLog(config.run_dir, config, trackers, first_step=first_step)
+        return TrainingRun(config, stack.pop_all(), engine, training_log, on_progress)
     raise AssertionError("unreachable: an exit stack suppresses no exception")
 
 
@@ -164,13 +173,17 @@ def _fresh_folder(config: Config) -> None:
 
 
 def _require_same_settings(config: Config) -> None:
-    """Raise ConfigError if the configuration of a resumed run has changed in anything but its length and patience."""
+    """Raise ConfigError if the configuration of a resumed run has changed in anything that its numbers depend on.
+
+    Its length, its patience, its trackers and its transcripts may differ.
+    """
     began = json.loads((config.run_dir / "config.json").read_text(encoding="utf-8"))
     began = with_current_keys(began, warn=False)
     now = json.loads(json.dumps(asdict(config)))
     for settings in (began, now):
         settings["trainer"].pop("training")
-        settings.pop("max_minutes", None)
+        for key in ("max_minutes", "report_to", "project", "transcripts"):
+            settings.pop(key, None)
     changed = [key for key in now if now[key] != began.get(key)]
     if changed:
         raise ConfigError(

@@ -7,11 +7,11 @@ from pathlib import Path
 from openenv.rl.reports.line_chart import Series, line_chart, smoothed, ticks
 from openenv.rl.reports.report import write_report
 from openenv.rl.reports.results import (
-    MetricsLog,
     PlayerResult,
+    StepLog,
     load_results,
     optimum,
-    read_metrics,
+    read_rows,
     reply_share,
     save_results,
 )
@@ -33,7 +33,7 @@ def test_a_run_without_anything_has_a_report(tmp_path: Path) -> None:
 
 
 def test_the_report_shows_table_curves_situations_and_games(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log = StepLog(tmp_path / "metrics.jsonl")
     for step in (1, 2, 3):
         log.append({"step": step, **ROW})
     after = PlayerResult(
@@ -52,6 +52,10 @@ def test_the_report_shows_table_curves_situations_and_games(tmp_path: Path) -> N
     turns = [["cards 10 6 dealer 9", "hit<b>"]]
     game = {"seed": 5, "after": {"turns": turns, "outcome": "lost", "return": -1.0, "reason": ""}}
     (tmp_path / "games.json").write_text(json.dumps([game]))
+    turn = {"prompt": "<|user|> cards 10 6", "reply": "stand<i>", "action": "stand", "reward": 0.0, "advantage": -0.375}
+    episode = {"group": 8, "seed": 4, "outcome": "lost", "reason": "", "reward": -1.0}
+    transcripts = StepLog(tmp_path / "transcripts.jsonl")
+    transcripts.append({"step": 1, **episode, "turns": []}, {"step": 11, **episode, "turns": [turn]})
 
     page = write_report(tmp_path).read_text()
 
@@ -63,12 +67,15 @@ def test_the_report_shows_table_curves_situations_and_games(tmp_path: Path) -> N
     assert "P(hit) by hard total" in page
     assert "cards 10 6 dealer 9" in page
     assert "hit&lt;b&gt;" in page
+    assert "Transcripts of step 11" in page
+    assert "&lt;|user|&gt; cards 10 6" in page
+    assert "<b>stand&lt;i&gt;</b> reward +0, advantage -0.375" in page
     assert "src=" not in page
     assert "http" not in page
 
 
 def test_the_report_shows_where_there_was_no_game_and_nothing_to_learn(tmp_path: Path) -> None:
-    log = MetricsLog(tmp_path / "metrics.jsonl")
+    log = StepLog(tmp_path / "metrics.jsonl")
     log.append({"step": 1, **ROW, "rewards/style.brief/mean": 0.5, "warning": "all returns are <7>"})
     silent = PlayerResult(
         name="model",
@@ -87,7 +94,7 @@ def test_the_report_shows_where_there_was_no_game_and_nothing_to_learn(tmp_path:
 
     page = write_report(tmp_path).read_text()
 
-    assert page.count("no game") == 3
+    assert page.count("no finished game") == 3
     assert "nan" not in page
     assert "inf" not in page.replace("info", "")
     assert "Step 1: all returns are &lt;7&gt;" in page
@@ -115,18 +122,18 @@ def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 1}\n{"step": 2, "rew')
 
-    assert read_metrics(path) == [{"step": 1}]
+    assert read_rows(path) == [{"step": 1}]
 
 
 def test_metrics_after_the_step_that_a_run_resumes_from_are_dropped(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    log = MetricsLog(path)
+    log = StepLog(path)
     for step in (1, 2, 3):
         log.append({"step": step})
 
-    MetricsLog(path, first_step=2).append({"step": 3, "again": True})
+    StepLog(path, first_step=2).append({"step": 3, "again": True})
 
-    assert [row.get("again", False) for row in read_metrics(path)] == [False, False, True]
+    assert [row.get("again", False) for row in read_rows(path)] == [False, False, True]
 
 
 def test_ticks_are_round_numbers_within_the_range() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 from openenv.evaluation.tables import interval_text, number_text
 from openenv.rl.reports.line_chart import Series, line_chart, smoothed
-from openenv.rl.reports.results import PlayerResult, load_results, read_metrics
+from openenv.rl.reports.results import PlayerResult, load_results, read_rows
+from openenv.rl.reports.training_log import newest_transcripts
 
 CURVES = (
     ("reward", "Reward"),
@@ -19,6 +20,9 @@ CURVES = (
     ("kl", "KL to the model before GRPO (k3, nats per token)"),
     ("entropy", "Entropy (nats per token)"),
     ("mismatch_kl", "KL between generator and trainer (nats per token)"),
+    ("completions/mean_length", "Length of a reply (tokens)"),
+    ("completions/clipped_ratio", "Share of replies that were cut off"),
+    ("completions/repetition", "Share of repeated 3-grams in a reply"),
     ("episodes/unparseable", "Replies without a legal action"),
     ("frac_reward_zero_std", "Groups with equal rewards, which teach nothing"),
     ("off_policy/max_age", "Age of the weights that played (steps)"),
@@ -44,6 +48,7 @@ svg .grid { stroke: var(--rule); }
 svg .line { fill: none; stroke-width: 2; } svg .faint { fill: none; stroke-width: 1; opacity: .25; }
 .game { background: var(--box); border-radius: 6px; padding: .6rem 1rem; }
 .game p { margin: .2rem 0; } .seen { color: var(--pale); }
+pre.seen { margin: .4rem 0 0; max-height: 12rem; overflow: auto; white-space: pre-wrap; font-size: 12px; }
 .warning { font-weight: 600; }
 footer { color: var(--pale); margin-top: 2rem; }
 """
@@ -51,13 +56,14 @@ footer { color: var(--pale); margin-top: 2rem; }
 
 def write_report(run_dir: Path) -> Path:
     """Write `report.html` from the files in the run's folder, complete or not. Returns its path."""
-    rows = read_metrics(run_dir / "metrics.jsonl")
+    rows = read_rows(run_dir / "metrics.jsonl")
     results = load_results(run_dir)
     games = run_dir / "games.json"
     body = [
         f"<h1>{html.escape(run_dir.name)}</h1>",
         _table(results),
         _training_section(rows),
+        _transcripts(newest_transcripts(read_rows(run_dir / "transcripts.jsonl"))),
         _situations(results),
         _games(json.loads(games.read_text(encoding="utf-8")) if games.exists() else []),
         _settings(run_dir / "config.json"),
@@ -159,6 +165,28 @@ def _counted_reply(tables: Sequence[Mapping[str, Mapping[str, int]]]) -> str | N
 def _share(counts: Mapping[str, int], reply: str) -> float:
     total = sum(counts.values())
     return counts.get(reply, 0) / total if total else float("nan")
+
+
+def _transcripts(transcripts: Sequence[Mapping[str, Any]]) -> str:
+    """Sample transcripts of one step."""
+    boxes = [
+        f"<div class=game><h3>{html.escape(shown['outcome'])}, reward {shown['reward']:+.3g}</h3>"
+        f"{''.join(map(_turn, shown['turns']))}<p>{html.escape(shown['reason'])}</p></div>"
+        for shown in transcripts
+    ]
+    if not boxes:
+        return ""
+    first = transcripts[0]
+    note = f"Episodes of group {first['group']}, seed {first['seed']}, with the prompts that the model was shown."
+    return f"<h2>Transcripts of step {first['step']}</h2><p>{note}</p><div class=games>{''.join(boxes)}</div>"
+
+
+def _turn(turn: Mapping[str, Any]) -> str:
+    advantage = "" if turn["advantage"] is None else f", advantage {turn['advantage']:+.3g}"
+    return (
+        f"<pre class=seen>{html.escape(turn['prompt'])}</pre>"
+        f"<p><b>{html.escape(turn['reply']) or '(nothing)'}</b> reward {turn['reward']:+.3g}{advantage}</p>"
+    )
 
 
 def _situations(results: Sequence[PlayerResult]) -> str:

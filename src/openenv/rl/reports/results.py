@@ -19,20 +19,21 @@ from openenv.rl.rollouts.trajectory import Group, Trajectory
 MetricsRow = dict[str, Any]
 
 
-class MetricsLog:
-    """The file `metrics.jsonl` of a run. Each row is written immediately: an interrupted run keeps all."""
+class StepLog:
+    """JSON lines about the steps of a run. Each is written immediately: an interrupted run keeps all."""
 
     def __init__(self, path: Path, *, first_step: int = 0) -> None:
         """first_step: rows after this step are removed, because the run continues from it."""
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        kept = [row for row in read_metrics(path) if row["step"] <= first_step]
-        replace_text(path, "".join(f"{json.dumps(row)}\n" for row in kept))
+        self.kept = [row for row in read_rows(path) if row["step"] <= first_step]
+        """The rows of the steps up to `first_step`."""
+        replace_text(path, "".join(f"{json.dumps(row)}\n" for row in self.kept))
 
-    def append(self, row: MetricsRow) -> None:
-        """Append a row, which has the key `step`."""
+    def append(self, *rows: MetricsRow) -> None:
+        """Append rows, each of which has the key `step`."""
         with self._path.open("a", encoding="utf-8") as file:
-            file.write(f"{json.dumps(row)}\n")
+            file.write("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
 def replace_text(path: Path, text: str) -> None:
@@ -42,7 +43,7 @@ def replace_text(path: Path, text: str) -> None:
     os.replace(partial, path)
 
 
-def read_metrics(path: Path) -> list[MetricsRow]:
+def read_rows(path: Path) -> list[MetricsRow]:
     """All rows of a file, in order; none if there is no file. An incomplete last line is ignored."""
     if not path.exists():
         return []
@@ -59,7 +60,6 @@ def play_metrics(played: Sequence[Group], trained: Sequence[Group], policy_versi
     episodes = [trajectory for group in played for trajectory in group.trajectories]
     valid = [trajectory for trajectory in episodes if trajectory.valid]
     outcomes = Counter(trajectory.outcome for trajectory in episodes)
-    lengths = [sum(segment.sampled) for trajectory in valid for segment in trajectory.segments]
     comparable = [group for group in played if len(group.valid) > 1]
     return {
         "reward": _mean(trajectory.reward for trajectory in valid),
@@ -67,7 +67,6 @@ def play_metrics(played: Sequence[Group], trained: Sequence[Group], policy_versi
         "frac_reward_zero_std": _mean(group.all_equal for group in comparable),
         "return": _mean(trajectory.game_return for trajectory in valid if trajectory.outcome != "unparseable"),
         "win_rate": outcomes["won"] / len(valid) if valid else None,
-        "completions/mean_length": _mean(lengths),
         "num_tokens": sum(len(segment.token_ids) for trajectory in valid for segment in trajectory.segments),
         "num_episodes": len(episodes),
         "num_groups/played": len(played),

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from numbers import Real
+from operator import itemgetter
 from typing import Any
 
 from openenv.evaluation.intervals import EpisodeOutcome
@@ -29,9 +30,23 @@ class Segment:
     """The oldest policy version that sampled in this segment."""
 
     @property
+    def prompts(self) -> list[tuple[int, ...]]:
+        """The tokens shown before each reply in it."""
+        return self._runs(sampled=False)
+
+    @property
+    def replies(self) -> list[tuple[int, ...]]:
+        """The tokens of each reply in it. Shown tokens separate replies."""
+        return self._runs(sampled=True)
+
+    @property
     def reply_lengths(self) -> list[int]:
-        """Number of tokens of each reply in it. Shown tokens separate replies."""
+        """Number of tokens of each reply in it."""
         return [len(list(run)) for is_sampled, run in groupby(self.sampled) if is_sampled]
+
+    def _runs(self, *, sampled: bool) -> list[tuple[int, ...]]:
+        runs = groupby(zip(self.token_ids, self.sampled, strict=True), key=itemgetter(1))
+        return [tuple(token for token, _ in run) for is_sampled, run in runs if is_sampled == sampled]
 
     def extended(self, shown: Sequence[int], written: "Segment") -> "Segment":
         """This segment, followed by `shown` tokens of the prompt and the tokens sampled after them."""

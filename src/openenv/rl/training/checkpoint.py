@@ -55,6 +55,11 @@ class Checkpoints:
         return (self.folder / _LATEST).exists()
 
     @property
+    def latest_step(self) -> int:
+        """The step of the latest checkpoint; 0 without one."""
+        return int(self._latest_folder().name.removeprefix("step_")) if self.has_any else 0
+
+    @property
     def has_reference(self) -> bool:
         """Whether the model before GRPO was saved completely, so that a run can be resumed."""
         return (self.folder / _RANDOM_RETURNS).exists()

@@ -179,6 +179,7 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, float] = {}
         seen = torch.empty_like(batch.generator_logprobs)
+        total = 0.0
         device = self.model.device
         for tokens, on_processor in batch.split(config.trainer.tokens_per_forward):
             reference = None if self.reference is None else self.reference.logprobs(on_processor).to(device)
@@ -188,6 +189,7 @@ class Trainer:
             before = (seen if old is None else old)[tokens].to(device)
             loss = self._loss(part, scores, before, reference, weights[tokens].to(device), progress, sums)
             torch.autograd.backward(loss)
+            total += loss.item()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.trainer.max_grad_norm)
         if not torch.isfinite(norm):
             raise FloatingPointError(
@@ -197,7 +199,7 @@ class Trainer:
         self.optimizer.step()
         count = max(1, len(batch.position))
         metrics = {key: value / count for key, value in sums.items()}
-        return (seen if old is None else old), {**metrics, "grad_norm": float(norm)}
+        return (seen if old is None else old), {**metrics, "loss": total, "grad_norm": float(norm)}
 
     def _scores(self, batch: TrainingBatch) -> _TokenScores:
         with autocast(self.config.model.precision, self.model.device):
@@ -234,6 +236,7 @@ class Trainer:
             "entropy": entropy.detach().mean().item(),
             "clip_ratio/low_mean": low,
             "clip_ratio/high_mean": high,
+            "clip_ratio/region_mean": low + high,
             "mismatch_kl": mismatch.mean().item(),
         }
         for key, value in measured.items():
