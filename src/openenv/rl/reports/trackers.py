@@ -57,7 +57,8 @@ class WandbTracker:
             dir=config.run_dir,
             settings=wandb.Settings(console="off"),  # the live view redraws the terminal ten times a second
         )
-        self._run.config.update(asdict(config), allow_val_change=True)
+        settings: Any = self._run.config
+        settings.update(asdict(config), allow_val_change=True)
         self._run.define_metric(GLOBAL_STEP)
         self._run.define_metric("*", step_metric=GLOBAL_STEP, step_sync=True)
 
