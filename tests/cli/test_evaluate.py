@@ -3,8 +3,10 @@
 import json
 import signal
 import subprocess
+from typing import Any
 
 import pytest
+from fastapi import FastAPI
 
 from openenv.cli.evaluate import as_row
 from openenv.evaluation.intervals import EpisodeResult, summarize
@@ -37,6 +39,26 @@ def test_a_number_that_is_not_known_is_null_in_json():
     row = json.loads(json.dumps(as_row(silent), allow_nan=False))
 
     assert (row["mean_return"], row["return_interval"], row["win_rate"]) == (None, [None, None], 0.0)
+
+
+def test_a_model_behind_an_endpoint_may_reply_again_after_a_reply_without_a_legal_action(
+    openspiel_url, serving, tmp_path
+):
+    app = FastAPI()
+
+    @app.post("/v1/chat/completions")
+    def complete(body: dict[str, Any]) -> Any:
+        is_corrected = "names none of" in body["messages"][-1]["content"]
+        return {"choices": [{"message": {"content": "stay" if is_corrected else "jump"}}]}
+
+    model = f"llm:tiny@{serving(app)}/v1"
+    command = ["eval", openspiel_url, "--game", "catch", "--policy", model, "--episodes", "3", "--json"]
+    outcomes = []
+    for retries in ("0", "1"):
+        (row,) = json.loads(run(*command, "--retries", retries, cwd=tmp_path).stdout)
+        outcomes.append((row["num_unparseable"], row["mean_steps"]))
+
+    assert outcomes == [(3, 0.0), (0, 9.0)]
 
 
 def test_eval_plays_the_same_episodes_for_the_same_seed(openspiel_url, tmp_path):
