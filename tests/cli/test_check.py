@@ -29,7 +29,7 @@ def test_bundled_games_fail_no_check(game, monkeypatch):
     assert "equal byte for byte" in found["same seed, other process"].seen
 
 
-@pytest.mark.parametrize("name", ["guess", "gymnasium"])
+@pytest.mark.parametrize("name", ["guess", "gymnasium", "maze"])
 def test_other_bundled_environments_fail_no_check(name):
     status = {row.check: row.result.status for row in check_environment(name)}
 
