@@ -11,6 +11,7 @@ from rich.text import Text
 
 from openenv.auto.environment import FORMS, named_environment
 from openenv.cli.evaluate import reset_keywords
+from openenv.core.text.content import text_of
 from openenv.core.text_interface import TextInterface
 from openenv.policies import PromptBuilder
 
@@ -41,7 +42,7 @@ def show(
         with served.client() as client:
             first = client.reset(**keywords).observation
             for message in PromptBuilder(served.text, instructions=True).messages(0, first):
-                console.print(Panel(Text(str(message["content"])), title=message["role"], title_align="left"))
+                console.print(Panel(Text(text_of(message["content"])), title=message["role"], title_align="left"))
             rng = Random(seed)
             shown = reply or [*(served.text.random_reply(first, rng)[0] for _ in range(2)), _NO_ACTION]
             for written in shown:
@@ -59,5 +60,5 @@ def _readings(client: Any, text: TextInterface[Any, Any], observation: Any, repl
     fields = action.model_dump(mode="json", exclude_defaults=True)
     yield f"  action: {', '.join(f'{name}={value!r}' for name, value in fields.items())}"
     result = client.step(action)
-    yield f"  then: {text.describe(result.observation)}"
+    yield f"  then: {text_of(text.describe(result.observation))}"
     yield f"  reward: {result.reward}, done: {result.done}"

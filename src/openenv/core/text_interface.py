@@ -10,6 +10,7 @@ from typing_extensions import TypeVar
 
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.env_server.types import Action, Observation
+from openenv.core.text.content import Content
 
 ActT = TypeVar("ActT", bound=Action, default=Action)
 ObsT = TypeVar("ObsT", bound=Observation, default=Observation)
@@ -43,8 +44,8 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
         """The rules and the form of a reply: the system message."""
 
     @abstractmethod
-    def describe(self, observation: ObsT) -> str:
-        """What the player sees now: the user message of this turn."""
+    def describe(self, observation: ObsT) -> Content:
+        """What the player sees now: the user message of this turn. A text, or parts of text and images."""
 
     @abstractmethod
     def replies(self, observation: ObsT) -> Mapping[str, ActT]:

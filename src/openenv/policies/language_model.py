@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import httpx
 
 from openenv.core.errors import OpenEnvError
+from openenv.core.text.content import Content, Part
 from openenv.core.text_interface import History, TextInterface
 from openenv.policies.base import Choice, Policy
 from openenv.policies.conversations import Conversations, ReplyRules
@@ -111,7 +112,9 @@ class ChatEndpoint:
 
     def _post(self, messages: list[ChatMessage]) -> str:
         try:
-            response = self._http.post("/chat/completions", json={**self._request, "messages": messages})
+            response = self._http.post(
+                "/chat/completions", json=self._request | {"messages": list(map(_as_openai, messages))}
+            )
             response.raise_for_status()
             content: str | None = response.json()["choices"][0]["message"]["content"]
         except httpx.HTTPStatusError as error:
@@ -122,3 +125,13 @@ class ChatEndpoint:
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise CompletionFailed(f"{self._http.base_url} returned no chat completion: {error}") from error
         return content or ""
+
+
+def _as_openai(message: ChatMessage) -> dict[str, Any]:
+    """The message with its images in OpenAI's form."""
+    content: Content = message["content"]
+    return {**message, "content": content if isinstance(content, str) else list(map(_as_openai_part, content))}
+
+
+def _as_openai_part(part: Part) -> Part:
+    return {"type": "image_url", "image_url": {"url": part["image"]}} if part["type"] == "image" else part

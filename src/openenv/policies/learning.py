@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Mapping
 from random import Random
 from typing import Any, ClassVar
 
+from openenv.core.text.content import frozen
 from openenv.core.text_interface import TextInterface
 from openenv.policies.base import Policy
 
@@ -41,7 +42,7 @@ class LearningPolicy(Policy):
         self._rng = Random(seed)
         self._text = text
         if state_key is None:
-            state_key = seen_numbers if text is None else text.describe
+            state_key = seen_numbers if text is None else lambda observation: frozen(text.describe(observation))
         self._half_life = half_life
         self._min_epsilon = min_epsilon
         self._min_step_size = min_step_size

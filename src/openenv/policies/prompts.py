@@ -7,13 +7,11 @@ that the tokens of a reply stay those that the model sampled.
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
+from openenv.core.text.content import Content
 from openenv.core.text_interface import History, TextInterface
 
 THINK, END_OF_THINKING = "<think>", "</think>"
 """The markers around the thinking of a reply. Some chat templates begin a reply with the first."""
-
-Content = str | list[dict[str, Any]]
-"""A text, or parts such as `{"type": "text", "text": ...}` and `{"type": "image", ...}`."""
 
 
 class ChatMessage(TypedDict):

@@ -26,6 +26,7 @@ from openenv.rl.loop import OnStep, TrainingLoop
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.generator import Generator
+from openenv.rl.models.images import ImageReader, load_image_reader
 from openenv.rl.models.language_model import (
     WeightStore,
     checkpoint_activations,
@@ -36,13 +37,21 @@ from openenv.rl.models.language_model import (
     tiny_model,
 )
 from openenv.rl.models.lora import adapter_config, add_adapter
+from openenv.rl.models.tiny_vision import tiny_image_reader, tiny_vision_model
 from openenv.rl.models.vllm_generator import VllmGenerator
 from openenv.rl.random_play import EPISODES_TO_MEASURE, random_play
 from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
-from openenv.rl.training.pretraining import RandomPlay, Transcript, pretrain, transcript_words
+from openenv.rl.training.pretraining import (
+    RandomPlay,
+    Transcript,
+    chat_messages,
+    have_images,
+    pretrain,
+    transcript_words,
+)
 from openenv.rl.training.trainer import Trainer, make_reference
 
 if TYPE_CHECKING:
@@ -111,7 +120,8 @@ class Engine:
         if resume and checkpoints.has_reference:
             model, tokenizer, batch_size = checkpoints.load_reference(config.model)
             returns = checkpoints.load_random_returns()
-            environments = _environments(config, served, model, tokenizer, reward, returns)
+            reader = checkpoints.load_image_reader(model, tokenizer)
+            environments = _environments(config, served, model, tokenizer, reader, reward, returns)
             engine = cls(config, model, environments, batch_size, budget)
             if checkpoints.has_any:
                 engine.progress = checkpoints.restore(engine.trainer)
@@ -121,10 +131,10 @@ class Engine:
         played = await random_play(config, served, budget, on_progress)
         returns = [RandomReturns.of(one.returns) for one in played]
         if config.model.path:
-            model, tokenizer = await asyncio.to_thread(_loaded_model, config)
+            model, tokenizer, reader = await asyncio.to_thread(_loaded_model, config)
         else:
-            model, tokenizer = await _pretrained_model(config, played, budget, on_progress)
-        environments = _environments(config, served, model, tokenizer, reward, returns)
+            model, tokenizer, reader = await _pretrained_model(config, played, budget, on_progress)
+        environments = _environments(config, served, model, tokenizer, reader, reward, returns)
         if config.model.path:
             _require_agreement(model, environments[0].chat, config)
         for environment, one in zip(environments, played, strict=True):
@@ -228,6 +238,7 @@ def _environments(
     served: Sequence[ServedEnvironment],
     model: PreTrainedModel,
     tokenizer: Any,
+    reader: ImageReader | None,
     reward: Reward | None,
     returns: Sequence[RandomReturns],
 ) -> list[TrainingEnvironment]:
@@ -237,29 +248,41 @@ def _environments(
             label=label,
             config=settings,
             served=environment,
-            chat=_chat(config, model, tokenizer, environment.text),
+            chat=_chat(config, model, tokenizer, reader, environment.text),
             reward=reward or EpisodeReward(config.reward, measured),
         )
         for label, settings, environment, measured in zip(labels(config.env), config.env, served, returns, strict=True)
     ]
 
 
-def _loaded_model(config: Config) -> tuple[PreTrainedModel, Any]:
-    """The model and the tokenizer at `model.path`, with the adapter that is trained if there is to be one."""
+def _loaded_model(config: Config) -> tuple[PreTrainedModel, Any, ImageReader | None]:
+    """Model, tokenizer and image reader at `model.path`, with the adapter that is trained if there is to be one."""
     settings = config.model
     model, tokenizer = load_model(settings.path, weights=settings.weights, device=device_of(settings.device))
     if settings.lora:
         add_adapter(model, settings.lora, settings.path)
-    return model, tokenizer
+    return model, tokenizer, load_image_reader(settings.path, model, tokenizer)
 
 
-def _chat(config: Config, model: PreTrainedModel, tokenizer: Any, text: TextInterface[Any, Any]) -> Chat:
+def _chat(
+    config: Config,
+    model: PreTrainedModel,
+    tokenizer: Any,
+    image_reader: ImageReader | None,
+    text: TextInterface[Any, Any],
+) -> Chat:
     """The chat of a loaded model. Raises ChatTemplateError for a tokenizer without a usable template.
 
     A template that renders tools gets those of the environment; the instructions describe them for any other.
     """
     tools = text.tools() if "tools" in str(tokenizer.chat_template) else []
-    return Chat(tokenizer, end_ids=end_ids(model), enable_thinking=config.model.enable_thinking, tools=tools)
+    return Chat(
+        tokenizer,
+        end_ids=end_ids(model),
+        enable_thinking=config.model.enable_thinking,
+        tools=tools,
+        image_reader=image_reader,
+    )
 
 
 def _require_room(model: PreTrainedModel, chat: Chat, played: RandomPlay, config: Config) -> None:
@@ -270,7 +293,7 @@ def _require_room(model: PreTrainedModel, chat: Chat, played: RandomPlay, config
     longest = 0
     for messages, _ in itertools.islice(played.transcripts, EPISODES_TO_MEASURE):
         opening = itertools.takewhile(lambda message: message[0] != "assistant", messages)
-        longest = max(longest, len(chat.prompt([{"role": role, "content": content} for role, content in opening])))
+        longest = max(longest, len(chat.prompt(chat_messages(opening))))
     rule = f"an episode's first prompt has {longest} tokens. Raise max_req_tokens."
     require(longest <= config.max_req_tokens, "max_req_tokens", config.max_req_tokens, rule)
     room = getattr(model.config.get_text_config(), "max_position_embeddings", None)
@@ -301,12 +324,15 @@ def _use_all_cores() -> None:
 
 async def _pretrained_model(
     config: Config, played: Sequence[RandomPlay], budget: Budget, on_progress: "OnProgress"
-) -> tuple[PreTrainedModel, Any]:
-    """A tiny model, pretrained on the transcripts alone, and its tokenizer."""
+) -> tuple[PreTrainedModel, Any, ImageReader | None]:
+    """A tiny model, pretrained on the transcripts alone, its tokenizer, and its image reader if these have images."""
     transcripts: Counter[Transcript] = sum((play.transcripts for play in played), Counter())
-    chat = Chat(word_tokenizer(transcript_words(transcripts)))
+    reads_images = have_images(transcripts)
+    tokenizer = word_tokenizer(transcript_words(transcripts), images=reads_images)
+    chat = Chat(tokenizer, image_reader=tiny_image_reader() if reads_images else None)
+    make_model = tiny_vision_model if reads_images else tiny_model
     length = config.max_req_tokens + config.max_res_tokens
-    model = tiny_model(config.model, chat.tokenizer, max_length=length, seed=config.seed)
+    model = make_model(config.model, tokenizer, max_length=length, seed=config.seed)
     model = on_device(model, device_of(config.model.device))
     cancelled = threading.Event()
 
@@ -333,4 +359,4 @@ async def _pretrained_model(
             cancelled.set()  # after Ctrl-C the thread stops at its next batch
     torch.set_num_threads(config.threads)
     log.info("pretrained: transcripts=%d loss=%.4f", len(transcripts), losses[-1] if losses else float("nan"))
-    return model, chat.tokenizer
+    return model, tokenizer, chat.image_reader

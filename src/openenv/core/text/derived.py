@@ -10,6 +10,7 @@ from openenv.core.env_server.types import Action, Observation
 from openenv.core.schema.legal_actions import as_action, legal_action_names, legal_actions
 from openenv.core.schema.samples import SchemaSampler
 from openenv.core.text.action_forms import ActionForm, ChoiceForm, ToolForm, UnreadableReply, form_of
+from openenv.core.text.content import Content, joined, text_of
 from openenv.core.text.description import ObservationDescriber, value_text
 from openenv.core.text_interface import TextInterface
 
@@ -49,13 +50,13 @@ class DerivedText(TextInterface[Action, Observation]):
         parts = (self._description, self._describer.explanation(), self._form_for(observation).instructions())
         return "\n".join(part for part in parts if part)
 
-    def describe(self, observation: Observation) -> str:
+    def describe(self, observation: Observation) -> Content:
         """The fields of the observation. The legal actions follow where it names them."""
         if isinstance(observation, CallToolObservation):
             return _tool_result_text(observation)
         seen = self._describer.describe(observation)
         legal = self._legal(observation)
-        return f"{seen}\nlegal: {' , '.join(legal)}".strip() if legal else seen
+        return joined(seen, f"legal: {' , '.join(legal)}") if legal else seen
 
     def replies(self, observation: Observation) -> Mapping[str, Action]:
         """The replies, where they can be counted."""
@@ -79,7 +80,7 @@ class DerivedText(TextInterface[Action, Observation]):
     def random_reply(self, observation: Observation, rng: Random) -> tuple[str, Action]:
         """A reply of random play and its action. Raises UnreadableReply for a schema that samples cannot meet."""
         form = self._form_for(observation)
-        reply = form.random_reply(rng, self._describer.describe(observation))
+        reply = form.random_reply(rng, text_of(self._describer.describe(observation)))
         try:
             return reply, form.parse(reply)
         except UnreadableReply as error:

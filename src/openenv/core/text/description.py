@@ -7,6 +7,7 @@ from typing import Any
 from openenv.core.env_server.types import Observation
 from openenv.core.schema.legal_actions import LEGAL_FIELDS, NAME_FIELDS
 from openenv.core.schema.samples import resolved
+from openenv.core.text.content import Content, image_part, image_type, joined
 
 _HIDDEN = frozenset({"done", "reward", "metadata", *LEGAL_FIELDS, *NAME_FIELDS})
 """Fields that describe the episode, or the legal actions, which the reply's form lists."""
@@ -20,7 +21,7 @@ class ObservationDescriber:
     """Describes the observations of one class: `name: value` a line, or the value alone where there is one field.
 
     Numbers have three significant digits and their declared unit. A grid in which most cells are equal becomes the row
-    and column of each other cell, counted from 0; other grids are written row by row.
+    and column of each other cell, counted from 0; other grids are written row by row. Images follow the text.
     """
 
     def __init__(self, observation_class: type[Observation]) -> None:
@@ -29,19 +30,30 @@ class ObservationDescriber:
             name: resolved(schema, part) for name, part in schema.get("properties", {}).items() if name not in _HIDDEN
         }
         self._units = {name: str(part.get("unit") or part.get("units") or "") for name, part in properties.items()}
+        types = {name: image_type(part) for name, part in properties.items()}
+        self._image_types = {name: media_type for name, media_type in types.items() if media_type is not None}
         self._descriptions = {name: part["description"] for name, part in properties.items() if part.get("description")}
 
-    def describe(self, observation: Observation) -> str:
-        """The fields that have a value, in their declared order; `nothing` if none has."""
+    def describe(self, observation: Observation) -> Content:
+        """The fields that have a value, in their declared order, images last; `nothing` if none has."""
+        images: list[Content] = []
+        for name, media_type in self._image_types.items():
+            value = getattr(observation, name)
+            if value is not None:
+                images += [f"{name}:" if len(self._units) > 1 else "", [image_part(name, value, media_type)]]
+        return joined(self._words(observation, "" if images else "nothing"), *images)
+
+    def _words(self, observation: Observation, otherwise: str) -> str:
+        """The fields without images; `otherwise` if none has a value."""
         fields = {
             name: value
-            for name, value in observation.model_dump(mode="json").items()
+            for name, value in observation.model_dump(mode="json", exclude=set(self._image_types)).items()
             if name not in _HIDDEN and value is not None
         }
         if len(fields) == 1 and len(self._units) <= 1:
             ((name, value),) = fields.items()
             return self._text(name, value)
-        return "\n".join(f"{name}: {self._text(name, value)}" for name, value in fields.items()) or "nothing"
+        return "\n".join(f"{name}: {self._text(name, value)}" for name, value in fields.items()) or otherwise
 
     def explanation(self) -> str:
         """The fields' own descriptions; empty if they have none."""

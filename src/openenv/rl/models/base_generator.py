@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from openenv.policies.prompts import ChatMessage, SampledReply
 from openenv.rl.models.chat import Chat
+from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.rollouts.trajectory import Segment
@@ -27,9 +28,12 @@ class BaseGenerator(ABC):
         self._own_stream = random.Random(0)
 
     @abstractmethod
-    def generate(self, prompts: Sequence[TokenIds], streams: Sequence[random.Random]) -> list[Segment]:
+    def generate(
+        self, prompts: Sequence[TokenIds], streams: Sequence[random.Random], images: Sequence[Images] = ()
+    ) -> list[Segment]:
         """One reply for each prompt, as a segment of prompt and sampled tokens.
 
+        images: of each prompt; empty if no prompt has any.
         streams: the random numbers of each row, so that a reply does not depend on what else is in the batch.
         Log-probabilities are those of temperature 1.
         """
@@ -42,8 +46,14 @@ class BaseGenerator(ABC):
         chat: of the environment, whose tools it shows; None for the generator's.
         """
         streams = [self._own_stream for _ in conversations]
-        segments = self.generate([(chat or self.chat).prompt(messages) for messages in conversations], streams)
-        return [self.reply(segment) for segment in segments]
+        return [self.reply(segment) for segment in self.answer(conversations, streams, chat or self.chat)]
+
+    def answer(
+        self, conversations: Sequence[Sequence[ChatMessage]], streams: Sequence[random.Random], chat: Chat
+    ) -> list[Segment]:
+        """`generate` for messages, which a chat makes prompts."""
+        prompts = [chat.prompt(messages) for messages in conversations]
+        return self.generate(prompts, streams, [chat.images(messages) for messages in conversations])
 
     def reply(self, segment: Segment) -> SampledReply:
         """The sampled tokens of a segment, as text and as ids."""
@@ -54,7 +64,9 @@ class BaseGenerator(ABC):
         """Seed the random numbers of `complete`."""
         self._own_stream = random.Random(seed)
 
-    def _segment(self, prompt: TokenIds, token_ids: Sequence[int], logprobs: Sequence[float]) -> Segment:
+    def _segment(
+        self, prompt: TokenIds, token_ids: Sequence[int], logprobs: Sequence[float], images: Images = ()
+    ) -> Segment:
         """The segment of a prompt and the tokens sampled after it."""
         shown, written = len(prompt), len(token_ids)
         return Segment(
@@ -62,4 +74,5 @@ class BaseGenerator(ABC):
             sampled=(False,) * shown + (True,) * written,
             logprobs=(0.0,) * shown + tuple(logprobs),
             policy_version=self.policy_version,
+            images=images,
         )

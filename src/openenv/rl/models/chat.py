@@ -1,5 +1,6 @@
 """Turns messages into token ids with a tokenizer's chat template, and makes the tokenizer of a tiny model."""
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,16 +11,24 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedTokenizerFast
 
+from openenv.core.text.content import Content, images_of
 from openenv.policies.prompts import END_OF_THINKING, THINK, ChatMessage
 from openenv.rl.models.chat_template import ChatTemplate, ChatTemplateError
+from openenv.rl.models.images import ARCHITECTURES, ImageReader, Images
 from openenv.rl.models.prompt_tokens import Marks, PromptTokens, SampledTokens, TokenIds
 
-PAD, UNKNOWN, END = "<|pad|>", "<|unknown|>", "<|end|>"
+PAD, UNKNOWN, END, IMAGE = "<|pad|>", "<|unknown|>", "<|end|>", "<|image_pad|>"
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|> {{ message['content'] }} <|end|> {% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
+IMAGE_CHAT_TEMPLATE = CHAT_TEMPLATE.replace(
+    "{{ message['content'] }}",
+    "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}" + IMAGE + "{% else %}{{ part['text'] }}{% endif %}{% endfor %}{% endif %}",
+)
+"""The same for messages that may have parts of text and images."""
 
 _CACHE_SIZE = 200_000
 
@@ -39,14 +48,16 @@ class Chat:
         end_ids: Iterable[int] = (),
         enable_thinking: bool | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
+        image_reader: ImageReader | None = None,
     ) -> None:
         """end_ids: tokens that end a reply, beside the tokenizer's own and the template's end marker.
 
         enable_thinking: passed to the template unless it is None. tools: function definitions as JSON schemas, shown in
-        every prompt. Raises ChatTemplateError if there is no template, if it does not render the tools, or if nothing
-        ends a reply.
+        every prompt. image_reader: None for a model of text. Raises ChatTemplateError if there is no template, if it
+        does not render the tools, or if nothing ends a reply.
         """
         self.tokenizer = tokenizer
+        self.image_reader = image_reader
         self.tools = tools
         self.template = ChatTemplate(tokenizer, enable_thinking=enable_thinking, tools=tools)
         self._patterns = _Patterns(tokenizer)
@@ -79,6 +90,20 @@ class Chat:
         """Whether a prompt has at most `max_tokens` tokens, as a function of its messages."""
         return lambda messages: len(self.prompt(messages)) <= max_tokens
 
+    def images(self, messages: Sequence[ChatMessage]) -> Images:
+        """The images of messages, in their order. Raises ChatTemplateError for a model of text."""
+        parts = [part for message in messages for part in images_of(message["content"])]
+        if not parts:
+            return ()
+        if self.image_reader is None or not self.template.has_images:
+            lacks = "the model reads no images" if self.image_reader is None else "the chat template renders no images"
+            raise ChatTemplateError(
+                f"{lacks}, and {parts[0].get('name')!r} of the observation is one. Use a model of vision and language "
+                f"(model.path) of the type {' or '.join(sorted(ARCHITECTURES))}, or a text interface (env.text) that "
+                "describes it in words."
+            )
+        return tuple(map(self.image_reader.read, parts))
+
     def encode(self, text: str) -> TokenIds:
         """The ids of a text that the template has rendered: no special tokens are added."""
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
@@ -91,7 +116,7 @@ class Chat:
         marks = Marks()
         shown = [self._marked(message, marks) for message in messages]
         tools = [marks.without(self._patterns.control, tool) for tool in self.tools]
-        text = self.template.render(shown, tools)
+        text = self._with_image_tokens(self.template.render(shown, tools), self.images(messages))
         return PromptTokens(
             encode=lambda piece: _cached(self._encoded, piece, lambda: self.encode(piece)),
             decode=self.tokenizer.decode,
@@ -111,19 +136,19 @@ class Chat:
         if message["role"] == "tool" and not self.template.has_tool_role:
             raise ChatTemplateError("the chat template has no role tool. Use a model whose template has tools.")
         pattern = self._patterns.special if message["role"] == "assistant" else self._patterns.control
-        shown: dict[str, Any] = marks.without(pattern, {**message, "content": self._content(message["content"])})
+        shown: dict[str, Any] = marks.without(pattern, {**message, "content": _content(message["content"])})
         return shown
 
-    def _content(self, content: Any) -> Any:
-        """The content as the template takes it: one text where all parts are text."""
-        if isinstance(content, str):
-            return content
-        if all(part.get("type") == "text" for part in content):
-            return "".join(part["text"] for part in content)
-        if not self.template.has_images:
-            kinds = ", ".join(sorted({str(part.get("type")) for part in content} - {"text"}))
-            raise ChatTemplateError(f"the chat template renders no parts of type {kinds}. Describe them as text.")
-        return content
+    def _with_image_tokens(self, text: str, images: Images) -> str:
+        """The rendered text, with all tokens of each image. Raises ChatTemplateError if the text lacks an image."""
+        if self.image_reader is None or not images:
+            return text
+        first, *others = text.split(self.image_reader.image_token)
+        if len(others) != len(images):
+            raise ChatTemplateError(f"the chat template renders {len(others)} of {len(images)} images.")
+        return first + "".join(
+            self.image_reader.tokens(image) + after for image, after in zip(images, others, strict=True)
+        )
 
     def _end_id(self, end_ids: Iterable[int]) -> int:
         marker = self.encode(self.template.after_reply.lstrip())[:1]
@@ -155,6 +180,21 @@ def _pattern(strings: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, [*longest_first, Marks.OPEN])))
 
 
+def _content(content: Content) -> Content:
+    """The content as the template takes it: one text where all parts are text, and images without their data.
+
+    Raises ChatTemplateError for parts of another type.
+    """
+    if isinstance(content, str):
+        return content
+    kinds = {str(part.get("type")) for part in content}
+    if kinds <= {"text"}:
+        return "".join(part["text"] for part in content)
+    if kinds <= {"text", "image"}:
+        return [{"type": "image"} if part["type"] == "image" else part for part in content]
+    raise ChatTemplateError(f"parts of type {', '.join(sorted(kinds - {'text', 'image'}))}: describe them as text.")
+
+
 def _known(ids: Iterable[int | None]) -> list[int]:
     return [int(i) for i in ids if i is not None]
 
@@ -173,16 +213,19 @@ def _key(message: ChatMessage) -> Any:
     content, role = message["content"], message["role"]
     if isinstance(content, str) and role != "tool":
         return role, content, message.get("token_ids")
-    return json.dumps(message, sort_keys=True, default=repr)
+    written = json.dumps(message, sort_keys=True, default=repr)
+    return hashlib.blake2b(written.encode(), digest_size=16).digest()  # images are long
 
 
-def word_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
+def word_tokenizer(texts: Iterable[str], *, images: bool = False) -> PreTrainedTokenizerFast:
     """A tokenizer whose tokens are the words of `texts`, separated by white space, in order of first appearance.
 
     Its chat template writes `<|role|> content <|end|>` for each message; `<|end|>` ends a reply, and padding has a
     token of its own. A word that is not in `texts` becomes `<|unknown|>`. transformers saves and loads it with a model.
+    images: whether there is a token for images, and the template renders them.
     """
-    special = [PAD, UNKNOWN, END, *ROLES]
+    control = [*ROLES, IMAGE] if images else [*ROLES]
+    special = [PAD, UNKNOWN, END, *control]
     words = dict.fromkeys([*special, *(word for text in texts for word in text.split())])
     backend = Tokenizer(WordLevel({word: index for index, word in enumerate(words)}, unk_token=UNKNOWN))
     backend.pre_tokenizer = WhitespaceSplit()
@@ -191,6 +234,6 @@ def word_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
         pad_token=PAD,
         unk_token=UNKNOWN,
         eos_token=END,
-        additional_special_tokens=list(ROLES),
-        chat_template=CHAT_TEMPLATE,
+        additional_special_tokens=control,
+        chat_template=IMAGE_CHAT_TEMPLATE if images else CHAT_TEMPLATE,
     )

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
+from openenv.core.text.content import Content, image_part
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.config import Precision
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
+from openenv.rl.models.images import Images, image_inputs
 from openenv.rl.models.language_model import WeightStore, accepts, autocast, kept_logits, next_token_logits, row_count
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.rollouts.trajectory import Segment
@@ -21,6 +23,7 @@ Context = TypeVar("Context")
 
 _MAX_DISTANCE = 0.1  # nats a token: bfloat16 rounds by less, a wrong position or a lost state costs more
 _OTHERS = "Use a model of another class, such as Qwen3, Llama or Gemma."
+_TRIAL_IMAGE = [[(8 * row + column) % 256 for column in range(64)] for row in range(48)]
 
 
 class UnsupportedModel(ValueError):
@@ -57,29 +60,38 @@ class Generator(BaseGenerator):
         self._cache_parameter = cache_parameter(model)
 
     @torch.no_grad()
-    def generate(self, prompts: Sequence[TokenIds], streams: Sequence[random.Random]) -> list[Segment]:
+    def generate(
+        self, prompts: Sequence[TokenIds], streams: Sequence[random.Random], images: Sequence[Images] = ()
+    ) -> list[Segment]:
         """As `BaseGenerator.generate`. streams: each gives one number per token."""
         if self.store is not None:
             self.policy_version = self.store.load_newer(self.model, self.policy_version)
         rows = [_Reply(stream, [], []) for stream in streams]
-        contexts: dict[TokenIds, int] = {}
-        for row, prompt in zip(rows, prompts, strict=True):
-            row.context = contexts.setdefault(prompt, len(contexts))
+        shown = list(zip(prompts, images or [()] * len(prompts), strict=True))
+        contexts: dict[tuple[TokenIds, Images], int] = {}
+        for row, context in zip(rows, shown, strict=True):
+            row.context = contexts.setdefault(context, len(contexts))
         if rows:
             self._write(rows, list(contexts))
-        return [self._segment(prompt, row.token_ids, row.logprobs) for prompt, row in zip(prompts, rows, strict=True)]
+        return [
+            self._segment(prompt, row.token_ids, row.logprobs, seen)
+            for (prompt, seen), row in zip(shown, rows, strict=True)
+        ]
 
     @torch.no_grad()
     def require_agreement(self) -> None:
         """Raise UnsupportedModel unless sampled tokens have the log-probabilities of one forward pass without a cache.
 
-        Two prompts of different lengths are tried, so that padding and the cache of the model's class are covered.
+        Prompts of different lengths are tried, so that padding and the cache of the model's class are covered; one has
+        an image if the model reads images.
         """
         name = type(self.model).__name__
-        messages: list[ChatMessage] = [{"role": "user", "content": "one"}, {"role": "user", "content": "one two three"}]
-        prompts = [self.chat.prompt([message]) for message in messages]
+        contents: list[Content] = ["one", "one two three"]
+        if self.chat.image_reader is not None and self.chat.template.has_images:
+            contents.append([{"type": "text", "text": "one "}, image_part("trial", _TRIAL_IMAGE)])
+        conversations: list[list[ChatMessage]] = [[{"role": "user", "content": content}] for content in contents]
         try:
-            segments = self.generate(prompts, [random.Random(0), random.Random(1)])
+            segments = self.answer(conversations, [random.Random(number) for number in range(len(contents))])
         except (
             AttributeError,
             IndexError,
@@ -96,7 +108,7 @@ class Generator(BaseGenerator):
             ids = torch.tensor([segment.token_ids], device=self.model.device)
             columns = torch.tensor(segment.sampled[1:], device=ids.device).nonzero()[:, 0]
             with autocast(self.precision, self.model.device):
-                logits = next_token_logits(self.model, ids, torch.zeros_like(columns), columns)
+                logits = next_token_logits(self.model, ids, torch.zeros_like(columns), columns, [segment.images])
             logprobs = torch.log_softmax(logits, dim=-1).gather(1, ids[0, columns + 1][:, None])[:, 0]
             recorded = torch.tensor(segment.logprobs)[1:][torch.tensor(segment.sampled[1:])]
             distance = float((logprobs.cpu() - recorded).abs().mean())
@@ -106,11 +118,13 @@ class Generator(BaseGenerator):
                     f"padding and a cache. {_OTHERS}"
                 )
 
-    def _write(self, rows: list[_Reply], contexts: list[TokenIds]) -> None:
-        input_ids, mask = self._left_padded(contexts)
+    def _write(self, rows: list[_Reply], contexts: list[tuple[TokenIds, Images]]) -> None:
+        contexts = _padded_contexts(contexts)
+        input_ids, mask = self._left_padded([prompt for prompt, _ in contexts])
         cache: Any = DynamicCache(config=self.model.config)
+        shown, offsets = self._shown(input_ids, mask, [images for _, images in contexts])
         for position in range(self.max_new_tokens):
-            logits = self._forward(input_ids, mask, cache)
+            logits = self._forward(input_ids, mask, cache, offsets, shown if position == 0 else {})
             self._sample(rows, logits)
             rows = [row for row in rows if row.token_ids[-1] not in self.chat.end_ids]
             if not rows or position == self.max_new_tokens - 1:
@@ -119,14 +133,29 @@ class Generator(BaseGenerator):
             cache.reorder_cache(parents)
             input_ids = tokens[:, None]
             mask = torch.cat([mask[parents], torch.ones_like(input_ids)], dim=1)
+            offsets = None if offsets is None else offsets[parents]
 
-    def _forward(self, input_ids: Tensor, mask: Tensor, cache: Any) -> Tensor:
-        """Log-probabilities of the next token, [contexts, vocabulary]. The cache grows by input_ids."""
+    def _shown(self, input_ids: Tensor, mask: Tensor, images: list[Images]) -> tuple[dict[str, Any], Tensor | None]:
+        """The inputs of the images of contexts, and the offsets of the positions after them; None without images."""
+        if not any(images):
+            return {}, None
+        with autocast(self.precision, self.model.device):
+            return image_inputs(self.model, input_ids, images, mask)
+
+    def _forward(
+        self, input_ids: Tensor, mask: Tensor, cache: Any, offsets: Tensor | None, shown: dict[str, Any]
+    ) -> Tensor:
+        """Log-probabilities of the next token, [contexts, vocabulary]. The cache grows by input_ids.
+
+        offsets: of the positions, [contexts, 1]. shown: the inputs of images in input_ids, with their positions.
+        """
         inputs: dict[str, Any] = {"input_ids": input_ids, "use_cache": True, self._cache_parameter: cache}
         if not mask.all():  # otherwise the causal mask suffices, which is also what the trainer uses
             inputs["attention_mask"] = mask
         if accepts(self.model, "position_ids"):
-            inputs["position_ids"] = (mask.cumsum(1) - 1).clamp(min=0)[:, -input_ids.shape[1] :]
+            positions = (mask.cumsum(1) - 1).clamp(min=0)[:, -input_ids.shape[1] :]
+            inputs["position_ids"] = positions if offsets is None else (positions + offsets).expand(3, -1, -1)
+        inputs |= shown
         with autocast(self.precision, self.model.device):
             logits = kept_logits(self.model, 1, **inputs)[:, -1]
         return torch.log_softmax(logits.float(), dim=-1)
@@ -151,7 +180,6 @@ class Generator(BaseGenerator):
         return pairs[:, 0], pairs[:, 1]
 
     def _left_padded(self, contexts: list[TokenIds]) -> tuple[Tensor, Tensor]:
-        contexts = _padded_contexts(contexts)
         width = max(map(len, contexts))
         gaps = [width - len(context) for context in contexts]
         ids = [(self.chat.pad_id,) * gap + context for gap, context in zip(gaps, contexts, strict=True)]

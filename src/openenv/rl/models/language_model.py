@@ -3,17 +3,26 @@
 import inspect
 import logging
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoTokenizer,
+    PreTrainedModel,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from openenv.rl.config import ConfigError, ModelConfig, Precision, WeightType
+from openenv.rl.models.images import ARCHITECTURES, Images, image_inputs, without_image_token
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +48,15 @@ def tiny_model(config: ModelConfig, tokenizer: Any, *, max_length: int, seed: in
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
     )
+    return random_model(Qwen3ForCausalLM, architecture, seed=seed)
+
+
+def random_model(model_class: Any, architecture: Any, *, seed: int) -> PreTrainedModel:
+    """A model with random weights in float32. Equal seeds give equal weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model: PreTrainedModel = cast(Any, Qwen3ForCausalLM)._from_config(architecture, attn_implementation=_ATTENTION)
-    in_full: PreTrainedModel = cast(Any, model).float()
-    return in_full
+        model: PreTrainedModel = model_class._from_config(architecture, attn_implementation=_ATTENTION).float()
+    return model
 
 
 def load_model(
@@ -53,7 +66,9 @@ def load_model(
     tokenizer = AutoTokenizer.from_pretrained(path)
     attention = _ATTENTION if device.type == "cpu" else None  # elsewhere what transformers prefers for the class
     dtype = getattr(torch, weights)
-    model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype, attn_implementation=attention)
+    reads_images = AutoConfig.from_pretrained(path).model_type in ARCHITECTURES
+    model_class = AutoModelForImageTextToText if reads_images else AutoModelForCausalLM
+    model = model_class.from_pretrained(path, dtype=dtype, attn_implementation=attention)
     return on_device(model, device), tokenizer
 
 
@@ -117,28 +132,30 @@ def _multiplies_bfloat16(device: torch.device) -> bool:
     return device.type != "cpu" or torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
-def next_token_logits(model: PreTrainedModel, input_ids: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+def next_token_logits(
+    model: PreTrainedModel, input_ids: Tensor, rows: Tensor, columns: Tensor, images: Sequence[Images] = ()
+) -> Tensor:
     """Logits of the token after each position (rows[i], columns[i]), in float32, from the model's own forward.
 
     input_ids: [U, L], padded on the right. Padding needs no mask: models are causal, and no requested position
-    follows padding. Returns [P, vocabulary].
+    follows padding. images: of each row; empty if no row has any. Returns [P, vocabulary].
     """
     gap = row_count(len(input_ids)) - len(input_ids)
     input_ids = torch.cat([input_ids, input_ids[:1].expand(gap, -1)])
     kept, place = torch.unique(columns, return_inverse=True)
-    return kept_logits(model, kept, input_ids=input_ids, use_cache=False)[rows, place].float()
+    shown = image_inputs(model, input_ids, [*images, *([images[0]] * gap)])[0] if any(images) else {}
+    return kept_logits(model, kept, input_ids=input_ids, use_cache=False, **shown)[rows, place].float()
 
 
 def kept_logits(model: PreTrainedModel, keep: int | Tensor, **inputs: Any) -> Tensor:
     """Logits of the model's own forward at some positions, [rows, positions, vocabulary].
 
     keep: the number of last positions, or the indices of positions. Models whose forward has `logits_to_keep` compute
-    the output layer for these positions only.
+    the output layer for these positions only. The token of images has no probability: it stands for images alone.
     """
     if accepts(model, "logits_to_keep"):
-        logits: Tensor = model(**inputs, logits_to_keep=keep).logits
-        return logits
-    logits = model(**inputs).logits
+        return without_image_token(model, model(**inputs, logits_to_keep=keep).logits)
+    logits: Tensor = model(**inputs).logits
     return logits[:, -keep:] if isinstance(keep, int) else logits[:, keep]
 
 

@@ -14,6 +14,7 @@ import httpx
 from openenv.core.errors import OpenEnvError
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
+from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.models.lora import save_adapter
 from openenv.rl.models.prompt_tokens import TokenIds
@@ -59,8 +60,13 @@ class VllmGenerator(BaseGenerator):
         self._adapter: str | None = None
         self._base_model = base_model
 
-    def generate(self, prompts: Sequence[TokenIds], streams: Sequence[random.Random]) -> list[Segment]:
-        """As `BaseGenerator.generate`. Raises GenerationFailed if the server does not complete a prompt."""
+    def generate(
+        self, prompts: Sequence[TokenIds], streams: Sequence[random.Random], images: Sequence[Images] = ()
+    ) -> list[Segment]:
+        """As `BaseGenerator.generate`. Raises GenerationFailed if the server does not complete a prompt, or for images:
+        its prompts are token ids."""
+        if any(images):
+            raise GenerationFailed("a vLLM server receives prompts without images. Leave model.vllm_url out.")
         if self.store is not None:
             self._load_newer(self.store)
         seeds = [stream.getrandbits(31) for stream in streams]

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
+from openenv.core.text.content import text_of
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.evaluation.intervals import EpisodeOutcome
@@ -17,7 +18,6 @@ from openenv.policies.prompts import ChatMessage, PromptBuilder, answer_of
 from openenv.rl.config import Config
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.rollouts.rewards import Reward, rate
 from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory, Turn
 
@@ -157,31 +157,27 @@ class _RecordingPlayer:
 
     def _complete(self, episodes: Sequence[Any], conversations: list[list[ChatMessage]]) -> list[str]:
         """A sampled reply to each conversation. Its tokens are recorded."""
-        prompts = [self._chat.prompt(messages) for messages in conversations]
-        segments = self._generator.generate(prompts, [self._streams[episode] for episode in episodes])
-        for episode, prompt, segment in zip(episodes, prompts, segments, strict=True):
-            _record_tokens(self.trajectories[episode], prompt, segment)
+        streams = [self._streams[episode] for episode in episodes]
+        segments = self._generator.answer(conversations, streams, self._chat)
+        for episode, segment in zip(episodes, segments, strict=True):
+            _record_tokens(self.trajectories[episode], segment)
         return [self._generator.reply(segment) for segment in segments]
 
     def _record_turn(self, episode: Any, observation: Any, reply: str, action: Any) -> None:
         """Add the turn, with the text interface's own wording of the action that was parsed."""
         wording = None if action is None else self._text.wording(action, observation) or answer_of(reply)
-        turn = Turn(self._text.describe(observation), str(reply), self._text.situation(observation), wording)
+        turn = Turn(text_of(self._text.describe(observation)), str(reply), self._text.situation(observation), wording)
         self.trajectories[episode].turns.append(turn)
 
 
-def _record_tokens(trajectory: Trajectory, prompt: TokenIds, segment: Segment) -> None:
+def _record_tokens(trajectory: Trajectory, segment: Segment) -> None:
     """Extend the episode's last segment if the prompt continues it; otherwise add a segment for the turn.
 
     Prompts that show the whole episode continue it, unless the chat template drops the thinking of earlier turns. The
     prompt of a retry continues that of the reply before it.
     """
-    before = trajectory.segments[-1] if trajectory.segments else None
-    if before is None or prompt[: len(before.token_ids)] != before.token_ids:
+    whole = trajectory.segments[-1].continued_by(segment) if trajectory.segments else None
+    if whole is None:
         trajectory.segments.append(segment)
-        return
-    known, shown = len(before.token_ids), len(prompt)
-    written = Segment(
-        segment.token_ids[shown:], segment.sampled[shown:], segment.logprobs[shown:], segment.policy_version
-    )
-    trajectory.segments[-1] = before.extended(prompt[known:], written)
+    else:
+        trajectory.segments[-1] = whole

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from numbers import Real
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openenv.evaluation.intervals import EpisodeOutcome
+
+if TYPE_CHECKING:
+    from openenv.rl.models.images import Images
 
 _ROUNDING = 1e-9
 
@@ -28,6 +31,8 @@ class Segment:
     """Natural log-probability of each sampled token; 0.0 for tokens of the prompt."""
     policy_version: int
     """The oldest policy version that sampled in this segment."""
+    images: "Images" = ()
+    """The images that its tokens show, in their order."""
 
     @property
     def prompts(self) -> list[tuple[int, ...]]:
@@ -48,14 +53,19 @@ class Segment:
         runs = groupby(zip(self.token_ids, self.sampled, strict=True), key=itemgetter(1))
         return [tuple(token for token, _ in run) for is_sampled, run in runs if is_sampled == sampled]
 
-    def extended(self, shown: Sequence[int], written: "Segment") -> "Segment":
-        """This segment, followed by `shown` tokens of the prompt and the tokens sampled after them."""
-        gap = len(shown)
+    def continued_by(self, newer: "Segment") -> "Segment | None":
+        """This segment and a newer one as one segment; None if the prompt of the newer one does not continue it."""
+        known = len(self.token_ids)
+        if newer.token_ids[:known] != self.token_ids or any(newer.sampled[:known]):
+            return None
+        if newer.images[: len(self.images)] != self.images:
+            return None
         return Segment(
-            token_ids=(*self.token_ids, *shown, *written.token_ids),
-            sampled=(*self.sampled, *(False,) * gap, *written.sampled),
-            logprobs=(*self.logprobs, *(0.0,) * gap, *written.logprobs),
-            policy_version=min(self.policy_version, written.policy_version),
+            token_ids=newer.token_ids,
+            sampled=self.sampled + newer.sampled[known:],
+            logprobs=self.logprobs + newer.logprobs[known:],
+            policy_version=min(self.policy_version, newer.policy_version),
+            images=newer.images,
         )
 
 

@@ -1,17 +1,20 @@
 """Training batches: each distinct sequence once, and for every sampled token its position in them."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from openenv.rl.config import AdvantageName
+from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import padded
 from openenv.rl.rollouts.rewards import batch_advantages
 from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory
 
-TokenRow = tuple[tuple[int, ...], tuple[bool, ...]]
+TokenRow = tuple[tuple[int, ...], tuple[bool, ...], Images]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,7 @@ class TrainingBatch:
     advantages: Tensor  # [N] its episode's advantage, or its turn's
     generator_logprobs: Tensor  # [N] as recorded when it was sampled
     num_episodes: int
+    images: tuple[Images, ...] = ()  # [U] of each sequence; empty if none has any
 
     def split(self, max_tokens: int) -> Iterator[tuple[Tensor, "TrainingBatch"]]:
         """Parts of at most `max_tokens` tokens, but at least one sequence, each with the indices of its tokens, [n].
@@ -48,8 +52,9 @@ class TrainingBatch:
 
     def to(self, device: torch.device) -> "TrainingBatch":
         """The batch with its tensors on a device."""
-        tensors = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "num_episodes"}
-        return replace(self, **{name: tensor.to(device) for name, tensor in tensors.items()})
+        values: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
+        tensors = {name: value.to(device) for name, value in values.items() if isinstance(value, Tensor)}
+        return replace(self, **cast(dict[str, Any], tensors))
 
     def containing(self, wanted: Tensor) -> tuple[Tensor, "TrainingBatch"]:
         """The sequences with a wanted token, with the indices of their tokens in the batch, [n]. wanted: [N]."""
@@ -72,6 +77,7 @@ class TrainingBatch:
             episode=self.episode[tokens],
             advantages=self.advantages[tokens],
             generator_logprobs=self.generator_logprobs[tokens],
+            images=tuple(itertools.compress(self.images, kept.tolist())),
         )
         return tokens, part
 
@@ -103,11 +109,11 @@ def _token_advantages(trajectory: Trajectory, values: Sequence[float]) -> list[f
 def _assemble(
     segments: list[Segment], episodes: list[int], advantages: list[float], num_episodes: int, pad_id: int
 ) -> TrainingBatch:
-    pairs: list[TokenRow] = [(segment.token_ids, segment.sampled) for segment in segments]
+    pairs: list[TokenRow] = [(segment.token_ids, segment.sampled, segment.images) for segment in segments]
     longest_first = sorted(dict.fromkeys(pairs), key=lambda pair: -len(pair[0]))
     distinct = {pair: number for number, pair in enumerate(longest_first)}
     row_of = [distinct[pair] for pair in pairs]
-    sampled = [[i for i, is_sampled in enumerate(mask) if is_sampled] for _, mask in distinct]
+    sampled = [[i for i, is_sampled in enumerate(mask) if is_sampled] for _, mask, _ in distinct]
     first = torch.tensor([0, *map(len, sampled)]).cumsum(0)
     counts = torch.tensor([len(sampled[row]) for row in row_of])
     tokens_of = torch.repeat_interleave(torch.arange(len(segments)), counts)
@@ -115,10 +121,10 @@ def _assemble(
     offset = torch.arange(int(counts.sum())) - begin[tokens_of]
     rows = torch.repeat_interleave(torch.arange(len(distinct)), torch.tensor([len(s) for s in sampled]))
     columns = torch.tensor([i for positions in sampled for i in positions])
-    input_ids = padded([ids for ids, _ in distinct], pad_id)
+    input_ids = padded([ids for ids, *_ in distinct], pad_id)
     return TrainingBatch(
         input_ids=input_ids,
-        lengths=torch.tensor([len(ids) for ids, _ in distinct]),
+        lengths=torch.tensor([len(ids) for ids, *_ in distinct]),
         rows=rows,
         columns=columns - 1,
         targets=input_ids[rows, columns],
@@ -130,4 +136,5 @@ def _assemble(
             [lp for s in segments for lp, is_sampled in zip(s.logprobs, s.sampled, strict=True) if is_sampled]
         ),
         num_episodes=num_episodes,
+        images=tuple(images for *_, images in distinct) if any(segment.images for segment in segments) else (),
     )

@@ -14,6 +14,7 @@ from transformers.utils import logging as hf_logging
 
 from openenv.rl.config import ModelConfig
 from openenv.rl.models.chat import Chat
+from openenv.rl.models.images import ImageReader, load_image_reader
 from openenv.rl.models.language_model import device_of, load_model
 from openenv.rl.models.lora import add_adapter, has_adapter, load_adapter
 from openenv.rl.reports.results import replace_text
@@ -84,6 +85,10 @@ class Checkpoints:
             load_adapter(model, folder)
         return model, tokenizer, batch_size
 
+    def load_image_reader(self, model: PreTrainedModel, tokenizer: Any) -> ImageReader | None:
+        """The image reader that was saved with the model before GRPO; None if it reads no images."""
+        return load_image_reader(self.folder / _REFERENCE, model, tokenizer)
+
     def save_random_returns(self, returns: Sequence[RandomReturns]) -> None:
         """Save what random play has shown about the returns of each environment.
 
@@ -136,3 +141,5 @@ def _save_model(folder: Path, model: PreTrainedModel, chat: Chat) -> None:
     if was_shown:
         progress_bars.enable_progress_bar()
     chat.tokenizer.save_pretrained(folder)
+    if chat.image_reader is not None:
+        chat.image_reader.processor.save_pretrained(folder)

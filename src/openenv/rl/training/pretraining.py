@@ -6,7 +6,7 @@ contains no good play: every action was drawn uniformly from the legal ones.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,20 +16,22 @@ from transformers import PreTrainedModel
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
+from openenv.core.text.content import frozen, text_of, thawed
 from openenv.core.text_interface import History, TextInterface
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.policies.baselines import RandomPolicy
 from openenv.policies.prompts import ChatMessage, PromptBuilder, assistant_message
 from openenv.rl.config import Precision, PretrainConfig
 from openenv.rl.models.chat import Chat
+from openenv.rl.models.images import Images, image_inputs
 from openenv.rl.models.language_model import autocast, padded, row_count
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.training.outcome_labels import outcome_labels
 
 log = logging.getLogger(__name__)
 
-Message = tuple[str, str]
-"""Role and content."""
+Message = tuple[str, Hashable]
+"""Role and content, which `thawed` makes that of a chat message."""
 Transcript = tuple[tuple[Message, ...], str]
 """A prompt with its reply, and the outcome of the episode."""
 OnCount = Callable[[int, int], None]
@@ -167,7 +169,7 @@ class _TranscribingPlayer:
         value = float(self._returns.pop(episode, 0.0))
         self.collected.returns[value] += 1
         for messages in self._forget(episode):
-            written = tuple((message["role"], str(message["content"])) for message in messages)
+            written = tuple((message["role"], frozen(message["content"])) for message in messages)
             self.conversations[written, value] += 1
 
     def on_failure(self, episode: int, error: OpenEnvError) -> None:
@@ -186,19 +188,27 @@ class _TranscribingPlayer:
 
 def transcript_words(transcripts: Counter[Transcript]) -> list[str]:
     """All texts of the transcripts, sorted, for the tokenizer: equal games give equal vocabularies."""
-    texts = {content for messages, _ in transcripts for _, content in messages}
+    texts = {text_of(thawed(content)) for messages, _ in transcripts for _, content in messages}
     return sorted(texts | {outcome for _, outcome in transcripts})
+
+
+def chat_messages(messages: Iterable[Message]) -> list[ChatMessage]:
+    """Messages of a transcript as those of a chat."""
+    return [{"role": role, "content": thawed(content)} for role, content in messages]
+
+
+def have_images(transcripts: Counter[Transcript]) -> bool:
+    """Whether a transcript shows an image."""
+    return any(not isinstance(content, str) for messages, _ in transcripts for _, content in messages)
 
 
 def transcript_ids(chat: Chat, transcript: Transcript) -> TokenIds:
     """The transcript in the chat template: prompts as in play, each reply with its end token, and the outcome last."""
-    messages: list[ChatMessage] = []
+    messages = chat_messages(transcript[0])
     reply_ids: TokenIds = ()
-    for role, content in transcript[0]:
-        message: ChatMessage = {"role": role, "content": content}
-        if role == "assistant":
-            message["token_ids"] = reply_ids = (*chat.encode(content), chat.end_id)
-        messages.append(message)
+    for message in messages:
+        if message["role"] == "assistant":
+            message["token_ids"] = reply_ids = (*chat.encode(str(message["content"])), chat.end_id)
     return chat.prompt(messages[:-1]) + reply_ids + chat.encode(transcript[1])
 
 
@@ -227,6 +237,7 @@ def pretrain(
     """
     rows = [transcript_ids(chat, transcript) for transcript in transcripts]
     rows += [hindsight_ids(chat, transcript) for transcript in transcripts]
+    images = [chat.images(chat_messages(messages)) for messages, _ in transcripts] * 2
     input_ids = padded(rows, chat.pad_id).to(model.device)
     lengths = torch.tensor([len(row) for row in rows], device=model.device)
     frequency = torch.tensor(list(transcripts.values()), dtype=torch.float32).repeat(2)
@@ -243,7 +254,8 @@ def pretrain(
         for group in optimizer.param_groups:
             group["lr"] = config.lr * _schedule(step, config.steps)
         with autocast(precision, model.device):
-            loss = _next_token_loss(model, input_ids[index], lengths[index], counts)
+            shown = [images[row] for row in index.tolist()]
+            loss = _next_token_loss(model, input_ids[index], lengths[index], counts, shown)
         optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -266,11 +278,16 @@ def _schedule(step: int, steps: int) -> float:
     return min(1.0, (step + 1) / _WARMUP_STEPS) * (1.0 - 0.9 * late)
 
 
-def _next_token_loss(model: PreTrainedModel, input_ids: Tensor, lengths: Tensor, counts: Tensor) -> Tensor:
-    """Mean next-token loss over the tokens of weighted rows. input_ids: [U, L]; lengths, counts: [U]."""
+def _next_token_loss(
+    model: PreTrainedModel, input_ids: Tensor, lengths: Tensor, counts: Tensor, images: Sequence[Images]
+) -> Tensor:
+    """Mean next-token loss over the tokens of weighted rows. input_ids: [U, L]; lengths, counts: [U]; images: [U]."""
     input_ids = input_ids[:, : int(lengths.max())]
-    logits = model(input_ids=input_ids[:, :-1], use_cache=False).logits.float()
+    shown = image_inputs(model, input_ids[:, :-1], images)[0] if any(images) else {}
+    logits = model(input_ids=input_ids[:, :-1], use_cache=False, **shown).logits.float()
     losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), input_ids[:, 1:], reduction="none")
     inside = torch.arange(1, input_ids.shape[1], device=lengths.device)[None, :] < lengths[:, None]
     weights = inside * counts[:, None]
+    if shown:
+        weights = weights * (input_ids[:, 1:] != model.config.image_token_id)
     return (losses * weights).sum() / weights.sum()

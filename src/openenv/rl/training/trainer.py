@@ -57,9 +57,12 @@ class ReferenceModel:
         number = torch.full((len(batch.input_ids),), -1)
         number[rows] = torch.arange(len(rows))
         wanted = number[batch.rows] >= 0
-        inputs = (batch.input_ids[rows], number[batch.rows[wanted]], batch.columns[wanted])
-        with autocast(self.precision, self.model.device), adapter_disabled(self.model):
-            logits = next_token_logits(self.model, *(tensor.to(self.model.device) for tensor in inputs))
+        images = [batch.images[row] for row in rows.tolist()] if batch.images else []
+        device = self.model.device
+        input_ids, places = batch.input_ids[rows].to(device), number[batch.rows[wanted]].to(device)
+        columns = batch.columns[wanted].to(device)
+        with autocast(self.precision, device), adapter_disabled(self.model):
+            logits = next_token_logits(self.model, input_ids, places, columns, images)
         return torch.log_softmax(logits, dim=-1).cpu().gather(1, batch.targets[wanted][:, None])[:, 0]
 
 
@@ -69,13 +72,15 @@ def make_reference(model: PreTrainedModel, config: Config) -> ReferenceModel | N
 
 
 def _keys(batch: TrainingBatch, counts: list[int]) -> list[bytes]:
-    """A hash of each row: its tokens up to the last sampled one, and which are sampled. Padding is left out."""
+    """A hash of each row: tokens up to the last sampled one, which are sampled, and images. Padding is left out."""
     tokens = batch.input_ids.numpy()
     keys = []
     for row, columns in enumerate(torch.split(batch.columns, counts)):
         where = columns.numpy()
         end = int(where[-1]) + 2 if len(where) else 0
-        keys.append(hashlib.blake2b(tokens[row, :end].tobytes() + b"|" + where.tobytes(), digest_size=16).digest())
+        images = b"".join(image.key for image in batch.images[row]) if batch.images else b""
+        data = tokens[row, :end].tobytes() + b"|" + where.tobytes() + b"|" + images
+        keys.append(hashlib.blake2b(data, digest_size=16).digest())
     return keys
 
 
@@ -203,7 +208,7 @@ class Trainer:
 
     def _scores(self, batch: TrainingBatch) -> _TokenScores:
         with autocast(self.config.model.precision, self.model.device):
-            logits = next_token_logits(self.model, batch.input_ids, batch.rows, batch.columns)
+            logits = next_token_logits(self.model, batch.input_ids, batch.rows, batch.columns, batch.images)
         table = torch.log_softmax(logits, dim=-1)
         logprobs = table.gather(1, batch.targets[:, None])[:, 0]
         return _TokenScores(logprobs, -(table.exp() * table).sum(dim=-1))
