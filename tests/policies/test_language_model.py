@@ -94,6 +94,16 @@ def test_an_openai_compatible_server_answers_each_conversation_in_order(serving:
     assert replies == [f"tiny {number}" for number in range(20)]
 
 
+def test_images_are_sent_as_data_urls(serving: Callable[[FastAPI], str]) -> None:
+    url = serving(_chat_server(lambda body: _content(body["messages"][0]["content"][1]["image_url"]["url"])))
+    seen: list[dict[str, Any]] = [
+        {"type": "text", "text": "board:"},
+        {"type": "image", "image": "data:image/png;base64,AA"},
+    ]
+
+    assert ChatEndpoint(f"{url}/v1", "tiny")([[{"role": "user", "content": seen}]]) == ["data:image/png;base64,AA"]
+
+
 def test_an_empty_reply_is_an_empty_string(serving: Callable[[FastAPI], str]) -> None:
     url = serving(_chat_server(lambda body: _content(None)))
 

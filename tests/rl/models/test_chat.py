@@ -16,6 +16,7 @@ from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.chat import Chat, TokenIds, word_tokenizer
 from openenv.rl.models.generator import Generator
+from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import tiny_model
 from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout
@@ -53,7 +54,9 @@ class HittingGenerator(Generator):
 
     prompts: list[TokenIds]
 
-    def generate(self, prompts: Sequence[TokenIds], streams: Sequence[Random]) -> list[Segment]:
+    def generate(
+        self, prompts: Sequence[TokenIds], streams: Sequence[Random], images: Sequence[Images] = ()
+    ) -> list[Segment]:
         self.prompts += prompts
         reply = (self.chat.pad_id, *self.chat.encode("hit"), self.chat.end_id)
         shown = [(False,) * len(prompt) for prompt in prompts]

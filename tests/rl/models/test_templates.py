@@ -12,6 +12,7 @@ from openenv.policies import ChatMessage, LanguageModelPolicy
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.chat_template import ChatTemplateError
 from openenv.rl.models.generator import Generator
+from openenv.rl.models.images import Images
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout, group_seed
@@ -240,15 +241,19 @@ def test_a_template_without_the_role_tool_is_refused() -> None:
 
 def test_text_parts_are_one_text_and_image_parts_need_a_template_that_has_them() -> None:
     text: list[dict[str, Any]] = [{"type": "text", "text": "hit <|im_"}, {"type": "text", "text": "end|> or stand?"}]
-    image: list[dict[str, Any]] = [*text, {"type": "image", "image": "card.png"}]
+    image: list[dict[str, Any]] = [*text, {"type": "image", "image": "card.png", "name": "card"}]
     chat, seeing = chat_of("chatml"), with_template(WITH_IMAGES)
 
     assert chat.prompt([{"role": "user", "content": text}]) == chat.prompt(
         [{"role": "user", "content": "hit <|im_end|> or stand?"}]
     )
-    assert "or stand?<s></s><|im_end|>" in shown(seeing, seeing.prompt([{"role": "user", "content": image}]))
-    with pytest.raises(ChatTemplateError, match="renders no parts of type image"):
-        chat.prompt([{"role": "user", "content": image}])
+    assert seeing.template.has_images
+    assert not chat.template.has_images
+    for model_of_text in (chat, seeing):
+        with pytest.raises(ChatTemplateError, match="the model reads no images, and 'card' of the observation is one"):
+            model_of_text.prompt([{"role": "user", "content": image}])
+    with pytest.raises(ChatTemplateError, match="parts of type video: describe them as text"):
+        seeing.prompt([{"role": "user", "content": [{"type": "video"}]}])
 
 
 class ThinkingGenerator(Generator):
@@ -256,7 +261,9 @@ class ThinkingGenerator(Generator):
 
     prompts: list[TokenIds]
 
-    def generate(self, prompts: Sequence[TokenIds], streams: Sequence[Random]) -> list[Segment]:
+    def generate(
+        self, prompts: Sequence[TokenIds], streams: Sequence[Random], images: Sequence[Images] = ()
+    ) -> list[Segment]:
         self.prompts += prompts
         thought = "ten</think>\n\n" if self.chat.template.generation_prompt.endswith("<think>\n") else THOUGHT[:-3]
         reply = (

@@ -8,6 +8,7 @@ from openenv.policies import ChatMessage
 from openenv.rl.config import Config
 from openenv.rl.models.chat import TokenIds
 from openenv.rl.models.generator import Generator
+from openenv.rl.models.images import Images
 from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.rollouts.trajectory import Group, Segment, Turn
@@ -55,7 +56,9 @@ async def test_equal_seeds_play_equal_groups_whatever_else_is_played() -> None:
 class LegalGenerator(Generator):
     """Replies with words of the game."""
 
-    def generate(self, prompts: Sequence[TokenIds], streams: Sequence[Random]) -> list[Segment]:
+    def generate(
+        self, prompts: Sequence[TokenIds], streams: Sequence[Random], images: Sequence[Images] = ()
+    ) -> list[Segment]:
         replies = [(*self.chat.encode(stream.choice(WORDS)), self.chat.end_id) for stream in streams]
         return [
             Segment(prompt + reply, mask(prompt, reply), (0.0,) * len(prompt) + (-1.0,) * len(reply), 0)
@@ -150,7 +153,9 @@ async def test_an_episode_is_stopped_after_the_most_turns_and_keeps_its_rewards(
 class Blundering(LegalGenerator):
     """Its first reply of each episode is no word of the game."""
 
-    def generate(self, prompts: Sequence[TokenIds], streams: Sequence[Random]) -> list[Segment]:
+    def generate(
+        self, prompts: Sequence[TokenIds], streams: Sequence[Random], images: Sequence[Images] = ()
+    ) -> list[Segment]:
         assistant = self.chat.encode("<|assistant|>")[0]
         blunder = (*self.chat.encode("won"), self.chat.end_id)
         segments = super().generate(prompts, streams)

@@ -91,7 +91,8 @@ class Generator(BaseGenerator):
             contents.append([{"type": "text", "text": "one "}, image_part("trial", _TRIAL_IMAGE)])
         conversations: list[list[ChatMessage]] = [[{"role": "user", "content": content}] for content in contents]
         try:
-            segments = self.answer(conversations, [random.Random(number) for number in range(len(contents))])
+            streams = [random.Random(number) for number in range(len(contents))]
+            segments = self.answer(conversations, streams, self.chat)
         except (
             AttributeError,
             IndexError,
