@@ -6,7 +6,7 @@ GAME ?= blackjack
 # pip's folder of extra wheels, if one is set, is uv's too.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
-.PHONY: demo test test-fast test-slow findings fuzz lint interop bench bench-learning clean
+.PHONY: demo test test-fast test-slow findings fuzz lint interop bench bench-learning bench-trl clean
 
 demo: $(VENV)/.installed  ## A language model learns GAME (blackjack, catch, tic_tac_toe) and shows it
 	$(BIN)/openenv train examples/grpo_blackjack/blackjack.yaml --game $(GAME)
@@ -45,6 +45,9 @@ bench: $(VENV)/.installed .venv-published/.installed  ## Ours beside the publish
 bench-learning: $(VENV)/.installed  ## One configuration, a dozen environments, three seeds: hours
 	$(BIN)/python -m benchmarks.learning
 
+bench-trl: $(VENV)/.installed .venv-trl/.installed  ## Training, ours beside TRL's GRPOTrainer
+	$(BIN)/python -m benchmarks.trl
+
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "openenv needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
@@ -58,5 +61,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	.venv-published/bin/uv pip install --quiet --python .venv-published/bin/python openenv==0.10.0 open_spiel==2.0.2
 	touch $@
 
+.venv-trl/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-trl
+	.venv-trl/bin/pip install --quiet uv
+	.venv-trl/bin/uv pip install --quiet --python .venv-trl/bin/python --editable '.[openspiel,train]' trl==1.16.0
+	touch $@
+
 clean:  ## Remove what the commands above made, runs/ excepted
-	rm -rf $(VENV) .venv-published build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) .venv-published .venv-trl build dist .pytest_cache .ruff_cache .mypy_cache

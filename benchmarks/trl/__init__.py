@@ -1,0 +1,1 @@
+"""Training of one model in one environment, with this package and with TRL's GRPOTrainer."""
