@@ -3,7 +3,8 @@
 import inspect
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +21,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.utils import logging as transformers_logging
 
 from openenv.rl.config import ConfigError, ModelConfig, Precision, WeightType
 from openenv.rl.models.images import ARCHITECTURES, Images, image_inputs, without_image_token
@@ -59,6 +61,19 @@ def random_model(model_class: Any, architecture: Any, *, seed: int) -> PreTraine
     return model
 
 
+@contextmanager
+def without_progress_bars() -> Iterator[None]:
+    """transformers draws no progress bars inside the `with` statement: they would tear the terminal's view apart."""
+    progress_bars: Any = transformers_logging
+    was_shown = progress_bars.is_progress_bar_enabled()
+    progress_bars.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_shown:
+            progress_bars.enable_progress_bar()
+
+
 def load_model(
     path: str | Path, *, weights: WeightType = "float32", device: torch.device = _PROCESSOR
 ) -> tuple[PreTrainedModel, Any]:
@@ -68,7 +83,8 @@ def load_model(
     dtype = getattr(torch, weights)
     reads_images = AutoConfig.from_pretrained(path).model_type in ARCHITECTURES
     model_class = AutoModelForImageTextToText if reads_images else AutoModelForCausalLM
-    model = model_class.from_pretrained(path, dtype=dtype, attn_implementation=attention)
+    with without_progress_bars():
+        model = model_class.from_pretrained(path, dtype=dtype, attn_implementation=attention)
     return on_device(model, device), tokenizer
 
 

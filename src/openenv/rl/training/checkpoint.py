@@ -10,12 +10,11 @@ from typing import Any
 
 import torch
 from transformers import PreTrainedModel
-from transformers.utils import logging as hf_logging
 
 from openenv.rl.config import ModelConfig
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import ImageReader, load_image_reader
-from openenv.rl.models.language_model import device_of, load_model
+from openenv.rl.models.language_model import device_of, load_model, without_progress_bars
 from openenv.rl.models.lora import add_adapter, has_adapter, load_adapter
 from openenv.rl.reports.results import replace_text
 from openenv.rl.rollouts.rewards import RandomReturns
@@ -134,12 +133,8 @@ class Checkpoints:
 
 def _save_model(folder: Path, model: PreTrainedModel, chat: Chat) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    progress_bars: Any = hf_logging
-    was_shown = progress_bars.is_progress_bar_enabled()
-    progress_bars.disable_progress_bar()  # each checkpoint would draw one on the terminal
-    model.save_pretrained(folder)
-    if was_shown:
-        progress_bars.enable_progress_bar()
+    with without_progress_bars():
+        model.save_pretrained(folder)
     chat.tokenizer.save_pretrained(folder)
     if chat.image_reader is not None:
         chat.image_reader.processor.save_pretrained(folder)
