@@ -41,9 +41,17 @@ def test_a_transcript_has_the_prompt_as_seen_the_reply_and_its_advantage() -> No
 def test_a_sequence_that_grows_shows_each_turn_what_was_added() -> None:
     one, other = episode(1.0, "red").segments[0], episode(1.0, "blue").segments[0]
     shown = len(CHAT.prompt([{"role": "user", "content": "word red"}]))
-    reply = Segment(other.token_ids[shown:], other.sampled[shown:], other.logprobs[shown:], 0)
+    prompt = one.token_ids + CHAT.encode("word green")
+    second = Segment(
+        prompt + other.token_ids[shown:],
+        (False,) * len(prompt) + other.sampled[shown:],
+        (0.0,) * len(prompt) + other.logprobs[shown:],
+        0,
+    )
+    grown = one.continued_by(second)
+    assert grown is not None
     whole = episode(1.0, "red", "blue")
-    whole.segments = [one.extended(CHAT.encode("word green"), reply)]
+    whole.segments = [grown]
     group = Group(0, [whole, episode(0.0, "red")])
 
     first = sample_transcripts(1, StepGroups([group], [group]), 1, CHAT, "dr_grpo")[0]
