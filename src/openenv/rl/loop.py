@@ -6,10 +6,12 @@ played by its weights, as in a run that is resumed there.
 """
 
 import asyncio
+import contextlib
+import gc
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -86,7 +88,7 @@ class TrainingLoop:
         if self._store.version < first:
             self._store.publish(self._trainer.model, first)
         try:
-            with self._budget.counting():
+            with self._budget.counting(), _loaded_objects_frozen():
                 async with asyncio.TaskGroup() as group:
                     playing = group.create_task(self._play_steps(buffer, first, last))
                     await self._train(buffer, last, on_step)
@@ -233,6 +235,18 @@ class TrainingLoop:
             await _uninterrupted(asyncio.to_thread(self._checkpoints.save, self._trainer, self._chat, self.progress))
             if self._trainer.reference is not None:
                 self._trainer.reference.clear()  # a resumed run has nothing cached either
+
+
+@contextlib.contextmanager
+def _loaded_objects_frozen() -> Iterator[None]:
+    """The garbage collector does not visit what the program has loaded: torch and transformers alone are half a million
+    objects, and each step makes enough new ones for several full collections."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 async def _uninterrupted(work: Any) -> Any:
