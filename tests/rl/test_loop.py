@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import dataclasses
+import gc
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -211,6 +212,15 @@ async def test_training_stops_when_its_time_is_up(tmp_path: Path) -> None:
     config = echo_config(trainer={"training": {"steps": 1000}}, max_minutes=1e-6)
 
     assert await SmallRun(config, tmp_path).run(1000) == []
+
+
+async def test_the_garbage_collector_leaves_out_what_is_loaded_only_while_a_run_trains(tmp_path: Path) -> None:
+    frozen: list[int] = []
+
+    await SmallRun(echo_config(), tmp_path).run(2, on_step=lambda _row: frozen.append(gc.get_freeze_count()))
+
+    assert min(frozen) > 100_000
+    assert gc.get_freeze_count() == 0
 
 
 async def test_each_step_is_trained_on_groups_that_one_exact_version_played(tmp_path: Path) -> None:

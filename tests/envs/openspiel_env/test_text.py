@@ -122,6 +122,7 @@ def test_each_reply_is_parsed_as_its_own_action(game: str) -> None:
     for observation in random_episode(OpenSpielEnvironment(game), 2):
         for wording, action in TEXT.replies(observation).items():
             assert TEXT.parse(wording, observation) == action
+            assert TEXT.wording(action, observation) == wording
         assert [a.action_id for a in TEXT.replies(observation).values()] == observation.legal_actions
 
 
@@ -136,6 +137,8 @@ def test_equal_names_get_the_number_of_their_action() -> None:
     observation = _seen("some_game", "words", ["Draw", "Draw", "Pass"])
 
     assert list(TEXT.replies(observation)) == ["Draw #0", "Draw #1", "Pass"]
+    assert TEXT.wording(OpenSpielAction(action_id=1), observation) == "Draw #1"
+    assert TEXT.wording(OpenSpielAction(action_id=3), observation) is None
 
 
 @pytest.mark.parametrize("reply", ["", "hit or stand", "double", "hitting", "0"])

@@ -39,13 +39,13 @@ class OpenSpielText(TextInterface[OpenSpielAction, OpenSpielObservation]):
 
     def replies(self, observation: OpenSpielObservation) -> Mapping[str, OpenSpielAction]:
         """Return a reply for each legal action. A name that two actions share gets the action's number."""
-        game_text = _game_text(observation)
-        names = [game_text.reply(name) for name in observation.metadata["legal_action_names"]]
-        shared = {name for name, count in Counter(names).items() if count > 1}
-        return {
-            f"{name} #{action_id}" if name in shared else name: OpenSpielAction(action_id=action_id)
-            for name, action_id in zip(names, observation.legal_actions, strict=True)
-        }
+        wordings = zip(_wordings(observation), observation.legal_actions, strict=True)
+        return {wording: OpenSpielAction(action_id=action_id) for wording, action_id in wordings}
+
+    def wording(self, action: OpenSpielAction, observation: OpenSpielObservation) -> str | None:
+        """Return the reply that names an action, by its number. None if the action is not legal."""
+        wordings = zip(observation.legal_actions, _wordings(observation), strict=True)
+        return next((wording for action_id, wording in wordings if action_id == action.action_id), None)
 
     def parse(self, reply: str, observation: OpenSpielObservation) -> OpenSpielAction | None:
         """Return the action that `reply` names, or None. Case matters where actions differ by it (Bxc3, bxc3)."""
@@ -55,6 +55,17 @@ class OpenSpielText(TextInterface[OpenSpielAction, OpenSpielObservation]):
     def situation(self, observation: OpenSpielObservation) -> str | None:
         """Return `hard 16` or `soft 18` in blackjack, the direction of the ball in catch, else None."""
         return _game_text(observation).situation(observation)
+
+
+def _wordings(observation: OpenSpielObservation) -> list[str]:
+    """Return the reply that names each legal action."""
+    reply = _game_text(observation).reply
+    names = [reply(name) for name in observation.metadata["legal_action_names"]]
+    if len(set(names)) == len(names):
+        return names
+    shared = {name for name, count in Counter(names).items() if count > 1}
+    pairs = zip(names, observation.legal_actions, strict=True)
+    return [f"{name} #{action_id}" if name in shared else name for name, action_id in pairs]
 
 
 def _game_text(observation: OpenSpielObservation) -> GameText:
