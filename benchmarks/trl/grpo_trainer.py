@@ -169,6 +169,8 @@ def grpo_config(task: Task, folder: str) -> GRPOConfig:
 
 def train(task: Task) -> TrainingLog:
     """Train, and measure each step."""
+    if task.threads is not None:
+        torch.set_num_threads(task.threads)
     tokenizer = AutoTokenizer.from_pretrained(task.model, padding_side="left")
     seeds = [group_seed(task.seed, index) for index in range(task.steps * task.groups)]
     watch = Stopwatch()

@@ -57,6 +57,8 @@ def config(task: Task, folder: str, **overrides: Any) -> Config:
         "replay_buffer": ReplayBufferConfig(batch_size=task.groups, equal_groups="keep"),
         "checkpoint": CheckpointConfig(folder=folder, interval=0),
     }
+    if task.threads is not None:
+        values["threads"] = task.threads
     return Config(**values | overrides)
 
 

@@ -39,6 +39,8 @@ class Task:
     """Learning rate of every step."""
     seed: int
     """Seed of the deals and of sampling."""
+    threads: int | None = None
+    """Torch threads. None: the number that the side's library chooses."""
 
     @property
     def episodes(self) -> int:
@@ -52,12 +54,22 @@ class TrainingLog:
 
     ended_s: list[float] = field(default_factory=list)
     """Seconds from the start of the training to the end of each step."""
+    processor_s: list[float] = field(default_factory=list)
+    """Processor seconds of the process at the end of each step."""
     rewards: list[float] = field(default_factory=list)
     """Mean reward of the step's episodes."""
 
     def step_s(self, warm_up: int) -> float:
         """Mean seconds of a step, without the first `warm_up` steps."""
-        return (self.ended_s[-1] - self.ended_s[warm_up - 1]) / (len(self.ended_s) - warm_up)
+        return _mean_growth(self.ended_s, warm_up)
+
+    def step_processor_s(self, warm_up: int) -> float:
+        """Mean processor seconds of a step, without the first `warm_up` steps. The server's are not among them."""
+        return _mean_growth(self.processor_s, warm_up)
+
+
+def _mean_growth(values: list[float], first: int) -> float:
+    return (values[-1] - values[first - 1]) / (len(values) - first)
 
 
 class Stopwatch:
@@ -70,6 +82,7 @@ class Stopwatch:
     def step(self, reward: float) -> None:
         """A step has ended."""
         self.log.ended_s.append(time.perf_counter() - self._began)
+        self.log.processor_s.append(time.process_time())
         self.log.rewards.append(reward)
 
 
