@@ -192,6 +192,7 @@ def train(task: Task) -> TrainingLog:
             callbacks=[_Steps(lambda: watch.step(rewards[-1]))],
             rollout_func=Blackjack(pool, runner, tokenizer).rollout,
         )
+        watch.start()
         trainer.train()
         runner.run(pool.__aexit__())
     return watch.log

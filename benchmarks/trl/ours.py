@@ -82,6 +82,7 @@ async def train_run(task: Task) -> TrainingLog:
                 watch.step(known["reward"])
 
         run = await setup_training(config(task, folder), on_progress=on_progress)
+        watch.start()
         try:
             await run.run()
         finally:

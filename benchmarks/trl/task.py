@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -77,6 +78,10 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self.log = TrainingLog()
+        self._began = math.nan
+
+    def start(self) -> None:
+        """The training begins."""
         self._began = time.perf_counter()
 
     def step(self, reward: float) -> None:
