@@ -61,10 +61,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	.venv-published/bin/uv pip install --quiet --python .venv-published/bin/python openenv==0.10.0 open_spiel==2.0.2
 	touch $@
 
-.venv-trl/.installed: pyproject.toml
+.venv-trl/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-trl
 	.venv-trl/bin/pip install --quiet uv
-	.venv-trl/bin/uv pip install --quiet --python .venv-trl/bin/python --editable '.[openspiel,train]' trl==1.16.0
+	.venv-trl/bin/uv pip install --quiet --python .venv-trl/bin/python --constraint constraints.txt --editable '.[openspiel,train]' trl==1.16.0
 	touch $@
 
 clean:  ## Remove what the commands above made, runs/ excepted
