@@ -6,7 +6,7 @@ GAME ?= blackjack
 # pip's folder of extra wheels, if one is set, is uv's too.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
-.PHONY: demo test test-fast test-slow findings fuzz lint interop bench bench-learning bench-trl clean
+.PHONY: demo test test-envs test-fast test-slow findings fuzz lint interop bench bench-learning bench-trl clean
 
 demo: $(VENV)/.installed  ## A language model learns GAME (blackjack, catch, tic_tac_toe) and shows it
 	$(BIN)/openenv train examples/grpo_blackjack/blackjack.yaml --game $(GAME)
@@ -19,6 +19,9 @@ test-fast: $(VENV)/.installed  ## After each edit: under a minute, some tests of
 
 test-slow: $(VENV)/.installed  ## The tests that take longer
 	$(BIN)/pytest -m slow
+
+test-envs: .venv-envs/.installed  ## Every environment, those with heavy extras included
+	OPENENV_REQUIRE_EXTRAS=1 .venv-envs/bin/pytest -n 3 --dist worksteal tests/envs
 
 findings: $(VENV)/.installed  ## What broke when strangers used it: a table of what holds
 	$(BIN)/python -m pytest -n 2 -p tests.findings -m "not interop"
@@ -61,6 +64,12 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	.venv-published/bin/uv pip install --quiet --python .venv-published/bin/python openenv==0.10.0 open_spiel==2.0.2
 	touch $@
 
+.venv-envs/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-envs
+	.venv-envs/bin/pip install --quiet uv
+	.venv-envs/bin/uv pip install --quiet --python .venv-envs/bin/python --constraint constraints.txt --editable '.[all,dev,envs]'
+	touch $@
+
 .venv-trl/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-trl
 	.venv-trl/bin/pip install --quiet uv
@@ -68,4 +77,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:  ## Remove what the commands above made, runs/ excepted
-	rm -rf $(VENV) .venv-published .venv-trl build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) .venv-envs .venv-published .venv-trl build dist .pytest_cache .ruff_cache .mypy_cache

@@ -1,10 +1,14 @@
 """Lists the bundled environments from the manifest `openenv.yaml` of each folder beside this file."""
 
 import difflib
+import importlib
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from openenv.envs.measured import MeasuredTask
 
 _FOLDER = Path(__file__).parent
 
@@ -23,11 +27,33 @@ class CatalogEntry:
     """The extra to install: `pip install 'openenv-rl[<extra>]'`; None where the environment needs none."""
     requires: tuple[str, ...] = ()
     """Modules that the server imports from the extra."""
+    tasks: str | None = None
+    """A function, as MODULE:FUNCTION, that returns the reset keywords of each task by its name; None: the environment is
+    one task."""
+    measured: str | None = None
+    """A mapping of MeasuredTask by the name of the task, as MODULE:NAME; see `measured.py`."""
 
     @property
     def is_installed(self) -> bool:
         """Whether all modules that the server imports are installed."""
         return all(importlib.util.find_spec(module) is not None for module in self.requires)
+
+    def load_tasks(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the reset keywords of each task by its name. Raises ImportError without the extra."""
+        if self.tasks is None:
+            return {self.name: {}}
+        tasks: Mapping[str, Mapping[str, Any]] = _load_object(self.tasks)()
+        return tasks
+
+    def load_measured(self) -> Mapping[str, MeasuredTask]:
+        """Return what `openenv envs --measure` plays, by the name of the task. Raises ImportError without the extra."""
+        measured: Mapping[str, MeasuredTask] = {} if self.measured is None else _load_object(self.measured)
+        return measured
+
+
+def _load_object(path: str) -> Any:
+    module, name = path.split(":")
+    return getattr(importlib.import_module(module), name)
 
 
 def entries() -> list[CatalogEntry]:

@@ -1,0 +1,17 @@
+"""Modules of the environments' extras. `make test-envs` installs all of them, `make test` only the light ones."""
+
+import importlib
+import os
+
+import pytest
+
+ALL_ARE_INSTALLED = os.environ.get("OPENENV_REQUIRE_EXTRAS") == "1"
+"""Set by `make test-envs`: a missing module is then an error, not a reason to skip."""
+
+
+def require_extra(module: str, extra: str) -> None:
+    """Skip the calling test module if a module of an extra is not installed."""
+    if ALL_ARE_INSTALLED:
+        importlib.import_module(module)
+    else:
+        pytest.importorskip(module, reason=f"needs the extra {extra}: make test-envs installs it")
