@@ -28,8 +28,7 @@ class CatalogEntry:
     requires: tuple[str, ...] = ()
     """Modules that the server imports from the extra."""
     tasks: str | None = None
-    """A function, as MODULE:FUNCTION, that returns the reset keywords of each task by its name; None: the environment is
-    one task."""
+    """A function, as MODULE:FUNCTION, that returns reset keywords by the name of a task; None: there is one task."""
     measured: str | None = None
     """A mapping of MeasuredTask by the name of the task, as MODULE:NAME; see `measured.py`."""
 
