@@ -1,16 +1,10 @@
 """The embedded engine: model, generator, trainer and reference in one process."""
 
-import asyncio
 import copy
-import itertools
 import logging
-import os
-import threading
-from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -19,39 +13,23 @@ from transformers import PreTrainedModel
 from openenv.auto.environment import ServedEnvironment
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeSessions
-from openenv.rl.budget import PRETRAINING_SHARE, Budget
-from openenv.rl.config import Config, EnvConfig, require
+from openenv.rl.budget import Budget
+from openenv.rl.config import Config, EnvConfig
 from openenv.rl.environments import labels, shares
 from openenv.rl.loop import OnStep, TrainingLoop
 from openenv.rl.models.base_generator import BaseGenerator
-from openenv.rl.models.chat import Chat, word_tokenizer
+from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
-from openenv.rl.models.images import ImageReader, load_image_reader
-from openenv.rl.models.language_model import (
-    WeightStore,
-    checkpoint_activations,
-    device_of,
-    end_ids,
-    load_model,
-    on_device,
-    tiny_model,
-)
-from openenv.rl.models.lora import adapter_config, add_adapter
-from openenv.rl.models.tiny_vision import tiny_image_reader, tiny_vision_model
+from openenv.rl.models.language_model import WeightStore, checkpoint_activations, end_ids
+from openenv.rl.models.lora import adapter_config
 from openenv.rl.models.vllm_generator import VllmGenerator
-from openenv.rl.random_play import EPISODES_TO_MEASURE, random_play
+from openenv.rl.random_play import random_play
 from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.rollouts.rollout import Rollout
+from openenv.rl.starting_model import StartingModel, make_starting_model, require_agreement, require_room
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
-from openenv.rl.training.pretraining import (
-    RandomPlay,
-    Transcript,
-    chat_messages,
-    have_images,
-    pretrain,
-    transcript_words,
-)
+from openenv.rl.training.pretraining import RandomPlay
 from openenv.rl.training.trainer import Trainer, make_reference
 
 if TYPE_CHECKING:
@@ -120,8 +98,8 @@ class Engine:
         if resume and checkpoints.has_reference:
             model, tokenizer, batch_size = checkpoints.load_reference(config.model)
             returns = checkpoints.load_random_returns()
-            reader = checkpoints.load_image_reader(model, tokenizer)
-            environments = _environments(config, served, model, tokenizer, reader, reward, returns)
+            start = StartingModel(model, tokenizer, checkpoints.load_image_reader(model, tokenizer))
+            environments = _environments(config, served, start, reward, returns)
             engine = cls(config, model, environments, batch_size, budget)
             if checkpoints.has_any:
                 engine.progress = checkpoints.restore(engine.trainer)
@@ -130,19 +108,16 @@ class Engine:
             return engine
         played = await random_play(config, served, budget, on_progress)
         returns = [RandomReturns.of(one.returns) for one in played]
+        start = await make_starting_model(config, played, budget, on_progress)
+        environments = _environments(config, served, start, reward, returns)
         if config.model.path:
-            model, tokenizer, reader = await asyncio.to_thread(_loaded_model, config)
-        else:
-            model, tokenizer, reader = await _pretrained_model(config, played, budget, on_progress)
-        environments = _environments(config, served, model, tokenizer, reader, reward, returns)
-        if config.model.path:
-            _require_agreement(model, environments[0].chat, config)
+            require_agreement(start.model, environments[0].chat, config)
         for environment, one in zip(environments, played, strict=True):
-            _require_room(model, environment.chat, one, config)
+            require_room(start.model, environment.chat, one, config)
         batch_size = _batch_size(config, played)
-        checkpoints.save_reference(model, environments[0].chat, batch_size)
+        checkpoints.save_reference(start.model, environments[0].chat, batch_size)
         checkpoints.save_random_returns(returns)
-        return cls(config, model, environments, batch_size, budget)
+        return cls(config, start.model, environments, batch_size, budget)
 
     def rollout(
         self,
@@ -236,9 +211,7 @@ class Engine:
 def _environments(
     config: Config,
     served: Sequence[ServedEnvironment],
-    model: PreTrainedModel,
-    tokenizer: Any,
-    reader: ImageReader | None,
+    start: StartingModel,
     reward: Reward | None,
     returns: Sequence[RandomReturns],
 ) -> list[TrainingEnvironment]:
@@ -248,66 +221,26 @@ def _environments(
             label=label,
             config=settings,
             served=environment,
-            chat=_chat(config, model, tokenizer, reader, environment.text),
+            chat=_chat(config, start, environment.text),
             reward=reward or EpisodeReward(config.reward, measured),
         )
         for label, settings, environment, measured in zip(labels(config.env), config.env, served, returns, strict=True)
     ]
 
 
-def _loaded_model(config: Config) -> tuple[PreTrainedModel, Any, ImageReader | None]:
-    """Model, tokenizer and image reader at `model.path`, with the adapter that is trained if there is to be one."""
-    settings = config.model
-    model, tokenizer = load_model(settings.path, weights=settings.weights, device=device_of(settings.device))
-    if settings.lora:
-        add_adapter(model, settings.lora, settings.path)
-    return model, tokenizer, load_image_reader(settings.path, model, tokenizer)
-
-
-def _chat(
-    config: Config,
-    model: PreTrainedModel,
-    tokenizer: Any,
-    image_reader: ImageReader | None,
-    text: TextInterface[Any, Any],
-) -> Chat:
+def _chat(config: Config, start: StartingModel, text: TextInterface[Any, Any]) -> Chat:
     """The chat of a loaded model. Raises ChatTemplateError for a tokenizer without a usable template.
 
     A template that renders tools gets those of the environment; the instructions describe them for any other.
     """
-    tools = text.tools() if "tools" in str(tokenizer.chat_template) else []
+    tools = text.tools() if "tools" in str(start.tokenizer.chat_template) else []
     return Chat(
-        tokenizer,
-        end_ids=end_ids(model),
+        start.tokenizer,
+        end_ids=end_ids(start.model),
         enable_thinking=config.model.enable_thinking,
         tools=tools,
-        image_reader=image_reader,
+        image_reader=start.image_reader,
     )
-
-
-def _require_room(model: PreTrainedModel, chat: Chat, played: RandomPlay, config: Config) -> None:
-    """Raise ConfigError if the first prompts of random play, or all that the limits allow, are too long for the model.
-
-    Raises ChatTemplateError for prompts that the chat template cannot render.
-    """
-    longest = 0
-    for messages, _ in itertools.islice(played.transcripts, EPISODES_TO_MEASURE):
-        opening = itertools.takewhile(lambda message: message[0] != "assistant", messages)
-        longest = max(longest, len(chat.prompt(chat_messages(opening))))
-    rule = f"an episode's first prompt has {longest} tokens. Raise max_req_tokens."
-    require(longest <= config.max_req_tokens, "max_req_tokens", config.max_req_tokens, rule)
-    room = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    wanted = config.max_req_tokens + config.max_res_tokens
-    rule = (
-        f"with max_res_tokens={config.max_res_tokens} more than the {room} positions of the model. Lower one of them."
-    )
-    require(room is None or wanted <= room, "max_req_tokens", config.max_req_tokens, rule)
-
-
-def _require_agreement(model: PreTrainedModel, chat: Chat, config: Config) -> None:
-    """Raise UnsupportedModel, before anything is trained, for a model that the generator cannot sample from."""
-    generator = Generator(model, chat, max_new_tokens=config.max_res_tokens, precision=config.model.precision)
-    generator.require_agreement()
 
 
 def _batch_size(config: Config, played: Sequence[RandomPlay]) -> int:
@@ -315,48 +248,3 @@ def _batch_size(config: Config, played: Sequence[RandomPlay]) -> int:
     buffer = config.replay_buffer
     decisions = sum(share * play.decisions_per_episode for share, play in zip(shares(config.env), played, strict=True))
     return buffer.batch_size or max(1, round(buffer.batch_decisions / (config.group_size * decisions)))
-
-
-def _use_all_cores() -> None:
-    """Nothing else runs during pretraining. In training, rollouts and trainer share the cores."""
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-
-
-async def _pretrained_model(
-    config: Config, played: Sequence[RandomPlay], budget: Budget, on_progress: "OnProgress"
-) -> tuple[PreTrainedModel, Any, ImageReader | None]:
-    """A tiny model, pretrained on the transcripts alone, its tokenizer, and its image reader if these have images."""
-    transcripts: Counter[Transcript] = sum((play.transcripts for play in played), Counter())
-    reads_images = have_images(transcripts)
-    tokenizer = word_tokenizer(transcript_words(transcripts), images=reads_images)
-    chat = Chat(tokenizer, image_reader=tiny_image_reader() if reads_images else None)
-    make_model = tiny_vision_model if reads_images else tiny_model
-    length = config.max_req_tokens + config.max_res_tokens
-    model = make_model(config.model, tokenizer, max_length=length, seed=config.seed)
-    model = on_device(model, device_of(config.model.device))
-    cancelled = threading.Event()
-
-    def report(done: int, total: int) -> None:
-        if cancelled.is_set():
-            raise asyncio.CancelledError
-        on_progress("pretrain", done, total, {})
-
-    with ThreadPoolExecutor(1, "pretraining", initializer=_use_all_cores) as thread:
-        work = partial(
-            pretrain,
-            model,
-            chat,
-            transcripts,
-            config.pretrain,
-            precision=config.model.precision,
-            seed=config.seed,
-            on_progress=report,
-            is_time_up=lambda: budget.is_spent(PRETRAINING_SHARE),
-        )
-        try:
-            losses = await asyncio.get_running_loop().run_in_executor(thread, work)
-        finally:
-            cancelled.set()  # after Ctrl-C the thread stops at its next batch
-    torch.set_num_threads(config.threads)
-    log.info("pretrained: transcripts=%d loss=%.4f", len(transcripts), losses[-1] if losses else float("nan"))
-    return model, tokenizer, chat.image_reader

@@ -1,0 +1,137 @@
+"""The model that a run starts from: loaded from a path, or a tiny one that is created and pretrained on random play."""
+
+import asyncio
+import itertools
+import logging
+import os
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import PreTrainedModel
+
+from openenv.rl.budget import PRETRAINING_SHARE, Budget
+from openenv.rl.config import Config, require
+from openenv.rl.models.chat import Chat, word_tokenizer
+from openenv.rl.models.generator import Generator
+from openenv.rl.models.images import ImageReader, load_image_reader
+from openenv.rl.models.language_model import device_of, load_model, on_device, tiny_model
+from openenv.rl.models.lora import add_adapter
+from openenv.rl.models.tiny_vision import tiny_image_reader, tiny_vision_model
+from openenv.rl.random_play import EPISODES_TO_MEASURE
+from openenv.rl.training.pretraining import (
+    RandomPlay,
+    Transcript,
+    chat_messages,
+    have_images,
+    pretrain,
+    transcript_words,
+)
+
+if TYPE_CHECKING:
+    from openenv.rl.setup import OnProgress
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class StartingModel:
+    """A model with what reads and writes its tokens."""
+
+    model: PreTrainedModel
+    tokenizer: Any
+    image_reader: ImageReader | None
+    """None: the model reads text alone."""
+
+
+async def make_starting_model(
+    config: Config, played: Sequence[RandomPlay], budget: Budget, on_progress: "OnProgress"
+) -> StartingModel:
+    """Load the model at `model.path`, or create one and pretrain it on random play of each environment."""
+    if config.model.path:
+        return await asyncio.to_thread(_load, config)
+    return await _pretrain(config, played, budget, on_progress)
+
+
+def require_room(model: PreTrainedModel, chat: Chat, played: RandomPlay, config: Config) -> None:
+    """Raise ConfigError if the first prompts of random play, or all that the limits allow, are too long for the model.
+
+    Raises ChatTemplateError for prompts that the chat template cannot render.
+    """
+    longest = 0
+    for messages, _ in itertools.islice(played.transcripts, EPISODES_TO_MEASURE):
+        opening = itertools.takewhile(lambda message: message[0] != "assistant", messages)
+        longest = max(longest, len(chat.prompt(chat_messages(opening))))
+    rule = f"an episode's first prompt has {longest} tokens. Raise max_req_tokens."
+    require(longest <= config.max_req_tokens, "max_req_tokens", config.max_req_tokens, rule)
+    room = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    wanted = config.max_req_tokens + config.max_res_tokens
+    rule = (
+        f"with max_res_tokens={config.max_res_tokens} more than the {room} positions of the model. Lower one of them."
+    )
+    require(room is None or wanted <= room, "max_req_tokens", config.max_req_tokens, rule)
+
+
+def require_agreement(model: PreTrainedModel, chat: Chat, config: Config) -> None:
+    """Raise UnsupportedModel, before anything is trained, for a model that the generator cannot sample from."""
+    generator = Generator(model, chat, max_new_tokens=config.max_res_tokens, precision=config.model.precision)
+    generator.require_agreement()
+
+
+def _load(config: Config) -> StartingModel:
+    """The model at `model.path`, with the adapter that is trained if there is to be one."""
+    settings = config.model
+    model, tokenizer = load_model(settings.path, weights=settings.weights, device=device_of(settings.device))
+    if settings.lora:
+        add_adapter(model, settings.lora, settings.path)
+    return StartingModel(model, tokenizer, load_image_reader(settings.path, model, tokenizer))
+
+
+def _use_all_cores() -> None:
+    """Nothing else runs during pretraining. In training, rollouts and trainer share the cores."""
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+
+
+async def _pretrain(
+    config: Config, played: Sequence[RandomPlay], budget: Budget, on_progress: "OnProgress"
+) -> StartingModel:
+    """A tiny model, pretrained on the transcripts alone. It reads images if these have some."""
+    transcripts: Counter[Transcript] = sum((play.transcripts for play in played), Counter())
+    reads_images = have_images(transcripts)
+    tokenizer = word_tokenizer(transcript_words(transcripts), images=reads_images)
+    chat = Chat(tokenizer, image_reader=tiny_image_reader() if reads_images else None)
+    make_model = tiny_vision_model if reads_images else tiny_model
+    length = config.max_req_tokens + config.max_res_tokens
+    model = make_model(config.model, tokenizer, max_length=length, seed=config.seed)
+    model = on_device(model, device_of(config.model.device))
+    cancelled = threading.Event()
+
+    def report(done: int, total: int) -> None:
+        if cancelled.is_set():
+            raise asyncio.CancelledError
+        on_progress("pretrain", done, total, {})
+
+    with ThreadPoolExecutor(1, "pretraining", initializer=_use_all_cores) as thread:
+        work = partial(
+            pretrain,
+            model,
+            chat,
+            transcripts,
+            config.pretrain,
+            precision=config.model.precision,
+            seed=config.seed,
+            on_progress=report,
+            is_time_up=lambda: budget.is_spent(PRETRAINING_SHARE),
+        )
+        try:
+            losses = await asyncio.get_running_loop().run_in_executor(thread, work)
+        finally:
+            cancelled.set()  # after Ctrl-C the thread stops at its next batch
+    torch.set_num_threads(config.threads)
+    log.info("pretrained: transcripts=%d loss=%.4f", len(transcripts), losses[-1] if losses else float("nan"))
+    return StartingModel(model, tokenizer, chat.image_reader)
