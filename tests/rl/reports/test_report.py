@@ -101,6 +101,17 @@ def test_the_report_shows_where_there_was_no_game_and_nothing_to_learn(tmp_path:
     assert "Score: style.brief" in page
 
 
+def test_the_report_has_a_curve_of_each_environment_of_a_mixture(tmp_path: Path) -> None:
+    log = StepLog(tmp_path / "metrics.jsonl")
+    log.append({"step": 1, **ROW, "return/guess": 0.5, "level/a<b>.py": 0, "win_rate/guess": None})
+
+    page = write_report(tmp_path).read_text()
+
+    assert "Return of the game in guess" in page
+    assert "Level of the curriculum in a&lt;b&gt;.py" in page
+    assert "Win rate in guess" not in page
+
+
 def test_results_are_read_back_as_they_were(tmp_path: Path) -> None:
     rows = [PlayerResult(name="random", role="baseline", win_rate=0.3, mean_return=-0.4, win_interval=(0.2, 0.4))]
     save_results(tmp_path, rows)

@@ -4,7 +4,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ CURVES = (
     ("frac_reward_zero_std", "Groups with equal rewards, which teach nothing"),
     ("off_policy/max_age", "Age of the weights that played (steps)"),
 )
+_CURVES_OF_EACH = {"return": "Return of the game in", "win_rate": "Win rate in", "level": "Level of the curriculum in"}
+"""Beginnings of titles by the first part of keys that end with the name of an environment."""
 _SMOOTHING = 15
 _MOST_SITUATIONS = 8
 
@@ -109,10 +111,19 @@ def _training_section(rows: Sequence[Mapping[str, Any]]) -> str:
     parts = [
         (key, f"Score: {key.split('/', 1)[1].removesuffix('/mean')}") for key in last if key.startswith("rewards/")
     ]
-    known = {key for row in rows for key, value in row.items() if value is not None}
-    charts = [_curve(rows, key, title) for key, title in (*CURVES, *parts) if key in known]
+    known = {key: None for row in rows for key, value in row.items() if value is not None}
+    of_each = [
+        (key, f"{_CURVES_OF_EACH[kind]} {label}") for kind, label, key in _split(known) if kind in _CURVES_OF_EACH
+    ]
+    charts = [_curve(rows, key, title) for key, title in (*CURVES, *of_each, *parts) if key in known]
     drawn = "".join([*charts, _situation_curve(rows)])
     return f"<h2>Training</h2><p>{note}</p>{''.join(warned)}<div class=charts>{drawn}</div>"
+
+
+def _split(keys: Iterable[str]) -> list[tuple[str, str, str]]:
+    """The part before the first slash, the rest, and the whole of each key that has both parts."""
+    parted = [(*key.partition("/"), key) for key in keys]
+    return [(kind, label, key) for kind, _, label, key in parted if label]
 
 
 def _curve(rows: Sequence[Mapping[str, Any]], key: str, title: str) -> str:
