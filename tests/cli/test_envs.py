@@ -3,6 +3,8 @@
 import json
 import subprocess
 
+import pytest
+
 from tests.cli.commands import OPENENV, run
 
 
@@ -17,3 +19,31 @@ def test_the_package_runs_as_a_module_too():
     listed = subprocess.run([*OPENENV, "envs", "--json"], capture_output=True, text=True, check=True)
 
     assert listed.stdout == run("envs", "--json").stdout
+
+
+def test_envs_lists_the_tasks_of_each_environment_and_counts_them():
+    tasks = json.loads(run("envs", "--list", "--json").stdout)
+
+    assert tasks["maze"] == {"maze": {}}
+    assert tasks["openspiel"]["blackjack"] == {"game_name": "blackjack"}
+    assert tasks["openspiel"]["misere"] == {"game_name": "misere", "game_params": {"game": {"name": "tic_tac_toe"}}}
+    last = run("envs", "--list").stdout.splitlines()[-1]
+    assert last == f"{sum(map(len, tasks.values()))} tasks in {len(tasks)} environments"
+
+
+@pytest.mark.process
+def test_envs_measures_players_and_speed_of_an_environment_beside_the_bare_one():
+    (row,) = json.loads(run("envs", "--measure", "--only", "guess", "--json").stdout)
+
+    assert row["environment"] == row["task"] == "guess"
+    assert 0 < row["client_steps"] < row["bare_steps"]
+    assert row["random"]["mean_return"] == pytest.approx(0.1, abs=0.05)
+    assert row["heuristic"]["mean_return"] == row["best_return"] == 1.0
+    assert set(row["checks"].values()) == {"pass"}
+
+
+def test_an_environment_that_is_not_known_is_not_measured():
+    refused = run("envs", "--measure", "--only", "maize")
+
+    assert refused.returncode != 0
+    assert "environment 'maize' is not among" in refused.stderr

@@ -1,25 +1,41 @@
-"""`openenv envs`: list the bundled environments and their tasks."""
+"""`openenv envs`: list the bundled environments and their tasks, or measure them."""
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from openenv.envs.catalog import CatalogEntry, entries
+from openenv.envs.catalog import CatalogEntry, entries, load
+from openenv.evaluation.intervals import Summary
+from openenv.evaluation.measuring import SHOWN_CHECKS, Measurement, measure
 
-EXAMPLE = "Example: `openenv envs`"
+EXAMPLE = "Examples: `openenv envs`, `openenv envs --list`, `openenv envs --measure --only maze`"
 
 
 def envs(
     list_tasks: bool = typer.Option(
         False, "--list", help="List the tasks of each installed environment, and count them (default: environments)."
     ),
+    measured: bool = typer.Option(
+        False,
+        "--measure",
+        help="Measure each installed environment: steps/s beside the bare library, players, checks (default: list).",
+    ),
+    only: list[str] = typer.Option(
+        [], "--only", help="Measure only this environment; may be repeated (default: all).", show_default=False
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: a table)."),
 ) -> None:
     """List the environments that come with openenv, their extra, and whether it is installed."""
     found = entries()
+    if measured:
+        chosen = [load(name) for name in only] if only else [entry for entry in found if entry.is_installed]
+        _measure(chosen, as_json=as_json)
+        return
     if list_tasks:
         _list_tasks([entry for entry in found if entry.is_installed], as_json=as_json)
         return
@@ -43,6 +59,42 @@ def _list_tasks(installed: Sequence[CatalogEntry], *, as_json: bool) -> None:
     for name, keywords in tasks.items():
         typer.echo(f"{name}, {len(keywords)}: {', '.join(keywords)}\n")
     typer.echo(f"{sum(map(len, tasks.values()))} tasks in {len(tasks)} environments")
+
+
+def _measure(chosen: Sequence[CatalogEntry], *, as_json: bool) -> None:
+    """Print a row for each measured task."""
+    rows: list[Measurement] = []
+    with Console(stderr=True).status("starting") as status:
+        for entry in chosen:
+            rows += measure(entry, on_progress=status.update)
+    if as_json:
+        typer.echo(json.dumps([asdict(row) for row in rows], indent=2, default=str))
+        return
+    table = Table("environment", "task", box=box.SIMPLE, pad_edge=False)
+    for heading in ("steps/s", "bare library", "ratio", "random", "heuristic", "optimum", *SHOWN_CHECKS):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(*_cells(row))
+    Console(width=max(160, Console().width)).print(table)
+
+
+def _cells(row: Measurement) -> list[str]:
+    return [
+        row.environment,
+        row.task,
+        f"{row.client_steps:,.0f}",
+        f"{row.bare_steps:,.0f}",
+        f"{row.client_steps / row.bare_steps:.1%}",
+        _mean_text(row.random),
+        "" if row.heuristic is None else _mean_text(row.heuristic),
+        "" if row.best_return is None else f"{row.best_return:+.4f}",
+        *(row.checks[name] for name in SHOWN_CHECKS),
+    ]
+
+
+def _mean_text(summary: Summary) -> str:
+    low, high = summary.return_interval
+    return f"{summary.mean_return:+.3f} ± {(high - low) / 2:.3f}"
 
 
 def _row(entry: CatalogEntry) -> dict[str, object]:

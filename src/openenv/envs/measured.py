@@ -1,9 +1,12 @@
 """What `openenv envs --measure` plays: tasks of an environment with what is known of them."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
+
+from openenv.core.env_server.interfaces import Environment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,3 +24,27 @@ class MeasuredTask:
     """The exact mean return of best play; None: not known."""
     num_episodes: int = 1000
     """Episodes of each player."""
+    max_steps: int | None = None
+    """Steps after which an episode of a player is stopped; None: no limit."""
+
+
+def in_process(
+    make_environment: Callable[[], Environment[Any, Any, Any]], choose: Callable[[Any, Random], Any], **reset: Any
+) -> Callable[[float], float]:
+    """The `play_bare` of an environment that wraps no library: the environment itself, without a server.
+
+    choose: a random action for an observation. reset: keywords of every reset.
+    """
+
+    def play(seconds: float) -> float:
+        environment, rng, steps, seed = make_environment(), Random(0), 0, 0
+        started = time.perf_counter()
+        while time.perf_counter() - started < seconds:
+            observation = environment.reset(seed=seed, **reset)
+            seed += 1
+            while not observation.done and time.perf_counter() - started < seconds:
+                observation = environment.step(choose(observation, rng))
+                steps += 1
+        return steps / (time.perf_counter() - started)
+
+    return play

@@ -6,10 +6,9 @@ import pytest
 
 from openenv.core.errors import EnvironmentFault
 from openenv.envs.maze_env import MazeAction, MazeEnv, MazeObservation
+from openenv.envs.maze_env.server import measured
 from openenv.envs.maze_env.server.app import app
 from openenv.envs.maze_env.server.maze import OPPOSITE, STEPS, Maze, neighbour
-
-CLOCKWISE = ("north", "east", "south", "west")
 
 
 @pytest.fixture(scope="module")
@@ -18,11 +17,7 @@ def url(module_serving):
 
 
 def along_the_right_wall(seen: MazeObservation) -> MazeAction:
-    """The first door to the right of where the player looks, which is away from the cell before."""
-    ahead = OPPOSITE[seen.came_from] if seen.came_from else "south"
-    right = CLOCKWISE.index(ahead) + 1
-    turns = [CLOCKWISE[(right - turn) % 4] for turn in range(4)]
-    return MazeAction(direction=next(turn for turn in turns if turn in seen.legal_actions))
+    return measured.along_the_right_wall(seen, Random())
 
 
 @pytest.mark.parametrize("size", [2, 5, 20])

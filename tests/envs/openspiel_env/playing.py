@@ -6,41 +6,24 @@ from typing import Any
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.envs.openspiel_env.server.episode import Episode, play_until_agent, start_episode
-from openenv.envs.openspiel_env.server.games import game_types, load_game
+from openenv.envs.openspiel_env.server.games import GAMES_WITH_PARAMETERS, load_game, tasks
 from openenv.envs.openspiel_env.server.prepared_game import GameChoice, prepare_game
 from openenv.envs.openspiel_env.server.rng import make_rng
 
 REFUSED = {"crossword", "mfg_crowd_modelling", "mfg_crowd_modelling_2d", "mfg_dynamic_routing", "mfg_garnet"}
 """Mean-field games, and one without numbered actions."""
 
-NEED_PARAMS: dict[str, dict[str, Any]] = {
-    "add_noise": {"game": {"name": "kuhn_poker"}, "epsilon": 1, "seed": 3},
-    "cached_tree": {"game": {"name": "kuhn_poker"}},
-    "coop_to_1p": {"game": {"name": "tiny_hanabi"}},
-    "misere": {"game": {"name": "tic_tac_toe"}},
-    "normal_form_extensive_game": {"game": {"name": "kuhn_poker"}},
-    "repeated_game": {"stage_game": {"name": "matrix_pd"}, "num_repetitions": 3},
-    "repeated_poker": {
-        "max_num_hands": 3,
-        "reset_stacks": True,
-        "universal_poker_game_string": {"name": "universal_poker"},
-    },
-    "restricted_nash_response": {"game": {"name": "kuhn_poker"}},
-    "start_at": {"game": {"name": "tic_tac_toe"}, "history": "0;1"},
-    "turn_based_simultaneous_game": {"game": {"name": "goofspiel"}},
-    "zerosum": {"game": {"name": "matrix_pd"}},
-}
 NEED_A_FILE = {
     "efg_game": 'EFG 2 R "Guess" { "A" "B" }\np "" 1 1 "" { "l" "r" } 0\np "" 2 1 "" { "L" "R" } 0\n'
     't "" 1 "" { 1 -1 }\nt "" 2 "" { -1 1 }\np "" 2 1 "" { "L" "R" } 0\nt "" 3 "" { -1 1 }\nt "" 4 "" { 1 -1 }\n',
     "nfg_game": 'NFG 1 R "Pennies" { "A" "B" } { 2 2 }\n1 -1 -1 1 -1 1 1 -1\n',
 }
-GAMES = sorted(set(game_types()) - REFUSED - set(NEED_A_FILE))
+GAMES = list(tasks())
 
 
 def choice_of(game: str, seed: int) -> dict[str, Any]:
     """The reset keywords of a game. The agent's seat changes with the seed."""
-    params = NEED_PARAMS.get(game, {})
+    params = GAMES_WITH_PARAMETERS.get(game, {})
     return {
         "game_name": game,
         "game_params": params,

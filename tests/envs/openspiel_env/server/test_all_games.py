@@ -14,6 +14,7 @@ from openenv.core.session_pool import SessionPool
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv, OpenSpielText
 from openenv.envs.openspiel_env.models import OpenSpielObservation
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
+from openenv.envs.openspiel_env.server.games import game_types
 from tests.envs.openspiel_env.conftest import SERVER_MODULE
 from tests.envs.openspiel_env.playing import GAMES, NEED_A_FILE, REFUSED, choice_of
 
@@ -123,6 +124,10 @@ async def test_games_read_from_a_file_play_where_the_server_was_started_with_it(
             while not result.done:
                 result = env.step(OpenSpielAction(action_id=result.observation.legal_actions[0]))
             assert result.reward in (1.0, -1.0)
+
+
+def test_every_registered_game_is_a_task_unless_it_needs_a_file_or_cannot_be_played() -> None:
+    assert set(GAMES) == set(game_types()) - REFUSED - set(NEED_A_FILE)
 
 
 async def test_games_that_cannot_be_played_are_refused_with_the_reason(openspiel_url: str) -> None:

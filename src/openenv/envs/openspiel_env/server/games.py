@@ -27,6 +27,24 @@ INTERMEDIATE_REWARDS = (PYTHON_GAME_PREFIX, "repeated")
 """Substrings of the descriptions of games that may pay before the end although their type declares terminal rewards."""
 FILE_PARAMETERS = frozenset({"boards_file", "filename", "instances_file", "puzzles_root", "word_list_file"})
 """Parameters that name a file on the server. Only the server's command line may set them, not a client."""
+GAMES_WITH_PARAMETERS: dict[str, dict[str, Any]] = {
+    "add_noise": {"game": {"name": "kuhn_poker"}, "epsilon": 1, "seed": 3},
+    "cached_tree": {"game": {"name": "kuhn_poker"}},
+    "coop_to_1p": {"game": {"name": "tiny_hanabi"}},
+    "misere": {"game": {"name": "tic_tac_toe"}},
+    "normal_form_extensive_game": {"game": {"name": "kuhn_poker"}},
+    "repeated_game": {"stage_game": {"name": "matrix_pd"}, "num_repetitions": 3},
+    "repeated_poker": {
+        "max_num_hands": 3,
+        "reset_stacks": True,
+        "universal_poker_game_string": {"name": "universal_poker"},
+    },
+    "restricted_nash_response": {"game": {"name": "kuhn_poker"}},
+    "start_at": {"game": {"name": "tic_tac_toe"}, "history": "0;1"},
+    "turn_based_simultaneous_game": {"game": {"name": "goofspiel"}},
+    "zerosum": {"game": {"name": "matrix_pd"}},
+}
+"""Transformations of other games, and one game without default parameters, with an example of their parameters."""
 
 
 def _function(method: Any) -> Any:
@@ -55,6 +73,25 @@ def state_method(game: Any, name: str) -> Callable[..., Any]:
 def game_types() -> dict[str, Any]:
     """Return the `pyspiel.GameType` of every registered game by its short name."""
     return {game_type.short_name: game_type for game_type in pyspiel.registered_games()}
+
+
+def tasks() -> Mapping[str, Mapping[str, Any]]:
+    """Reset keywords of each game. Games that need a file on the server, and those that no seat can play, are left
+    out."""
+    return {name: _keywords(name) for name in sorted(game_types()) if _is_playable(name)}
+
+
+def _keywords(name: str) -> dict[str, Any]:
+    params = GAMES_WITH_PARAMETERS.get(name)
+    return {"game_name": name} if params is None else {"game_name": name, "game_params": params}
+
+
+def _is_playable(name: str) -> bool:
+    try:
+        load_game(name, GAMES_WITH_PARAMETERS.get(name, {}))
+    except ValueError:
+        return False
+    return True
 
 
 def unknown_name(field: str, value: object, allowed: Iterable[str]) -> ValueError:
