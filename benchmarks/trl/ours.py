@@ -63,10 +63,10 @@ def config(task: Task, folder: str, **overrides: Any) -> Config:
 
 
 async def make_model(server_url: str, folder: Path) -> Path:
-    """Pretrain the tiny model of `examples/grpo_blackjack` in a new run; return the folder of its weights."""
+    """Briefly pretrain the tiny model of `examples/grpo_blackjack` in a new run; return the folder of its weights."""
     task = Task(server_url=server_url, model="", steps=1, groups=1, group_size=2, lr=0, seed=0)
     model = ModelConfig(hidden_size=64, num_layers=2, intermediate_size=192)
-    pretrain = PretrainConfig(max_decisions=40_000, steps=300, batch_size=256, lr=0.003)
+    pretrain = PretrainConfig(max_decisions=20_000, steps=150, batch_size=128, lr=0.003)
     run = await setup_training(config(task, str(folder), name="pretrained", model=model, pretrain=pretrain))
     await run.shutdown()
     return run.config.run_dir / "checkpoints" / "before_grpo"

@@ -10,7 +10,7 @@ import pytest
 from openenv.core.containers.server_process import wait_until_healthy
 from openenv.core.errors import CapacityReached
 from openenv.core.generic_client import GenericEnvClient
-from tests.cli.commands import OPENENV
+from tests.cli.commands import OPENENV, run
 
 pytestmark = [pytest.mark.process, pytest.mark.finding("B3")]
 
@@ -127,3 +127,29 @@ def test_the_manifest_may_name_an_environment_class(port, tmp_path):
     (tmp_path / "environment.py").write_text(ENVIRONMENT)
     with served(port, tmp_path.parent, f"./{tmp_path.name}", "--max-sessions", "1") as url:
         assert doubled(url) == "haha"
+
+
+def test_an_image_is_served_in_a_container_until_interrupted(port, tools, calls_of):
+    with served(port, tools, "docker:my-echo:v2") as url, GenericEnvClient(base_url=url) as env:
+        env.reset()
+        assert env.step({"message": "hello"}).observation["echoed_message"] == "hello"
+
+    started = next(args for args in calls_of("docker") if args[0] == "run")
+    assert started[-1] == "my-echo:v2"
+    assert f"--publish=127.0.0.1:{port}:8000" in started
+    assert [args[0] for args in calls_of("docker")][-1] == "rm"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["docker:my-echo:v2", "--workers", "2"], "only --port can be set here"),
+        (["docker:my-echo:v2", "--game", "chess"], "docker run --env NAME=VALUE"),
+        (["http://localhost:8000"], "is a server that runs already"),
+    ],
+)
+def test_what_cannot_be_served_is_an_error_with_the_remedy(arguments, message):
+    refused = run("serve", *arguments)
+
+    assert refused.returncode != 0
+    assert message in refused.stderr

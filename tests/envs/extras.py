@@ -5,6 +5,8 @@ import os
 
 import pytest
 
+from openenv.envs.catalog import CatalogEntry
+
 ALL_ARE_INSTALLED = os.environ.get("OPENENV_REQUIRE_EXTRAS") == "1"
 """Set by `make test-envs`: a missing module is then an error, not a reason to skip."""
 
@@ -15,3 +17,13 @@ def require_extra(module: str, extra: str) -> None:
         importlib.import_module(module)
     else:
         pytest.importorskip(module, reason=f"needs the extra {extra}: make test-envs installs it")
+
+
+def require_entry(entry: CatalogEntry) -> None:
+    """Skip the calling test if the extra of an environment is not installed."""
+    if entry.is_installed:
+        return
+    message = f"{entry.name} needs the extra {entry.extra}: make test-envs installs it"
+    if ALL_ARE_INSTALLED:
+        pytest.fail(message)
+    pytest.skip(message)

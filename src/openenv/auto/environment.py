@@ -28,7 +28,8 @@ FORMS = (
 )
 """The names that an environment may have."""
 
-_IMAGE = "docker:"
+IMAGE = "docker:"
+"""Begins the name of an environment in a container image."""
 _START_TIMEOUT_S = 60.0
 
 
@@ -149,8 +150,8 @@ def named_environment(name: str, *, text: str | None = None) -> NamedEnvironment
         return NamedEnvironment(name=name, info=find_environment(name), text=text)
     if "://" in name or name.startswith(UNIX):
         return NamedEnvironment(name=name, url=name.rstrip("/"), text=text)
-    if name.startswith(_IMAGE):
-        return NamedEnvironment(name=name, image=name.removeprefix(_IMAGE), text=text)
+    if name.startswith(IMAGE):
+        return NamedEnvironment(name=name, image=name.removeprefix(IMAGE), text=text)
     return NamedEnvironment(name=name, served_as=name, text=text)
 
 

@@ -4,12 +4,15 @@ import argparse
 import importlib
 import os
 import runpy
+import signal
 import sys
 from functools import partial
 from pathlib import Path
 
 import typer
 
+from openenv.auto.environment import IMAGE
+from openenv.core.containers.runtime.owned_server import BoundProvider, OwnedServer
 from openenv.core.env_server import ServerConfig
 from openenv.core.env_server import serve as serve_app
 from openenv.core.env_server.serving.app_loader import load_app, setting_of, with_colon
@@ -32,7 +35,7 @@ def serve(
     context: typer.Context,
     environment: str = typer.Argument(
         help="Serve this environment of `openenv envs`; an application, Environment class or factory as MODULE:NAME or "
-        "FILE.py:NAME; or the environment in this folder (with openenv.yaml)."
+        "FILE.py:NAME; the environment in this folder (with openenv.yaml); or the one in the image of docker:IMAGE."
     ),
     host: str = typer.Option(
         "127.0.0.1", help="Listen on this address, or on a socket at unix:/path (default 127.0.0.1)."
@@ -42,6 +45,11 @@ def serve(
 ) -> None:
     """Serve an environment until interrupted. Other options are those of the environment's server: `--game chess`, or
     any limit (`python -m openenv.envs.echo_env.server.app --help` lists them)."""
+    if environment.startswith(IMAGE):
+        _serve_image(environment.removeprefix(IMAGE), context.args, host, port, workers)
+        return
+    if "://" in environment:
+        raise ValueError(f"{environment} is a server that runs already: other commands take its URL as it is")
     sys.path.insert(0, os.getcwd())  # imports from the current folder, like other server commands
     target = environment
     if _is_folder(environment):
@@ -68,6 +76,23 @@ def serve(
         server = importlib.import_module(entry.server)
         _announce(environment, host, port)
         server.main([*context.args, *where, "--workers", str(workers)])
+
+
+def _serve_image(image: str, options: list[str], host: str, port: int, workers: int) -> None:
+    """Run a container of the image until interrupted. Raises ValueError for options, and ContainerFault."""
+    if options or host != "127.0.0.1" or workers != 1:
+        raise ValueError(
+            f"{IMAGE}{image}: only --port can be set here, on the loopback interface. The server reads other options "
+            f"from environment variables: docker run --env NAME=VALUE --publish {port}:8000 {image}"
+        )
+    server = OwnedServer(BoundProvider(None, image, port=port), is_running=False)
+    try:
+        server.start()
+        _announce(f"{IMAGE}{image}", host, port)
+        while True:
+            signal.pause()
+    finally:
+        server.stop()
 
 
 def _is_folder(environment: str) -> bool:
