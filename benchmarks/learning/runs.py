@@ -1,9 +1,10 @@
-"""Training of one environment with one seed, in a process of its own."""
+"""Training of one environment with one seed, in a process of its own. A finished run is kept."""
 
+import json
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.learning.tasks import TASKS
@@ -39,7 +40,15 @@ def train(name: str, seed: int, config: Path, folder: Path) -> list[PlayerResult
 
 
 def run_apart(name: str, seed: int, config: Path, folder: Path) -> Run:
-    """`train` in a process of its own. An error, or the end of the process, is part of the run."""
+    """`train` in a process of its own. An error, or the end of the process, is part of the run.
+
+    A run that did not fail is kept in the folder, and returned again while the configuration is the same: the hours of
+    all runs may be spread over several calls.
+    """
+    record = folder / f"{name}-{seed}.json"
+    known = _read(record, _settings(name, config))
+    if known is not None:
+        return known
     began = time.perf_counter()
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
         future = executor.submit(train, name, seed, config, folder)
@@ -48,4 +57,23 @@ def run_apart(name: str, seed: int, config: Path, folder: Path) -> Run:
     if error is not None:
         return Run(name, seed, minutes, error=f"{type(error).__name__}: {error}")
     players = {result.name if result.role == "baseline" else result.role: result for result in future.result()}
-    return Run(name, seed, minutes, players["random"], players["after"])
+    run = Run(name, seed, minutes, players["random"], players["after"])
+    record.write_text(json.dumps({"settings": _settings(name, config), "run": asdict(run)}))
+    return run
+
+
+def _read(record: Path, settings: str) -> Run | None:
+    """The run that was recorded with these settings, if there is one."""
+    if not record.is_file():
+        return None
+    recorded = json.loads(record.read_text())
+    if recorded["settings"] != settings:
+        return None
+    fields = recorded["run"]
+    players = {player: PlayerResult(**fields[player]) for player in ("random", "trained")}
+    return Run(**{**fields, **players})
+
+
+def _settings(name: str, config: Path) -> str:
+    """All that a run depends on, its seed excepted."""
+    return f"{TASKS[name].env} {TASKS[name].reset}\n{config.read_text()}"

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from openenv.cli import check, envs, evaluate, replay, serve, show, train
+from openenv.cli import check, envs, evaluate, init, replay, serve, show, train
 from openenv.core.env_server.observability.log_context import configure_logging
 
 app = typer.Typer(
@@ -16,6 +16,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+app.command("init", epilog=init.EXAMPLE)(init.init)
 app.command("envs", epilog=envs.EXAMPLE)(envs.envs)
 app.command("serve", epilog=serve.EXAMPLE, context_settings=serve.PASSES_OPTIONS_ON)(serve.serve)
 app.command("eval", epilog=evaluate.EXAMPLE)(evaluate.evaluate)

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from openenv.cli.live_view import LiveView, block_chart, duration, live_view
 from tests.cli.commands import OPENENV
-from tests.cli.test_train import TINY_RUN
+from tests.cli.training.test_train import TINY_RUN
 
 
 class Clock:

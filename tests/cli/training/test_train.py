@@ -43,7 +43,7 @@ def test_train_prints_the_table_and_writes_the_report(tmp_path):
 
 def test_several_seeds_are_runs_of_their_own_and_a_table_of_their_means(tmp_path):
     (tmp_path / "tiny.yaml").write_text(TINY_RUN)
-    points = Path(__file__).parents[1] / "rl" / "points_env.py"
+    points = Path(__file__).parents[2] / "rl" / "points_env.py"
     where = ["--env", f"{points}:PointsEnvironment", "--seed", "7", "--seeds", "2", "--steps", "1"]
     done = run("train", "tiny.yaml", *where, cwd=tmp_path)
 
