@@ -9,7 +9,7 @@ import pytest
 from openenv.auto.environment import named_environment
 from openenv.rl.reports.results import PlayerResult, load_results
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 GAMES = Path(__file__).with_name("games")
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -19,7 +19,7 @@ def train(folder: Path, config: str) -> dict[str, PlayerResult]:
     """Run `openenv train` on this YAML in a folder; return the results by the player's role."""
     (folder / "run.yaml").write_text(config)
     command = [sys.executable, "-m", "openenv", "train", "run.yaml"]
-    subprocess.run(command, cwd=folder, check=True, timeout=1500)
+    subprocess.run(command, cwd=folder, check=True, timeout=1700)
     (run_dir,) = (folder / "runs").iterdir()
     return {result.role: result for result in load_results(run_dir)}
 
@@ -41,7 +41,7 @@ def test_a_game_in_one_file_is_learned_from_three_lines(by: str, tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("game", "reply_tokens", "steps", "random"),
-    [("parcels.py:ParcelEnvironment", 32, 100, 1 / 3), ("thermostat.py:ThermostatEnvironment", 40, 100, 1 / 8)],
+    [("parcels.py:ParcelEnvironment", 32, 100, 1 / 3), ("thermostat.py:ThermostatEnvironment", 24, 60, 1 / 8)],
 )
 def test_json_and_tool_calls_are_learned_to_nine_tenths_of_the_best_reward(
     game: str, reply_tokens: int, steps: int, random: float, tmp_path: Path
