@@ -9,6 +9,7 @@ import httpx
 import numpy as np
 import pytest
 
+from openenv.core.env_server.runner.sync_vector import next_seed
 from openenv.envs.gymnasium_env import GymnasiumAction, GymnasiumEnv, GymnasiumText
 from openenv.envs.gymnasium_env.models import GymnasiumObservation
 from openenv.envs.gymnasium_env.server.app import app
@@ -168,3 +169,39 @@ def test_an_option_of_mujoco_cannot_name_a_file(url):
             env.reset(env_id="Ant-v5", env_options={"xml_file": "/etc/passwd"})
 
         assert env.step(GymnasiumAction(value=[0.0] * 8)).done is False
+
+
+def test_a_vector_of_mujoco_equals_gymnasiums_own(url):
+    bare = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("HalfCheetah-v5", max_episode_steps=5)] * 3)
+    bare.action_space.seed(1)
+    with GymnasiumEnv(url).vector(3, options={"env_id": "HalfCheetah-v5", "max_steps": 5}) as envs:
+        assert envs.action_space == bare.action_space
+        assert np.array_equal(envs.reset(seed=5)[0], bare.reset(seed=5)[0])
+        for _ in range(11):
+            actions = bare.action_space.sample()
+            *ours, infos = envs.step(actions)
+            *expected, expected_infos = bare.step(actions)
+            assert all(map(np.array_equal, ours, expected))
+
+        speeds = [info["x_velocity"] for info in infos["info"]]
+        assert speeds == expected_infos["x_velocity"].tolist()
+
+
+def test_a_vector_of_box2d_begins_each_episode_in_a_new_world(url):
+    with GymnasiumEnv(url).vector(1, options={"env_id": "BipedalWalker-v3", "max_steps": 3}) as envs:
+        envs.reset(seed=5)
+        for _ in range(4):
+            observations, *_ = envs.step(np.zeros((1, 4), np.float32))
+    with GymnasiumEnv(url) as env:
+        first = env.reset(seed=next_seed(5), env_id="BipedalWalker-v3").observation
+
+    assert observations[0].tolist() == pytest.approx(first.value, abs=0)
+
+
+def test_a_vector_has_frames_as_one_array(url):
+    with GymnasiumEnv(url).vector(2, options={"render": True}) as envs:
+        observations, _ = envs.reset(seed=1)
+
+    assert observations["pixels"].shape == (2, 400, 600, 3)
+    assert observations["pixels"].dtype == np.uint8
+    assert not np.array_equal(*observations["pixels"])

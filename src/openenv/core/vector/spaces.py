@@ -35,10 +35,18 @@ def _field_space(spec: Mapping[str, Any]) -> spaces.Space[Any]:
     if spec.get("type") == "number":
         return spaces.Box(low, high, (), np.float64)
     if "low" in spec:
-        return spaces.Box(
-            np.array(spec["low"]), np.array(spec["high"]), tuple(spec["shape"]), np.dtype(spec["dtype"]).type
-        )
+        shape, dtype = tuple(spec["shape"]), np.dtype(spec["dtype"])
+        return spaces.Box(_bound(spec["low"], -np.inf, shape, dtype), _bound(spec["high"], np.inf, shape, dtype),
+                          shape, dtype.type)  # fmt: skip
     return _text()
+
+
+def _bound(bound: Any, infinite: float, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The bounds of each element. bound: of all of them, or nested lists; JSON has null for what is infinite."""
+    bounds = np.array(bound, dtype)  # None becomes NaN; integers always have bounds
+    if dtype.kind == "f":
+        bounds = np.where(np.isnan(bounds), infinite, bounds).astype(dtype)
+    return np.broadcast_to(bounds, shape)
 
 
 def _text() -> spaces.Text:

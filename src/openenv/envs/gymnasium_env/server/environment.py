@@ -12,6 +12,7 @@ from openenv.envs.gymnasium_env.models import GymnasiumAction, GymnasiumObservat
 from openenv.envs.gymnasium_env.server.choice import RESET_FIELDS, EnvChoice, resolve_choice
 from openenv.envs.gymnasium_env.server.episode import Episode
 from openenv.envs.gymnasium_env.server.snapshots import load_episode, save_episode
+from openenv.envs.gymnasium_env.server.vector import GymnasiumVector
 from openenv.envs.spaces import describe_space, to_element
 
 _SEED_BITS = 31
@@ -88,6 +89,10 @@ class GymnasiumEnvironment(Environment[GymnasiumAction, GymnasiumObservation, Gy
         if episode is None:
             raise ValueError("step came before reset: there is no episode yet. Call reset() first.")
         return episode.step(to_element(episode.env.action_space, action.value))
+
+    def vectorized(self, num_envs: int) -> GymnasiumVector:
+        """Environments that are stepped in one loop, whose observations are arrays."""
+        return GymnasiumVector(self._default, num_envs)
 
     def save_state(self) -> bytes:
         """Return the episode with its environment and random numbers; in Box2D, its seed and actions.
