@@ -54,13 +54,15 @@ class GymnasiumVector(VectorEnvironment):
     def action_fields(self) -> dict[str, Any]:
         """`value` is an element of the action space."""
         space = next(one.env.action_space for one in self._episodes if one is not None)
-        if isinstance(space, spaces.Discrete) and space.start == 0:
-            return {_VALUE: {"n": int(space.n)}}
-        if isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
-            low, high = _bounds(space)
-            limits = {"low": low.tolist(), "high": high.tolist()}
-            return {_VALUE: {"shape": list(low.shape), "dtype": str(space.dtype), **limits}}
-        return {_VALUE: describe_space(space)}
+        return {_VALUE: _described(space)}
+
+    def observation_fields(self) -> dict[str, Any]:
+        """The spaces of the parts."""
+        return {
+            leaf.name: _described(leaf.space)
+            for leaf in self._leaves
+            if isinstance(leaf.space, (*_ARRAYS, spaces.Discrete))
+        }
 
     def reset(self, env_ids: Sequence[int], requests: Sequence[Mapping[str, Any]]) -> VectorBatch:
         """Raises EnvironmentFault where an environment that was never reset cannot start, or where spaces differ."""
@@ -231,6 +233,18 @@ def _elements_at_once(
     cast = given.astype(low.dtype)
     is_element = np.isfinite(cast) & (cast >= low) & (cast <= high) & (cast == given if low.dtype.kind != "f" else True)
     return cast if is_element.all() else None
+
+
+def _described(space: Space[Any]) -> dict[str, Any]:
+    """A space as `action_fields` and `observation_fields` have it."""
+    if isinstance(space, spaces.Discrete) and space.start == 0:
+        return {"n": int(space.n)}
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+        low, high = _bounds(space)
+        return {
+            "shape": list(low.shape), "dtype": str(space.dtype), "low": low.tolist(), "high": high.tolist()
+        }  # fmt: skip
+    return describe_space(space)
 
 
 def _bounds(space: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
