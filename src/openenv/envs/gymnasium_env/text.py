@@ -4,19 +4,15 @@ Real numbers of the classics are written as whole numbers of a width: `angle -3`
 width. A word-level model can then read them. The instructions state the widths.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from random import Random
 from typing import Any, ClassVar, NamedTuple
 
-from openenv.core.env_server.types import Action, Observation
+from openenv.core.env_server.types import Observation
 from openenv.core.text.content import Content, image_part
-from openenv.core.text.derived import DerivedText
 from openenv.core.text.description import value_text
 from openenv.core.text_interface import History
-from openenv.envs.gymnasium_env.models import GymnasiumAction
-from openenv.envs.space_text import is_image, sample_space, with_pixels, without_arrays
+from openenv.envs.space_text import SpaceText, is_image, with_pixels, without_arrays
 
 _LARGEST_BIN = 15
 
@@ -37,21 +33,14 @@ class EnvText(NamedTuple):
     """Maps the value and the metadata of an observation to a few words."""
 
 
-class GymnasiumText(DerivedText):
-    """Describes any Gymnasium environment from the observation alone. Replies are derived from the legal actions."""
+class GymnasiumText(SpaceText):
+    """Describes any Gymnasium environment from the observation alone."""
 
     history: ClassVar[History] = "latest"
 
     def instructions(self, observation: Observation) -> str:
         """The rules, and how to write a reply."""
-        replies = self.replies(observation)
-        space = json.dumps(observation.metadata["action_space"])
-        reply = (
-            f"Reply with one of these: {' , '.join(replies)}"
-            if replies
-            else f'Reply with a JSON object such as {{"value": [0.5]}}. The value is in this space: {space}'
-        )
-        return f"{_env_text(observation).rules} {reply}"
+        return f"{_env_text(observation).rules} {self.reply_instructions(observation)}"
 
     def describe(self, observation: Observation) -> Content:
         """What is observed. Legal actions follow where they change from step to step, then the rendered frame."""
@@ -62,13 +51,6 @@ class GymnasiumText(DerivedText):
         if "action_mask" in observation.metadata.get("info", ()):
             seen = f"{seen} legal {' '.join(self.replies(observation))}"
         return with_pixels(seen, pixels)
-
-    def random_reply(self, observation: Observation, rng: Random) -> tuple[str, Action]:
-        """A reply of random play and its action: each legal action, or a uniform element of the action space."""
-        if self.replies(observation):
-            return super().random_reply(observation, rng)
-        action = GymnasiumAction(value=sample_space(observation.metadata["action_space"], rng))
-        return json.dumps({"value": action.value}), action
 
     def situation(self, observation: Observation) -> str | None:
         """`hard 16` or `soft 18` in Blackjack, else None."""
