@@ -4,6 +4,7 @@ import pickle
 import zlib
 
 import mujoco
+import numpy as np
 
 _FASTEST = 1
 
@@ -18,5 +19,13 @@ def save_data(data: mujoco.MjData) -> bytes:
 
 
 def load_data(snapshot: bytes, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-    """Make `data` what it was. model: equal to the model of the snapshot."""
-    mujoco.mj_copyData(data, model, pickle.loads(zlib.decompress(snapshot)))
+    """Make `data` what it was, and the arrays of `model`, which tasks may change, such as the place of a target.
+
+    model: of the same description as the model of the snapshot.
+    """
+    saved = pickle.loads(zlib.decompress(snapshot))
+    for name in dir(model):
+        array, wanted = getattr(model, name), getattr(saved.model, name)
+        if isinstance(array, np.ndarray) and array.tobytes() != wanted.tobytes():
+            array[...] = wanted
+    mujoco.mj_copyData(data, model, saved)
