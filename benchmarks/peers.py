@@ -23,6 +23,7 @@ INLINE = {
     "catch": ["openenv.envs.openspiel_env.server.app", "--game", "catch"],
     "tic_tac_toe": ["openenv.envs.openspiel_env.server.app", "--game", "tic_tac_toe"],
     "pixels": ["benchmarks.environments", "pixels"],
+    "gymnasium": ["openenv.envs.gymnasium_env.server.app"],
 }
 """Servers of ours whose environments declare inline execution."""
 DEFAULT = "default execution"

@@ -11,7 +11,8 @@ from websockets.sync.client import connect
 
 from openenv.core import Action, EnvClient, Environment, Observation, State
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.wire.arrays import Array, Buffers, inlined, pack, packed, unpacked
+from openenv.core.env_server.runner.observation_json import observation_data, packed_observation_data
+from openenv.core.wire.arrays import Array, Buffers, JsonOrArray, has_array_fields, inlined, pack, packed, unpacked
 from openenv.core.wire.constants import ARRAYS_SUBPROTOCOL, SUBPROTOCOL
 
 
@@ -50,6 +51,12 @@ class ProcessPixels(PixelEnvironment):
     """The same in a process of its own."""
 
     execution = "process"
+
+
+class MixedObservation(Observation):
+    """A value of any kind, and an array in it or not."""
+
+    value: JsonOrArray = 0
 
 
 class PixelEnv(EnvClient[PixelAction, PixelObservation, State]):
@@ -222,3 +229,25 @@ def test_http_on_a_session_that_reads_arrays_has_them_as_lists(serving):
         body = httpx.post(f"{url}/reset", json={"seed": 1}, headers={"X-Session-Id": session_id}).json()
 
     assert np.shape(body["observation"]["screen"]) == (5, 4, 3)
+
+
+def test_arrays_inside_a_mixed_value_travel_as_bytes_or_as_lists():
+    seen = MixedObservation(value={"screen": np.arange(3, dtype=np.uint8), "parts": [np.zeros(2), 1.5, "text"]})
+
+    assert has_array_fields(MixedObservation)
+    lists = {"screen": [0, 1, 2], "parts": [[0.0, 0.0], 1.5, "text"]}
+    assert orjson.loads(observation_data(seen))["observation"]["value"] == lists
+    data, arrays = packed_observation_data(seen)
+    assert [len(part) for part in arrays] == [3, 16]
+    value = unpacked(pack(data, arrays))["observation"]["value"]
+    assert value["screen"].dtype == np.uint8
+    assert value["parts"][0].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("value", [3, 1.5, "text", [1, [2.5]], {"a": [1]}])
+def test_a_mixed_value_without_arrays_is_plain_json(value):
+    seen = MixedObservation(value=value)
+
+    assert packed_observation_data(seen) == (observation_data(seen), [])
+    assert orjson.loads(observation_data(seen))["observation"]["value"] == value
+    assert MixedObservation.model_validate_json(seen.model_dump_json()).value == value

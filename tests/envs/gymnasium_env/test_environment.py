@@ -11,7 +11,7 @@ from openenv.core.errors import EnvironmentFault, OpenEnvError
 from openenv.envs.gymnasium_env import GymnasiumAction, GymnasiumEnv, GymnasiumText
 from openenv.envs.gymnasium_env.models import GymnasiumObservation
 from openenv.envs.gymnasium_env.server.app import app, build_app, settings
-from openenv.envs.gymnasium_env.server.choice import EnvChoice
+from openenv.envs.gymnasium_env.server.choice import EnvChoice, family_of, tasks
 from openenv.envs.gymnasium_env.server.environment import GymnasiumEnvironment
 
 NO_SLIP = {"env_id": "FrozenLake-v1", "env_options": {"is_slippery": False}}
@@ -111,7 +111,7 @@ def test_equal_actions_after_a_fork_give_equal_futures(url, env_id):
 def test_an_environment_without_exact_copies_cannot_be_saved(url):
     with GymnasiumEnv(url) as env:
         env.reset(seed=1, env_id="Nested-v0")
-        with pytest.raises(OpenEnvError, match="Nested-v0 cannot be saved: only toy text and classic control"):
+        with pytest.raises(OpenEnvError, match="Nested-v0 cannot be saved: only toy text, classic control, Box2D and"):
             env.save()
 
 
@@ -182,7 +182,8 @@ def test_the_mask_of_taxi_limits_the_legal_actions(url):
         ({"env_id": "FrozenLake-v1", "env_options": {"map_name": None}}, r"env_options\.map_name=null"),
         ({"env_options": [1]}, "expected an object"),
         ({"env_options": {"xml_file": "/etc/passwd"}}, "can only be named where the server is started"),
-        ({"env_options": {"render_mode": "human"}}, "frames are not sent"),
+        ({"env_options": {"render_mode": "human"}}, "reset with render=True"),
+        ({"render": 1}, "render=1: expected true"),
         ({"env_options": {"desc": ["S" * 200] * 200}}, "longer than 20000"),
         ({"max_steps": 0}, "max_steps=0"),
         ({"level": 1}, "reset argument 'level' is not known"),
@@ -197,6 +198,26 @@ def test_a_wrong_reset_is_refused_and_the_episode_continues(url, keywords, messa
         assert env.step(GymnasiumAction(value=0)).done is False
 
 
+def test_an_action_may_be_a_numpy_array(url):
+    with GymnasiumEnv(url) as env:
+        env.reset(seed=1, env_id="Pendulum-v1")
+        action = GymnasiumAction(value=np.array([0.5], np.float32))
+
+        assert action.value == [0.5]
+        assert env.step(action).reward is not None
+        assert GymnasiumAction(value=np.int64(1)).value == 1
+
+
+def test_every_task_of_the_light_families_plays(url):
+    families = {env_id: family_of(env_id) for env_id in tasks()}
+    assert "CartPole-v0" not in families, "an old version"
+    assert "Nested-v0" not in families, "of another package"
+    with GymnasiumEnv(url) as env:
+        for env_id, keywords in tasks().items():
+            if families[env_id] == "light":
+                assert played(env, Random(1), env.reset(seed=1, **keywords).observation, limit=2)
+
+
 def test_a_physics_engine_and_a_map_are_made_beside_the_event_loop() -> None:
     env = GymnasiumEnvironment()
 
@@ -204,6 +225,8 @@ def test_a_physics_engine_and_a_map_are_made_beside_the_event_loop() -> None:
     assert env.execution_for("reset", {"seed": 1, **NO_SLIP}) == "inline"
     assert env.execution_for("reset", {"env_id": "FrozenLake-v1", "env_options": {"desc": ["SG"]}}) == "thread"
     assert env.execution_for("reset", {"env_id": "LunarLander-v3"}) == "thread"
+    assert env.execution_for("reset", {"render": True}) == "thread"
+    assert env.execution_for("load", {}) == "thread"
 
 
 def test_a_world_of_box2d_is_not_used_for_a_second_episode() -> None:
@@ -214,11 +237,11 @@ def test_a_world_of_box2d_is_not_used_for_a_second_episode() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("CartPol-v1", "{}", ""), "Did you mean 'CartPole-v1'"),
-        (("FrozenLake-v1", '{"slippery": 1}', ""), "cannot be made"),
-        (("FrozenLake-v1", "{slippery}", ""), "is not JSON"),
-        (("FrozenLake-v1", "[]", ""), "expected a JSON object"),
-        (("FrozenLake-v1", "{}", "many"), "max_steps='many'"),
+        (("CartPol-v1", "{}", "", False), "Did you mean 'CartPole-v1'"),
+        (("FrozenLake-v1", '{"slippery": 1}', "", False), "cannot be made"),
+        (("FrozenLake-v1", "{slippery}", "", False), "is not JSON"),
+        (("FrozenLake-v1", "[]", "", False), "expected a JSON object"),
+        (("FrozenLake-v1", "{}", "many", False), "max_steps='many'"),
     ],
 )
 def test_a_wrong_setting_stops_the_server_before_it_listens(arguments, message):
@@ -228,7 +251,8 @@ def test_a_wrong_setting_stops_the_server_before_it_listens(arguments, message):
 
 def test_environment_variables_set_the_environment() -> None:
     environ = {"GYMNASIUM_ENV_ID": "Taxi-v4", "GYMNASIUM_MAX_STEPS": "9"}
-    assert settings(environ) == {"env_id": "Taxi-v4", "env_options": "{}", "max_steps": "9"}
+    assert settings(environ) == {"env_id": "Taxi-v4", "env_options": "{}", "max_steps": "9", "render": False}
+    assert settings({"GYMNASIUM_RENDER": "1"})["render"] is True
 
 
 @pytest.mark.process

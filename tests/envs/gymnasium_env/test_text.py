@@ -69,11 +69,35 @@ def test_the_legal_actions_of_taxi_are_shown_and_no_others_are_replies():
     assert TEXT.parse("pickup", first) is None
 
 
-def test_a_box_is_answered_with_json_and_its_bounds_are_shown():
+def test_a_row_of_numbers_is_a_box_of_one_dimension():
     first = GymnasiumEnvironment("Pendulum-v1").reset(seed=1)
 
-    assert '"high": 2.0' in TEXT.instructions(first)
-    assert TEXT.parse('Push: {"value": [-1.5]}', first) == GymnasiumAction(value=[-1.5])
+    assert TEXT.instructions(first).endswith("Reply with a number from -2 to 2")
+    assert TEXT.parse("Push: -1.5", first) == GymnasiumAction(value=[-1.5])
+    assert TEXT.parse('{"value": [-1.5]}', first) == GymnasiumAction(value=[-1.5])
+    assert TEXT.wording(GymnasiumAction(value=[-1.5]), first) == "-1.5"
+
+
+@pytest.mark.parametrize("reply", ["", "left", "-2.5", "0.5 0.5"])
+def test_a_reply_with_other_numbers_names_no_action(reply):
+    first = GymnasiumEnvironment("Pendulum-v1").reset(seed=1)
+
+    assert TEXT.parse(reply, first) is None
+    assert TEXT.problem(reply, first).endswith("is not a number from -2 to 2.")
+
+
+def test_bounds_of_each_number_are_shown():
+    car = {"type": "Box", "shape": [3], "dtype": "float32", "low": [-1.0, 0.0, None], "high": 1.0}
+
+    assert TEXT.instructions(seen("Any-v0", 0, car)).endswith("Reply with 3 numbers from -1 0 any to 1 1 1")
+    assert TEXT.parse("-1 0 -9", seen("Any-v0", 0, car)) == GymnasiumAction(value=[-1.0, 0.0, -9.0])
+
+
+def test_another_space_is_answered_with_json():
+    square = {"type": "Box", "shape": [1, 1], "dtype": "float32", "low": 0.0, "high": 1.0}
+
+    assert '"high": 1.0' in TEXT.instructions(seen("Any-v0", 0, square))
+    assert TEXT.parse('{"value": [[0.5]]}', seen("Any-v0", 0, square)) == GymnasiumAction(value=[[0.5]])
 
 
 def test_random_elements_of_a_box_keep_its_shape_and_bounds():

@@ -169,5 +169,13 @@ class VectorEnvironment(ABC):
     def action_fields(self) -> dict[str, Any]:
         """The values of each field of an action, known after a reset: `{"n": 3}` for 0 to 2, else its JSON schema."""
 
+    def observation_fields(self) -> dict[str, Any]:
+        """What is known, after a reset, of the values in the columns of observations; other columns have any values.
+
+        `{"n": 3}` for 0 to 2, `{"minimum": 0, "maximum": 9}` for numbers, or the `low`, `high`, `shape` and `dtype` of
+        an array.
+        """
+        return {}
+
     def close(self) -> None:  # noqa: B027  most have none
         """Release the resources of the environments."""

@@ -117,9 +117,11 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
                         f"{address.base_url} holds one environment in a session: open a session for each"
                     )
             observations, infos = self.reset()
-            self.single_action_space, self._action_field = single_action_space(infos["action_fields"])
+            self.action_fields: dict[str, Any] = infos["action_fields"]
+            """The description of each field of an action: `{"n": 3}`, or a JSON schema."""
+            self.single_action_space, self.action_field = single_action_space(self.action_fields)
             self.action_space = batch_space(self.single_action_space, num_envs)
-            self.single_observation_space, only_field = one_observation_space(observations)
+            self.single_observation_space, only_field = one_observation_space(observations, infos["observation_fields"])
             self.observation_space = batch_space(self.single_observation_space, num_envs)
             self._layout.learn(observations, only_field)
             on_error.pop_all()
@@ -164,7 +166,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         numbers = range(self.num_envs) if env_ids is None else np.asarray(env_ids).tolist()
         if env_ids is not None and not (numbers and min(numbers) >= 0 and max(numbers) < self.num_envs):
             raise ValueError(f"env_ids: give numbers from 0 to {self.num_envs - 1}")
-        columns = columns_of(actions, self._action_field)
+        columns = columns_of(actions, self.action_field)
         if env_ids is None and len(self._shards) == 1:
             self._send("step", numbers, lambda rows: {"actions": columns})
         else:

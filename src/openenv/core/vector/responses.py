@@ -53,6 +53,7 @@ class ObservationLayout:
         if "seeds" in first:
             infos["seeds"] = np.array([seed for _, data in parts for seed in data["seeds"]])
             infos["action_fields"] = first["action_fields"]
+            infos["observation_fields"] = first.get("observation_fields", {})
         reward, terminated, truncated = (
             _joined([data[name] for _, data in parts]) for name in ("reward", "terminated", "truncated")
         )

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium.spaces as spaces
 import numpy as np
 
-_ANY_TEXT = 1 << 20
+_LONGEST_SAMPLE = 32
 
 
 def single_action_space(fields: Mapping[str, Any]) -> tuple[spaces.Space[Any], str]:
@@ -28,46 +28,68 @@ def _field_space(spec: Mapping[str, Any]) -> spaces.Space[Any]:
     if "n" in spec:
         return spaces.Discrete(spec["n"])
     if spec.get("type") == "integer":
-        whole = np.iinfo(np.int64)
-        return spaces.Box(int(max(low, whole.min)), int(min(high, whole.max)), (), np.int64)
+        low = max(low, spec.get("exclusiveMinimum", -np.inf) + 1)
+        high = min(high, spec.get("exclusiveMaximum", np.inf) - 1)
+        return spaces.Box(int(max(low, -_SAMPLED)), int(min(high, _SAMPLED)), (), np.int64)
     if spec.get("type") == "boolean":
         return spaces.Discrete(2)
     if spec.get("type") == "number":
         return spaces.Box(low, high, (), np.float64)
     if "low" in spec:
-        return spaces.Box(
-            np.array(spec["low"]), np.array(spec["high"]), tuple(spec["shape"]), np.dtype(spec["dtype"]).type
-        )
-    return _text()
+        shape, dtype = tuple(spec["shape"]), np.dtype(spec["dtype"])
+        return spaces.Box(_bound(spec["low"], -np.inf, shape, dtype), _bound(spec["high"], np.inf, shape, dtype),
+                          shape, dtype.type)  # fmt: skip
+    return AnyText()
 
 
-def _text() -> spaces.Text:
-    return spaces.Text(_ANY_TEXT, min_length=0, charset=string.printable)
+def _bound(bound: Any, infinite: float, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The bounds of each element. bound: of all of them, or nested lists; JSON has null for what is infinite."""
+    bounds = np.array(bound, dtype)  # None becomes NaN; integers always have bounds
+    if dtype.kind == "f":
+        bounds = np.where(np.isnan(bounds), infinite, bounds).astype(dtype)
+    return np.broadcast_to(bounds, shape)
 
 
-def one_observation_space(columns: Mapping[str, Any]) -> tuple[spaces.Space[Any], str]:
-    """The space of one environment's observation, from the first one; and its only field, where it has one."""
-    fields = {name: _column_space(column) for name, column in columns.items()}
+class AnyText(spaces.Text):
+    """Every text. Samples are short and of ASCII."""
+
+    def __init__(self) -> None:
+        super().__init__(_LONGEST_SAMPLE, min_length=0, charset=string.printable)
+
+    def contains(self, x: Any) -> bool:
+        """Whether it is a text."""
+        return isinstance(x, str)
+
+
+def one_observation_space(columns: Mapping[str, Any], described: Mapping[str, Any]) -> tuple[spaces.Space[Any], str]:
+    """The space of one environment's observation, from the first one; and its only field, where it has one.
+
+    described: what the server knows of the values, as `VectorEnvironment.observation_fields` has it.
+    """
+    fields = {name: _column_space(column, described.get(name, {})) for name, column in columns.items()}
     if len(fields) == 1:
         name = next(iter(fields))
         return fields[name], name
     return spaces.Dict(fields), ""
 
 
-def _column_space(column: Any) -> spaces.Space[Any]:
+def _column_space(column: Any, spec: Mapping[str, Any]) -> spaces.Space[Any]:
+    if "n" in spec or "low" in spec:
+        return _field_space(spec)
     if not isinstance(column, np.ndarray):
         is_text = bool(column) and isinstance(column[0], str)
-        return _text() if is_text else spaces.Sequence(spaces.Box(*_WHOLE, (), np.int64), stack=True)
+        return AnyText() if is_text else spaces.Sequence(spaces.Box(*_WHOLE, (), np.int64), stack=True)
     shape, dtype = column.shape[1:], column.dtype
     if dtype == np.bool_:
         return spaces.MultiBinary(shape) if shape else spaces.Discrete(2)
-    if dtype.kind == "f":
-        return spaces.Box(-np.inf, np.inf, shape, dtype.type)
-    limits = np.iinfo(dtype)
-    return spaces.Box(limits.min, limits.max, shape, dtype.type)
+    limits: Any = np.iinfo(dtype) if dtype.kind != "f" else None
+    low, high = (limits.min, limits.max) if limits else (-np.inf, np.inf)
+    return spaces.Box(spec.get("minimum", low), spec.get("maximum", high), shape, dtype.type)
 
 
 _WHOLE = (np.iinfo(np.int64).min, np.iinfo(np.int64).max)
+_SAMPLED = 1 << 62
+"""Bound of whole numbers without one: Gymnasium cannot sample up to the largest."""
 
 
 def columns_of(actions: Any, only_field: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import math
 import re
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -71,6 +71,30 @@ else:
 """A field of a message that holds a numpy array: pixels, joint angles. It needs numpy installed."""
 
 
+class _ValueField:
+    """Pydantic's schema of a JSON value or an array: nothing is converted, and arrays are written as in an Array."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        written = core_schema.plain_serializer_function_ser_schema(_written_value, info_arg=True, when_used="json")
+        return core_schema.any_schema(serialization=written, metadata={WITHOUT_ARRAYS_IS_PLAIN_JSON: True})
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        kinds = ("integer", "number", "string", "array", "object")
+        return {"anyOf": [{"type": "array", "items": {}} if kind == "array" else {"type": kind} for kind in kinds]}
+
+
+WITHOUT_ARRAYS_IS_PLAIN_JSON = "openenv_without_arrays_is_plain_json"
+"""Metadata of a field's schema: a value without arrays is plain JSON, which needs no serializer."""
+
+JsonOrArray = Annotated[Any, _ValueField]
+"""A field of a message that holds a number, a text, or lists and objects of them, in which numpy arrays may stand. An
+array arrives as an array where the client reads arrays, else as nested lists. Values are not validated."""
+
+
 def is_array_field(field: FieldInfo) -> bool:
     """Whether a message's field is declared as an Array."""
     return _ArrayField in field.metadata
@@ -78,8 +102,9 @@ def is_array_field(field: FieldInfo) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def has_array_fields(message_cls: Any) -> bool:
-    """Whether any field of a message class is; classes that are no models have none."""
-    return any(map(is_array_field, getattr(message_cls, "model_fields", {}).values()))
+    """Whether any field of a message class may hold arrays; classes that are no models have none."""
+    fields = getattr(message_cls, "model_fields", {}).values()
+    return any(is_array_field(field) or _ValueField in field.metadata for field in fields)
 
 
 def _as_array(value: Any) -> Any:
@@ -99,6 +124,15 @@ def _written(array: Any, info: core_schema.SerializationInfo) -> Any:
     """An array in JSON: its place in the buffers that the serializer was given, or nested lists."""
     buffers = info.context
     return buffers.add(array) if isinstance(buffers, Buffers) and is_array(array) else array.tolist()
+
+
+def _written_value(value: Any, info: core_schema.SerializationInfo) -> Any:
+    """A JSON value with each array in it as `_written` has it."""
+    if is_array(value):
+        return _written(value, info)
+    if isinstance(value, Mapping):
+        return {key: _written_value(item, info) for key, item in value.items()}
+    return [_written_value(item, info) for item in value] if isinstance(value, list | tuple) else value
 
 
 def is_array(value: Any) -> bool:

@@ -4,22 +4,17 @@ Real numbers of the classics are written as whole numbers of a width: `angle -3`
 width. A word-level model can then read them. The instructions state the widths.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from random import Random
 from typing import Any, ClassVar, NamedTuple
 
-from openenv.core.env_server.types import Action, Observation
-from openenv.core.text.action_forms import UnreadableReply
-from openenv.core.text.derived import DerivedText
+from openenv.core.env_server.types import Observation
+from openenv.core.text.content import Content, image_part
 from openenv.core.text.description import value_text
 from openenv.core.text_interface import History
-from openenv.envs.gymnasium_env.models import GymnasiumAction
+from openenv.envs.space_text import SpaceText, is_image, with_pixels, without_arrays
 
 _LARGEST_BIN = 15
-_UNBOUNDED = 1.0
-"""Random play of a number without a bound stays this close to zero."""
 
 
 class Binned(NamedTuple):
@@ -38,34 +33,24 @@ class EnvText(NamedTuple):
     """Maps the value and the metadata of an observation to a few words."""
 
 
-class GymnasiumText(DerivedText):
-    """Describes any Gymnasium environment from the observation alone. Replies are derived from the legal actions."""
+class GymnasiumText(SpaceText):
+    """Describes any Gymnasium environment from the observation alone."""
 
     history: ClassVar[History] = "latest"
 
     def instructions(self, observation: Observation) -> str:
         """The rules, and how to write a reply."""
-        replies = self.replies(observation)
-        space = json.dumps(observation.metadata["action_space"])
-        reply = (
-            f"Reply with one of these: {' , '.join(replies)}"
-            if replies
-            else f'Reply with a JSON object such as {{"value": [0.5]}}. The value is in this space: {space}'
-        )
-        return f"{_env_text(observation).rules} {reply}"
+        return f"{_env_text(observation).rules} {self.reply_instructions(observation)}"
 
-    def describe(self, observation: Observation) -> str:
-        """What is observed. Legal actions follow where they change from step to step."""
-        seen = _env_text(observation).describe(_value(observation), observation.metadata)
-        is_masked = "action_mask" in observation.metadata.get("info", ())
-        return f"{seen} legal {' '.join(self.replies(observation))}" if is_masked else seen
-
-    def random_reply(self, observation: Observation, rng: Random) -> tuple[str, Action]:
-        """A reply of random play and its action: each legal action, or a uniform element of the action space."""
-        if self.replies(observation):
-            return super().random_reply(observation, rng)
-        action = GymnasiumAction(value=_sample(observation.metadata["action_space"], rng))
-        return json.dumps({"value": action.value}), action
+    def describe(self, observation: Observation) -> Content:
+        """What is observed. Legal actions follow where they change from step to step, then the rendered frame."""
+        value, pixels = _value(observation), vars(observation).get("pixels")
+        if is_image(value):
+            return with_pixels([image_part("value", value)], pixels)
+        seen = _env_text(observation).describe(without_arrays(value), observation.metadata)
+        if "action_mask" in observation.metadata.get("info", ()):
+            seen = f"{seen} legal {' '.join(self.replies(observation))}"
+        return with_pixels(seen, pixels)
 
     def situation(self, observation: Observation) -> str | None:
         """`hard 16` or `soft 18` in Blackjack, else None."""
@@ -83,28 +68,6 @@ def _name(observation: Observation) -> str:
 
 def _env_text(observation: Observation) -> EnvText:
     return ENV_TEXTS.get(_name(observation), ANY_ENV)
-
-
-def _sample(space: Mapping[str, Any], rng: Random) -> Any:
-    """A random element of a described Box. Raises UnreadableReply for another space."""
-    if space["type"] != "Box":
-        raise UnreadableReply(f"random play has no elements of the action space {space['type']}.")
-    is_whole = "int" in space["dtype"]
-
-    def draw(low: float | None, high: float | None) -> float:
-        least = low if low is not None else min(-_UNBOUNDED, high if high is not None else 0.0)
-        most = high if high is not None else max(_UNBOUNDED, least)
-        return rng.randint(int(least), int(most)) if is_whole else rng.uniform(least, most)
-
-    return _filled(space["shape"], space["low"], space["high"], draw)
-
-
-def _filled(shape: Sequence[int], low: Any, high: Any, draw: Callable[[Any, Any], float]) -> Any:
-    """Nested lists of a shape. low, high: a bound of all elements, or nested lists of them."""
-    if not shape:
-        return draw(low, high)
-    lows, highs = (bound if isinstance(bound, list) else [bound] * shape[0] for bound in (low, high))
-    return [_filled(shape[1:], least, most, draw) for least, most in zip(lows, highs, strict=True)]
 
 
 def _cell(value: int, columns: int) -> str:

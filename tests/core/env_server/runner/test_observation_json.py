@@ -16,6 +16,8 @@ from pydantic_core import PydanticSerializationError
 
 from openenv.core.env_server.runner.observation_json import observation_data
 from openenv.core.env_server.types import Observation
+from openenv.core.wire.arrays import JsonOrArray
+from openenv.core.wire.images import Image
 
 
 class PlainObservation(Observation):
@@ -180,3 +182,15 @@ def test_what_an_author_caches_in_an_observation_is_not_sent():
 def test_a_value_that_cannot_be_serialized_is_named():
     with pytest.raises((TypeError, PydanticSerializationError), match="object"):
         observation_data(PlainObservation(metadata={"value": object()}))
+
+
+def test_mixed_values_and_images_are_written_as_they_are(monkeypatch):
+    class SeenObservation(Observation):
+        value: JsonOrArray = 0
+        pixels: Image | None = None
+
+    monkeypatch.setattr("openenv.core.env_server.runner.observation_json._data_of_any", None)
+
+    assert json.loads(observation_data(SeenObservation(value=[1.5], pixels="iVBO")))["observation"] == {
+        "value": [1.5], "pixels": "iVBO", "metadata": {},
+    }  # fmt: skip

@@ -11,14 +11,17 @@ import orjson
 from pydantic_core import to_json
 
 from openenv.core.env_server.types import Observation
-from openenv.core.wire.arrays import Buffers, looks_like_arrays
+from openenv.core.wire.arrays import WITHOUT_ARRAYS_IS_PLAIN_JSON, Buffers, looks_like_arrays
 from openenv.core.wire.json_codec import to_plain, write_json
 
 _BESIDE_THE_OBSERVATION = {"done", "reward"}
 _ENCODED_APART = {"done", "reward", "metadata"}
 _PLAIN_KINDS = frozenset(
-    {"bool", "default", "dict", "float", "int", "list", "literal", "none", "nullable", "str", "tuple", "union"}
-)
+    {
+        "bool", "default", "dict", "float", "function-before", "int", "list", "literal", "none", "nullable", "str",
+        "tuple", "union",
+    }
+)  # fmt: skip
 """Kinds of pydantic's core schema whose values, once they are valid, orjson writes as pydantic does."""
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
@@ -96,6 +99,8 @@ def _is_plain_field(field: dict[str, Any]) -> bool:
 
 
 def _is_plain(schema: dict[str, Any]) -> bool:
+    if schema.get("metadata", {}).get(WITHOUT_ARRAYS_IS_PLAIN_JSON):
+        return True  # orjson refuses an array, and pydantic's serializer then writes it
     return schema["type"] in _PLAIN_KINDS and "serialization" not in schema
 
 

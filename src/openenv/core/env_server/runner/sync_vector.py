@@ -18,11 +18,14 @@ from openenv.core.env_server.vector_environment import (
     shape_mismatch,
 )
 from openenv.core.errors import EnvironmentFault, RequestRefused, TimeLimitExceeded
+from openenv.core.schema.samples import resolved
 from openenv.core.wire.arrays import is_array_field
 
 _COMMON_FIELDS = frozenset({"done", "reward", "metadata"})
 _DTYPES = {"bool": np.bool_, "int": np.int64, "float": np.float64}
 _NUMBERS = frozenset({bool, int, float})
+_BOUNDED_KINDS = frozenset({"int", "float"})
+_BOUNDS = frozenset({"minimum", "maximum"})
 _STACKED_KINDS = frozenset({"bool", "int", "float", "dense", "ragged"})
 
 _Shapes = dict[str, tuple[int, ...]]
@@ -39,6 +42,7 @@ class SyncVectorEnvironment(VectorEnvironment):
     def __init__(self, runners: Sequence[EnvRunner], action_cls: type[Action], observation_cls: type[Observation]):
         self._runners = runners
         self._action_cls = action_cls
+        self._observation_cls = observation_cls
         self._kinds = {
             name: "dense" if is_array_field(field) else _kind(field.annotation)
             for name, field in observation_cls.model_fields.items()
@@ -78,13 +82,25 @@ class SyncVectorEnvironment(VectorEnvironment):
     def action_fields(self) -> dict[str, Any]:
         schema = self._action_cls.model_json_schema()
         fields: dict[str, Any] = {}
-        for name, field in schema["properties"].items():
+        for name, declared in schema["properties"].items():
             if name == "metadata" and name not in schema.get("required", ()):
                 continue
-            if field.get("type") == "integer" and field.get("minimum") == 0 and "maximum" in field:
-                field = {"n": field["maximum"] + 1}
+            field = resolved(schema, declared)
+            largest = field.get("maximum", field.get("exclusiveMaximum", np.inf) - 1)
+            if field.get("type") == "integer" and field.get("minimum") == 0 and largest < np.inf:
+                field = {"n": largest + 1}
             fields[name] = {**field, "required": name in schema.get("required", ())}
         return fields
+
+    def observation_fields(self) -> dict[str, Any]:
+        """The declared bounds of fields that are numbers."""
+        schema = self._observation_cls.model_json_schema()
+        fields = {name: resolved(schema, schema["properties"].get(name)) for name in self._kinds}
+        return {
+            name: {key: field[key] for key in _BOUNDS if key in field}
+            for name, field in fields.items()
+            if self._kinds[name] in _BOUNDED_KINDS and not _BOUNDS.isdisjoint(field)
+        }
 
     def _batch(self, env_ids: Sequence[int], verb: str, requests: Sequence[Mapping[str, Any]]) -> VectorBatch:
         """Run a verb in each environment. Raises the first error if no environment has an observation to show."""

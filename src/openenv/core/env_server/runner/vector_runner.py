@@ -196,7 +196,12 @@ class VectorRunner(EnvRunner):
         returned = time.perf_counter()
         if verb == "reset":
             text_fields = sorted(vector.text_fields)
-            fields = {"seeds": self._seeds, "action_fields": vector.action_fields(), "text_fields": text_fields}
+            fields = {
+                "seeds": self._seeds,
+                "action_fields": vector.action_fields(),
+                "observation_fields": vector.observation_fields(),
+                "text_fields": text_fields,
+            }
         body, arrays = encode_batch(batch, final, vector, fields)
         took_s = time.perf_counter() - returned
         return EncodedResponse(body, False, False, returned - began, took_s, arrays, len(env_ids))

@@ -1,7 +1,7 @@
 """Serves Gymnasium: `python -m openenv.envs.gymnasium_env.server.app --env-id FrozenLake-v1 --port 8000`.
 
 Environment variables configure `app`: GYMNASIUM_ENV_ID (default CartPole-v1), GYMNASIUM_ENV_OPTIONS (a JSON object,
-default {}), and GYMNASIUM_MAX_STEPS (default: the registered limit).
+default {}), GYMNASIUM_MAX_STEPS (default: the registered limit), and GYMNASIUM_RENDER (1: a frame in each observation).
 """
 
 import argparse
@@ -17,14 +17,20 @@ from openenv.core.env_server.serving.cli_options import add_server_options, json
 from openenv.envs.gymnasium_env.models import GymnasiumAction, GymnasiumObservation, GymnasiumState
 from openenv.envs.gymnasium_env.server.choice import EnvChoice
 from openenv.envs.gymnasium_env.server.environment import GymnasiumEnvironment
+from openenv.envs.rendering import draw_without_display
+
+draw_without_display()
 
 
-def build_app(env_id: str, env_options: str, max_steps: str, config: ServerConfig | None = None) -> FastAPI:
+def build_app(
+    env_id: str, env_options: str, max_steps: str, render: bool, config: ServerConfig | None = None
+) -> FastAPI:
     """Return the application that serves `env_id`. Raises ValueError, naming the field, where it cannot be made."""
     choice = EnvChoice(
         env_id=env_id,
         env_options=json_object("env_options", env_options, '{"is_slippery": false}'),
         max_steps=_whole_number(max_steps),
+        render=render,
     )
     choice.make().close()  # a wrong setting fails here, not at the first session
     return create_app(
@@ -50,6 +56,7 @@ def settings(environ: Mapping[str, str]) -> dict[str, Any]:
         "env_id": environ.get("GYMNASIUM_ENV_ID", "CartPole-v1"),
         "env_options": environ.get("GYMNASIUM_ENV_OPTIONS", "{}"),
         "max_steps": environ.get("GYMNASIUM_MAX_STEPS", ""),
+        "render": environ.get("GYMNASIUM_RENDER", "") == "1",
     }
 
 
@@ -76,12 +83,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         default=default["max_steps"],
         help="Truncate episodes after this many steps (default: the registered limit).",
     )
+    parser.add_argument(
+        "--render",
+        action="store_true",
+        default=default["render"],
+        help="Send the rendered frame in each observation, as a PNG file (default off).",
+    )
     add_server_options(parser)
     run_server(parser, argv, _build)
 
 
 def _build(args: argparse.Namespace, config: ServerConfig) -> FastAPI:
-    return build_app(args.env_id, args.env_options, args.max_steps, config)
+    return build_app(args.env_id, args.env_options, args.max_steps, args.render, config)
 
 
 if __name__ == "__main__":

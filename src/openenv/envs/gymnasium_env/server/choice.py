@@ -1,16 +1,28 @@
 """The choice of a Gymnasium environment: its id, options and limit of steps, checked and made."""
 
 import difflib
+import importlib.util
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 
-RESET_FIELDS = ("env_id", "env_options", "max_steps")
-_LIGHT = ("gymnasium.envs.toy_text.", "gymnasium.envs.classic_control.")
-_BOX2D = "gymnasium.envs.box2d."
+from openenv.envs.rendering import check_render
+
+Family = Literal["light", "box2d", "mujoco", "other"]
+"""Light: toy text and classic control, plain Python that steps in microseconds and can be pickled."""
+
+RESET_FIELDS = ("env_id", "env_options", "max_steps", "render")
+_FAMILIES: Mapping[str, Family] = {
+    "gymnasium.envs.toy_text.": "light",
+    "gymnasium.envs.classic_control.": "light",
+    "gymnasium.envs.box2d.": "box2d",
+    "gymnasium.envs.mujoco.": "mujoco",
+}
+"""By the beginning of the entry point."""
+_PACKAGES: Mapping[Family, str] = {"box2d": "Box2D", "mujoco": "mujoco"}
 _ADAPTERS = "GymV"
 """Begins the ids of adapters, which import any module by its name."""
 _LONGEST_OPTIONS = 20_000
@@ -25,29 +37,41 @@ class EnvChoice:
     """Keywords of gymnasium.make."""
     max_steps: int | None = None
     """Limit of steps; None: the registered one."""
+    render: bool = False
+    """Whether observations carry the rendered frame."""
 
     def __post_init__(self) -> None:
         _check_id(self.env_id)
         _check_options(self.env_options)
+        check_render(self.render)
         steps = self.max_steps
         if steps is not None and (not isinstance(steps, int) or isinstance(steps, bool) or steps < 1):
             raise ValueError(f"max_steps={steps!r}: expected a whole number from 1, or null for the registered limit.")
 
     @property
-    def is_light(self) -> bool:
-        """Whether it is plain Python, which steps in microseconds and can be pickled: toy text, classic control."""
-        return _entry_point(self.env_id).startswith(_LIGHT)
+    def family(self) -> Family:
+        """The part of Gymnasium that the environment belongs to."""
+        return family_of(self.env_id)
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a step takes microseconds. A frame and a physics engine take up to tens of milliseconds."""
+        return self.family == "light" and not self.render
 
     @property
     def is_reusable(self) -> bool:
-        """Whether a reset of a used environment equals one of a new one. Box2D's world remembers earlier episodes."""
-        return not _entry_point(self.env_id).startswith(_BOX2D)
+        """Whether a reset of a used environment equals one of a new one.
+
+        Box2D's worlds remember earlier episodes, and the cameras of MuJoCo where they looked.
+        """
+        return self.family != "box2d" and not (self.family == "mujoco" and self.render)
 
     def make(self) -> gymnasium.Env[Any, Any]:
         """A new environment. Raises ValueError, with Gymnasium's reason, if there can be none."""
+        mode = {"render_mode": "rgb_array"} if self.render else {}
         try:
             return gymnasium.make(
-                self.env_id, max_episode_steps=self.max_steps, disable_env_checker=True, **self.env_options
+                self.env_id, max_episode_steps=self.max_steps, disable_env_checker=True, **mode, **self.env_options
             )
         except Exception as error:  # border: a constructor raises anything for an option that it does not take
             given = f" with env_options={json.dumps(self.env_options)[:200]}" if self.env_options else ""
@@ -68,13 +92,31 @@ def resolve_choice(reset_kwargs: Mapping[str, Any], default: EnvChoice) -> EnvCh
     if not given:
         return default
     if given.get("env_id", default.env_id) != default.env_id:
-        default = EnvChoice()
+        default = EnvChoice(render=default.render)
     choice = EnvChoice(**{**vars(default), **given})
     if choice.env_options != default.env_options:
         for name in choice.env_options:
             if "file" in name or "path" in name:
                 raise ValueError(f"env_options.{name}: a file can only be named where the server is started.")
     return choice
+
+
+def family_of(env_id: str) -> Family:
+    """The part of Gymnasium that a registered id belongs to."""
+    entry_point = str(gymnasium.registry[env_id].entry_point)
+    return next((family for begins, family in _FAMILIES.items() if entry_point.startswith(begins)), "other")
+
+
+def tasks() -> dict[str, dict[str, Any]]:
+    """Reset keywords by the id of each of Gymnasium's environments, in its newest version, that is installed here."""
+    newest: dict[str, gymnasium.envs.registration.EnvSpec] = {}
+    for spec in gymnasium.registry.values():
+        family = family_of(spec.id)
+        package = _PACKAGES.get(family)
+        is_installed = package is None or importlib.util.find_spec(package) is not None
+        if family != "other" and is_installed:
+            newest[spec.name] = max(newest.get(spec.name, spec), spec, key=lambda one: one.version or 0)
+    return {spec.id: {"env_id": spec.id} for spec in newest.values()}
 
 
 def _check_id(env_id: Any) -> None:
@@ -90,13 +132,9 @@ def _check_options(options: Any) -> None:
         raise ValueError(f"env_options: longer than {_LONGEST_OPTIONS} characters of JSON. Use a smaller map.")
     for name, value in options.items():
         if name == "render_mode":
-            raise ValueError("env_options.render_mode: frames are not sent. Leave it out.")
+            raise ValueError("env_options.render_mode: reset with render=True for a frame in each observation.")
         if value is None:  # FrozenLake without a map draws one that no seed repeats
             raise ValueError(f"env_options.{name}=null: leave the option out, or give it a value.")
-
-
-def _entry_point(env_id: str) -> str:
-    return str(gymnasium.registry[env_id].entry_point)
 
 
 def _near(name: str, known: Any) -> str:

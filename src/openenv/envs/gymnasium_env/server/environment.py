@@ -1,9 +1,7 @@
 """A registered Gymnasium environment as an environment of this package."""
 
-import pickle
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -12,24 +10,12 @@ import gymnasium
 from openenv.core.env_server.interfaces import Environment, Execution
 from openenv.envs.gymnasium_env.models import GymnasiumAction, GymnasiumObservation, GymnasiumState
 from openenv.envs.gymnasium_env.server.choice import RESET_FIELDS, EnvChoice, resolve_choice
-from openenv.envs.gymnasium_env.server.spaces import action_names, describe_space, to_element, to_json
+from openenv.envs.gymnasium_env.server.episode import Episode
+from openenv.envs.gymnasium_env.server.snapshots import load_episode, save_episode
+from openenv.envs.gymnasium_env.server.vector import GymnasiumVector
+from openenv.envs.spaces import describe_space, to_element
 
 _SEED_BITS = 31
-_NO_METADATA: Mapping[str, Any] = {}
-
-
-@dataclass
-class _Episode:
-    """An episode, as a snapshot holds it."""
-
-    choice: EnvChoice
-    env: gymnasium.Env[Any, Any]
-    metadata: dict[str, Any]
-    """Of every observation."""
-    discrete: range | None
-    """The actions of a Discrete action space; None for other spaces."""
-    episode_id: str
-    step_count: int = 0
 
 
 class GymnasiumEnvironment(Environment[GymnasiumAction, GymnasiumObservation, GymnasiumState]):
@@ -38,20 +24,24 @@ class GymnasiumEnvironment(Environment[GymnasiumAction, GymnasiumObservation, Gy
     execution: Execution = "inline"  # "thread" on an instance that plays anything but toy text and classic control
 
     def __init__(
-        self, env_id: str = "CartPole-v1", env_options: dict[str, Any] | None = None, max_steps: int | None = None
+        self,
+        env_id: str = "CartPole-v1",
+        env_options: dict[str, Any] | None = None,
+        max_steps: int | None = None,
+        render: bool = False,
     ) -> None:
         """Raises ValueError, naming the argument, for a wrong one. Options are checked by Gymnasium, in `reset`."""
-        self._default = EnvChoice(env_id=env_id, env_options=env_options or {}, max_steps=max_steps)
-        self._episode: _Episode | None = None
+        self._default = EnvChoice(env_id=env_id, env_options=env_options or {}, max_steps=max_steps, render=render)
+        self._episode: Episode | None = None
         self.execution = _execution(self._default)
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> GymnasiumObservation:
         """Start an episode.
 
         seed: equal seeds give equal episodes under equal actions. Without one, a random seed is chosen; the metadata
-        contains it. env_id, env_options, max_steps: replace the server's for this episode. Another id than the server's
-        starts from the defaults of that id. Raises ValueError for any other keyword or a wrong value. The current
-        episode then continues.
+        contains it. env_id, env_options, max_steps, render: replace the server's for this episode. Another id than the
+        server's starts from the defaults of that id. render: whether each observation carries the rendered frame.
+        Raises ValueError for any other keyword or a wrong value. The current episode then continues.
         """
         choice = resolve_choice(kwargs, self._default)
         if seed is None:
@@ -65,24 +55,27 @@ class GymnasiumEnvironment(Environment[GymnasiumAction, GymnasiumObservation, Gy
         discrete = None
         if isinstance(space, gymnasium.spaces.Discrete):
             discrete = range(int(space.start), int(space.start + space.n))
-        self._episode = _Episode(choice, env, metadata, discrete, episode_id or str(uuid4()))
-        self.execution = _execution(choice)
+        episode = Episode(choice, env, metadata, discrete, episode_id or str(uuid4()), seed)
         first = {"observation_space": describe_space(env.observation_space), "seed": seed}
-        return _make_observation(self._episode, value, info, metadata=first)
+        observation = episode.observation(value, info, metadata=first)
+        if self._episode is not None and self._episode.env is not env:
+            self._episode.close()
+        self._episode = episode
+        self.execution = _execution(choice)
+        return observation
 
     def _env_of(self, choice: EnvChoice) -> gymnasium.Env[Any, Any]:
         """The environment of the current episode where it is of this choice, else a new one."""
         episode = self._episode
-        if episode is not None and episode.choice == choice and choice.is_reusable:
-            return episode.env
-        env = choice.make()
-        self.close()
-        return env
+        is_same = episode is not None and episode.choice == choice and choice.is_reusable
+        return episode.env if episode is not None and is_same else choice.make()
 
     def execution_for(self, verb: str, keywords: Mapping[str, Any]) -> Execution:
-        """Run resets that make a heavy environment or a map in a thread."""
+        """Run loads, and resets that make a heavy environment or a map, in a thread."""
+        if verb == "load":
+            return "thread"
         if verb != "reset":
-            return "inline"
+            return self.execution
         try:
             choice = resolve_choice({name: keywords.get(name) for name in RESET_FIELDS}, self._default)
         except ValueError:
@@ -95,39 +88,31 @@ class GymnasiumEnvironment(Environment[GymnasiumAction, GymnasiumObservation, Gy
         episode = self._episode
         if episode is None:
             raise ValueError("step came before reset: there is no episode yet. Call reset() first.")
-        element = to_element(episode.env.action_space, action.value)
-        value, reward, terminated, truncated, info = episode.env.step(element)
-        episode.step_count += 1
-        return _make_observation(
-            episode, value, info, reward=float(reward), terminated=bool(terminated), truncated=bool(truncated)
-        )
+        return episode.step(to_element(episode.env.action_space, action.value))
+
+    def vectorized(self, num_envs: int) -> GymnasiumVector:
+        """Environments that are stepped in one loop, whose observations are arrays."""
+        return GymnasiumVector(self._default, num_envs)
 
     def save_state(self) -> bytes:
-        """Return the episode with its environment and random numbers, pickled.
+        """Return the episode with its environment and random numbers; in Box2D, its seed and actions.
 
-        Raises ValueError before the first reset, and for Box2D, whose worlds cannot be copied, and MuJoCo and others,
-        whose copies are new environments.
+        Raises ValueError before the first reset, and for environments of other packages.
         """
-        episode = self._episode
-        if episode is None:
+        if self._episode is None:
             raise ValueError("there is no episode to save yet. Call reset() first.")
-        if not episode.choice.is_light:
-            raise ValueError(
-                f"{episode.choice.env_id} cannot be saved: only toy text and classic control have exact copies. Reset "
-                "with the same seed and repeat the actions."
-            )
-        return pickle.dumps(episode)
+        return save_episode(self._episode)
 
     def load_state(self, snapshot: bytes) -> None:
         """Continue a saved episode: equal actions give equal futures. The server loads its own snapshots only."""
-        episode: _Episode = pickle.loads(snapshot)
+        episode = load_episode(snapshot)
         self.close()
         self._episode = episode
         self.execution = _execution(episode.choice)
 
     @property
     def state(self) -> GymnasiumState:
-        """The environment's id, options and limit, and the number of steps."""
+        """The environment's id, options, limit and rendering, and the number of steps."""
         episode = self._episode
         if episode is None:
             return GymnasiumState(**vars(self._default))
@@ -136,42 +121,9 @@ class GymnasiumEnvironment(Environment[GymnasiumAction, GymnasiumObservation, Gy
     def close(self) -> None:
         """Close the environment."""
         if self._episode is not None:
-            self._episode.env.close()
+            self._episode.close()
             self._episode = None
 
 
 def _execution(choice: EnvChoice) -> Execution:
-    """Toy text and classic control take microseconds a step; a physics engine takes up to tens of milliseconds."""
-    return "inline" if choice.is_light else "thread"
-
-
-def _make_observation(
-    episode: _Episode,
-    value: Any,
-    info: Mapping[str, Any],
-    *,
-    reward: float | None = None,
-    terminated: bool = False,
-    truncated: bool = False,
-    metadata: Mapping[str, Any] = _NO_METADATA,
-) -> GymnasiumObservation:
-    done = terminated or truncated
-    mask = info.get("action_mask")
-    legal = [] if done or episode.discrete is None else list(episode.discrete)
-    if mask is not None:
-        legal = [action for action, is_open in zip(legal, mask, strict=False) if is_open]
-    names = action_names(episode.choice.env_id, legal)
-    metadata = {**episode.metadata, **metadata}
-    if names:
-        metadata["legal_action_names"] = names
-    if info:
-        metadata["info"] = to_json(info)
-    fields = {
-        "done": done,
-        "reward": reward,
-        "metadata": metadata,
-        "value": to_json(value),
-        "truncated": truncated,
-        "legal_actions": legal,
-    }
-    return GymnasiumObservation.construct_unchecked(fields)
+    return "inline" if choice.is_quick else "thread"

@@ -1,0 +1,1 @@
+"""Ours beside the bare library that an environment wraps."""

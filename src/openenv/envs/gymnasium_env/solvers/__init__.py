@@ -1,0 +1,1 @@
+"""Best play of the environments that publish their tables of transitions."""

@@ -1,0 +1,174 @@
+"""Environments as `gymnasium.Env`: they pass Gymnasium's own check, with spaces from their classes."""
+
+import warnings
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
+from pydantic import Field
+
+from openenv.core import Action, EnvClient, Environment, Observation, State
+from openenv.core.env_server import create_app
+from openenv.core.errors import EnvironmentFault
+from openenv.envs.echo_env.server.app import app as echo
+from openenv.envs.guess_env.server.app import app as guess
+from openenv.envs.gymnasium_env.server.app import app as gymnasium_app
+from openenv.envs.maze_env import MazeAction, MazeEnv
+from openenv.envs.maze_env.server.app import app as maze
+from openenv.envs.openspiel_env import OpenSpielEnv
+from openenv.envs.openspiel_env.server.app import app as openspiel
+from openenv.integrations.gymnasium import SingleEnv, make
+
+APPS = {"echo": echo, "guess": guess, "gymnasium": gymnasium_app, "maze": maze, "openspiel": openspiel}
+WHOLE = np.iinfo(np.int64)
+
+
+class TurnAction(Action):
+    """Two fields."""
+
+    angle: float = Field(ge=-1, le=1)
+    gear: int = Field(ge=0, lt=4)
+
+
+class TurnObservation(Observation):
+    """A field with bounds, one with a lower bound, and one without."""
+
+    speed: int = Field(default=0, ge=0, le=9)
+    height: float = Field(default=0.0, ge=-0.5)
+    is_on: bool = False
+
+
+class TurnEnvironment(Environment[TurnAction, TurnObservation, State]):
+    """Observes the gear."""
+
+    execution = "inline"
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        return TurnObservation()
+
+    def step(self, action, timeout_s=None, **kwargs):
+        return TurnObservation(speed=action.gear, height=0.25, is_on=True)
+
+    @property
+    def state(self):
+        return State()
+
+
+class TurnEnv(EnvClient[TurnAction, TurnObservation, State]):
+    """Its client."""
+
+
+@pytest.fixture(scope="module")
+def url_of(module_serving):
+    urls = {}
+
+    def served(name):
+        urls.setdefault(name, None)
+        urls[name] = urls[name] or module_serving(APPS[name])
+        return urls[name]
+
+    return served
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "action_space"),
+    [
+        ("echo", {}, spaces.Text),
+        ("guess", {}, spaces.Discrete(10)),
+        ("maze", {"size": 9}, spaces.Discrete(4)),
+        ("openspiel", {"game_name": "catch"}, spaces.Discrete(3)),
+        ("openspiel", {"game_name": "blackjack"}, spaces.Discrete(2)),
+        ("openspiel", {"game_name": "tic_tac_toe"}, spaces.Discrete(9)),
+        ("gymnasium", {"env_id": "CartPole-v1"}, spaces.Discrete(2)),
+        ("gymnasium", {"env_id": "Pendulum-v1"}, spaces.Box(-2.0, 2.0, (1,), np.float32)),
+        ("gymnasium", {"env_id": "Blackjack-v1"}, spaces.Discrete(2)),
+    ],
+)
+def test_an_environment_passes_gymnasiums_check(url_of, name, options, action_space):
+    with make(name, base_url=url_of(name), options=options, illegal_reward=-1.0) as env, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check_env(env)
+
+        is_kind = isinstance(action_space, type)
+        assert isinstance(env.action_space, action_space) if is_kind else env.action_space == action_space
+
+
+@pytest.mark.parametrize(
+    ("env_id", "action"),
+    [("CartPole-v1", 1), ("FrozenLake-v1", 2), ("MountainCarContinuous-v0", np.ones(1, np.float32))],
+)
+def test_an_environment_of_gymnasium_comes_back_as_it_was(url_of, env_id, action):
+    bare = gymnasium.make(env_id)
+    with make("gymnasium", base_url=url_of("gymnasium"), options={"env_id": env_id}) as env:
+        assert (env.action_space, env.observation_space) == (bare.action_space, bare.observation_space)
+        assert np.array_equal(env.reset(seed=3)[0], bare.reset(seed=3)[0])
+        assert all(map(np.array_equal, env.step(action)[:4], bare.step(action)[:4]))
+
+
+def test_bounds_of_the_declared_fields_are_bounds_of_the_spaces(serving):
+    with SingleEnv(TurnEnv(serving(create_app(TurnEnvironment))).vector(1, autoreset="disabled")) as env:
+        assert env.observation_space == spaces.Dict(
+            height=spaces.Box(-0.5, np.inf, (), np.float64),
+            is_on=spaces.Discrete(2),
+            speed=spaces.Box(0, 9, (), np.int64),
+        )
+        assert env.action_space == spaces.Dict(angle=spaces.Box(-1, 1, (), np.float64), gear=spaces.Discrete(4))
+        env.reset(seed=1)
+        observation, *_ = env.step({"angle": 0.5, "gear": 3})
+        assert observation == {"height": 0.25, "is_on": 1, "speed": 3}
+        observation, *_ = env.step(env.action_space.sample())
+        assert observation in env.observation_space
+
+
+def test_words_are_numbers_and_the_mask_has_the_legal_ones(url_of):
+    with make("maze", base_url=url_of("maze")) as env, MazeEnv(url_of("maze")) as single:
+        observation, info = env.reset(seed=4)
+        seen = single.reset(seed=4).observation
+        while not seen.done:
+            assert observation == {name: getattr(seen, name) for name in observation}
+            words = ["north", "south", "west", "east"]
+            assert [word for word, is_open in zip(words, info["action_mask"], strict=True) if is_open] == sorted(
+                seen.legal_actions, key=words.index
+            )
+            action = env.action_space.sample(info["action_mask"])
+            observation, reward, terminated, truncated, info = env.step(action)
+            result = single.step(MazeAction(direction=words[action]))
+            seen = result.observation
+            assert (reward, terminated or truncated) == (result.reward or 0.0, seen.done)
+
+
+def test_an_illegal_action_raises_or_costs_the_given_reward(url_of):
+    options = {"game_name": "tic_tac_toe"}
+    with make("openspiel", base_url=url_of("openspiel"), options=options) as env:
+        _, info = env.reset(seed=1)
+        illegal = int(np.flatnonzero(env.step(0)[4]["action_mask"] == 0)[0])
+        with pytest.raises(EnvironmentFault, match="is not legal"):
+            env.step(illegal)
+    with make("openspiel", base_url=url_of("openspiel"), options=options, illegal_reward=-0.5) as env:
+        _, info = env.reset(seed=1)
+        before, *_, info = env.step(0)
+        observation, reward, terminated, truncated, info = env.step(illegal)
+
+        assert (reward, terminated, truncated) == (-0.5, False, False)
+        assert "is not legal" in info["refused"]
+        assert all(np.array_equal(observation[name], before[name]) for name in before)
+
+
+def test_one_seed_repeats_the_episodes_that_follow(url_of):
+    with make("gymnasium", base_url=url_of("gymnasium")) as env:
+        runs = [[env.reset(seed=seed)[0].tolist() for seed in (5, None, None)] for _ in range(2)]
+
+    assert runs[0] == runs[1]
+    assert runs[0][1] != runs[0][2]
+
+
+def test_a_reset_with_an_unknown_keyword_raises(url_of):
+    with make("gymnasium", base_url=url_of("gymnasium")) as env, pytest.raises(EnvironmentFault, match="not known"):
+        env.reset(options={"level": 3})
+
+
+def test_another_vector_is_refused(url_of):
+    with OpenSpielEnv(url_of("openspiel")).vector(2) as envs, pytest.raises(ValueError, match="a vector of one"):
+        SingleEnv(envs)
