@@ -20,7 +20,8 @@ def init(
     ),
 ) -> None:
     """Write a new environment: messages, rules, server, client, tests, README, Dockerfile and a training file. It can
-    be checked, served and trained on as it is. Then edit models.py, server/environment.py and tests/test_environment.py."""
+    be checked, served and trained on as it is. Then edit models.py, server/environment.py and
+    tests/test_environment.py."""
     _require_name(name)
     folder = output_dir / name
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
