@@ -1,6 +1,6 @@
 """Action, observation and state of OpenSpiel games."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -22,6 +22,9 @@ class OpenSpielObservation(Observation):
     `legal_action_names`, and `game_params` where any were given. Its `info_state_kind` names what `info_state` is:
     `information_state_tensor`, `observation_tensor`, or `string`, which leaves it empty. The metadata of the first
     observation also contains `seed`, `num_players` and `opponent_policy`.
+
+    With `agent_player="all"` each observation is that of the seat to act, `reward` is that of the seat that has just
+    acted, and `rewards` in the metadata has the reward of each seat since the observation before.
     """
 
     METADATA_IS_PLAIN_JSON = True
@@ -43,7 +46,7 @@ class OpenSpielState(State):
     """The game, the agent's seat and the opponents of an episode."""
 
     game_name: str = Field(default="", description="OpenSpiel's short name")
-    agent_player: int = Field(default=0, ge=0, description="The agent's seat, counted from 0")
+    agent_player: int | Literal["all"] = Field(default=0, description="The agent's seat, counted from 0, or all seats")
     opponent_policy: str | list[str] = Field(
         default="random", description="One policy for all other seats, or one each"
     )

@@ -3,7 +3,7 @@
 import json
 import secrets
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
@@ -22,11 +22,14 @@ from openenv.envs.openspiel_env.server.prepared_game import GameChoice, prepare_
 from openenv.envs.openspiel_env.server.probe import refuse_unless_playable
 from openenv.envs.openspiel_env.server.rng import make_rng
 from openenv.envs.openspiel_env.server.seat_view import SeatObservation, observe
+from openenv.envs.openspiel_env.server.shared_game import SharedChoice, SharedGame
 
 if TYPE_CHECKING:
     from openenv.core.env_server.vector_environment import VectorEnvironment
 
 RESET_FIELDS = ("agent_player", "game_name", "game_params", "opponent_policy", "reveal_history")
+ALL_SEATS: Literal["all"] = "all"
+"""The `agent_player` of an episode in which the caller acts for every seat."""
 _SEED_BITS = 31
 _NO_METADATA: Mapping[str, Any] = {}
 
@@ -56,6 +59,8 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         )
         self._prepared = prepare_game(self._default, make_rng(0))
         self._episode: Episode | None = None
+        self._shared: SharedGame | None = None
+        """The episode where the caller acts for every seat."""
         self._episode_id: str | None = None
         self.execution = _execution(self._default)
 
@@ -64,26 +69,43 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
 
         seed: equal seeds give equal games. Without one, a random seed is chosen; the metadata contains it.
         game_name, game_params, agent_player, opponent_policy: replace the server's for this episode. Another game than
-        the server's starts from that game's default parameters and seat 0.
+        the server's starts from that game's default parameters and seat 0. agent_player="all": the caller acts for
+        every seat, in the order of the game; there are no opponents.
         reveal_history: adds to each observation's metadata the `history` of action numbers, from which the game can be
         rebuilt. Only for turn-based games without hidden information.
         Raises ValueError for any other value or name. The current episode then continues.
         """
         reveal_history = bool(kwargs.pop("reveal_history", False))
+        seed = secrets.randbits(_SEED_BITS) if seed is None else seed
+        if kwargs.get("agent_player") == ALL_SEATS:
+            return self._reset_shared(seed, episode_id, {**kwargs, "agent_player": None}, reveal_history)
         choice = self.resolve_choice(kwargs)
-        if seed is None:
-            seed = secrets.randbits(_SEED_BITS)
         rng, prepared = make_rng(seed), self._prepared
         if prepared.is_stateful or reveal_history or choice != prepared.choice:
             prepared = prepare_game(choice, rng, reveal_history=reveal_history)
         episode = start_episode(prepared, rng, seed, reveal_history=reveal_history)
         self._prepared, self._episode, self._episode_id = prepared, episode, episode_id or str(uuid4())
+        self._shared = None
         self.execution = _execution(choice)
         play_until_agent(episode)
         state, is_over, cache = episode.state, episode.phase == "terminal", prepared.opening_cache
         seen = observe(prepared.view, state, is_over=is_over) if cache is None else cache.observe(state)
         metadata = {"seed": seed, "num_players": state.num_players(), "opponent_policy": choice.opponent_policy}
         return _make_observation(episode, seen, collect_reward(episode) if is_over else None, metadata)
+
+    def _reset_shared(
+        self, seed: int, episode_id: str | None, kwargs: Mapping[str, Any], reveal_history: bool
+    ) -> OpenSpielObservation:
+        """Start a game in which the caller acts for every seat."""
+        for name, value in (("opponent_policy", kwargs.get("opponent_policy")), ("reveal_history", reveal_history)):
+            if value:
+                raise ValueError(
+                    f"{name}={value!r}: with agent_player={ALL_SEATS!r} there is no such thing. Leave it out."
+                )
+        choice = self.resolve_choice(kwargs)
+        self._shared = SharedGame(SharedChoice(choice.game_name, choice.game_params), seed)
+        self._episode, self._episode_id, self.execution = None, episode_id or str(uuid4()), "inline"
+        return self._shared.first_observation()
 
     def execution_for(self, verb: str, keywords: Mapping[str, Any]) -> Execution:
         """Run slow calls in a thread: a probe of new `game_params`, tree search, and the replay of a whole episode."""
@@ -101,6 +123,8 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         end, and before the first reset.
         """
         episode = self._episode
+        if self._shared is not None:
+            return self._shared.act(action)
         if episode is None:
             raise ValueError("step came before reset: there is no game yet. Call reset() first.")
         legal = episode.legal
@@ -122,17 +146,21 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
 
         Raises ValueError before the first reset.
         """
-        episode = self._episode
+        episode, shared = self._episode, self._shared
+        if shared is not None:
+            choice = {**shared.choice._asdict(), "agent_player": ALL_SEATS}
+            return self._snapshot(shared.seed, choice, shared.actions)
         if episode is None:
             raise ValueError("there is no game to save yet. Call reset() first.")
-        saved = {
-            "seed": episode.seed,
-            "choice": vars(episode.prepared.choice),
-            "reveal_history": episode.reveal_history,
-            "actions": episode.actions,
-            "episode_id": self._episode_id,
-        }
-        return json.dumps(saved).encode()
+        return self._snapshot(
+            episode.seed, vars(episode.prepared.choice), episode.actions, reveal_history=episode.reveal_history
+        )
+
+    def _snapshot(
+        self, seed: int, choice: Mapping[str, Any], actions: list[int], *, reveal_history: bool = False
+    ) -> bytes:
+        saved = {"seed": seed, "choice": choice, "reveal_history": reveal_history, "actions": actions}
+        return json.dumps({**saved, "episode_id": self._episode_id}).encode()
 
     def load_state(self, snapshot: bytes) -> None:
         """Replay a saved episode: board, chance, opponents, steps and rewards are as they were."""
@@ -143,6 +171,9 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
             reveal_history=saved["reveal_history"],
             **saved["choice"],
         )
+        if self._shared is not None:
+            self._shared.replay(saved["actions"])
+            return
         episode = self._episode
         assert episode is not None
         for action_id in saved["actions"]:
@@ -153,6 +184,15 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
     @property
     def state(self) -> OpenSpielState:
         """The game, the seat, the opponents, and the number of steps that the agent has taken."""
+        if self._shared is not None:
+            return OpenSpielState(
+                episode_id=self._episode_id,
+                step_count=len(self._shared.actions),
+                num_players=self._shared.num_players,
+                agent_player=ALL_SEATS,
+                opponent_policy=[],
+                **self._shared.choice._asdict(),
+            )
         return OpenSpielState(
             episode_id=self._episode_id,
             step_count=len(self._episode.actions) if self._episode is not None else 0,

@@ -1,6 +1,6 @@
 """An episode of a game from one seat: after each action of the agent, chance and the other seats move."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,19 +64,34 @@ def start_episode(prepared: PreparedGame, rng: Rng, seed: int, *, reveal_history
 
 def check_action(episode: Episode, action: OpenSpielAction) -> None:
     """Raise ValueError, listing the legal actions, unless the agent may take the action now."""
-    choice, state = episode.prepared.choice, episode.state
-    if action.game_name and action.game_name != choice.game_name:
-        raise ValueError(
-            f"game_name={action.game_name!r}: this session plays {choice.game_name!r}. Leave it out, or reset."
-        )
-    if action.game_params and action.game_params != choice.game_params:
-        raise ValueError(f"game_params={action.game_params!r}: this session plays with {choice.game_params!r}.")
+    choice = episode.prepared.choice
+    check_legal(
+        action, episode.state, episode.prepared.agent, choice.game_name, choice.game_params, legal=episode.legal
+    )
+
+
+def check_legal(
+    action: OpenSpielAction,
+    state: Any,
+    seat: int,
+    game_name: str,
+    game_params: Mapping[str, Any],
+    *,
+    legal: Sequence[int] | None = None,
+) -> None:
+    """Raise ValueError, listing the legal actions, unless a seat may take the action in a state.
+
+    legal: the seat's legal actions, where they are known.
+    """
+    if action.game_name and action.game_name != game_name:
+        raise ValueError(f"game_name={action.game_name!r}: this session plays {game_name!r}. Leave it out, or reset.")
+    if action.game_params and action.game_params != game_params:
+        raise ValueError(f"game_params={action.game_params!r}: this session plays with {game_params!r}.")
     if state.is_terminal():
         raise ValueError("The game is over: reset() starts a new one.")
-    agent = episode.prepared.agent
-    legal = state.legal_actions(agent) if episode.legal is None else episode.legal
+    legal = state.legal_actions(seat) if legal is None else legal
     if action.action_id not in legal:
-        names = ", ".join(f"{a} ({state.action_to_string(agent, a)})" for a in legal[:_MAX_LISTED_ACTIONS])
+        names = ", ".join(f"{a} ({state.action_to_string(seat, a)})" for a in legal[:_MAX_LISTED_ACTIONS])
         more = f" and {len(legal) - _MAX_LISTED_ACTIONS} more" if len(legal) > _MAX_LISTED_ACTIONS else ""
         raise ValueError(f"action_id={action.action_id} is not legal now. Legal: {names}{more}.")
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 TIMEOUT_S = 15.0
-_PROGRAM = "openenv.envs.openspiel_env.server.probe_process"
+_PROGRAM = "openenv.envs.openspiel_env.server.probe.process"
 MAX_CONCURRENT_PROBES = 2
 
 _slots = threading.BoundedSemaphore(MAX_CONCURRENT_PROBES)
