@@ -36,6 +36,7 @@ CONFIG: dict[str, Any] = {
                 "success_return": -1.0,  # any game that is played to its end
             },
         },
+        {"name": "openspiel", "reset": {"game_name": "kuhn_poker"}, "self_play": {"refresh": 5}},
     ],
     "model": {"hidden_size": 32, "num_layers": 1, "num_heads": 2, "intermediate_size": 64},
     "group_size": 4,

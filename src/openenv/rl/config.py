@@ -55,6 +55,17 @@ class CurriculumConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SelfPlayConfig:
+    """An earlier version of the policy plays the other seats. Seats take turns group by group as the trained one."""
+
+    refresh: int = 20
+    """Steps after which the opponents become the newest version."""
+
+    def __post_init__(self) -> None:
+        require(self.refresh >= 1, "env.self_play.refresh", self.refresh, "must be at least 1.")
+
+
+@dataclass(frozen=True, kw_only=True)
 class EnvConfig:
     """An environment of the run."""
 
@@ -71,6 +82,9 @@ class EnvConfig:
     """Share of the groups that the environment plays, beside the weights of the others."""
     curriculum: CurriculumConfig | None = None
     """Levels of difficulty. The evaluation plays the last one. None: `reset` is the only level."""
+    self_play: SelfPlayConfig | None = None
+    """Train against earlier versions of the policy, in an environment that lets one session act for every seat
+    (`agent_player: all`). The evaluation plays against the opponents of `reset`."""
 
     def __post_init__(self) -> None:
         require(self.weight > 0, "env.weight", self.weight, "must be above 0. Leave the environment out.")
@@ -467,6 +481,9 @@ class Config:
         require(self.max_policy_age >= 0, "replay_buffer.max_policy_age", self.max_policy_age, "must be at least 0.")
         repeated = len(set(self.report_to)) < len(self.report_to)
         require(not repeated, "report_to", self.report_to, "names a tracker twice.")
+        plays_itself = any(env.self_play for env in self.env)
+        rule = "the opponents need the run's own generator. Leave model.vllm_url empty."
+        require(not (plays_itself and self.model.vllm_url), "env.self_play", plays_itself, rule)
         require(bool(self.project), "project", self.project, "must be a name.")
         is_folder = bool(self.name) and "/" not in self.name and self.name not in (".", "..")
         require(is_folder, "name", self.name, "must be the name of a folder: not empty, without a slash, not . or ..")

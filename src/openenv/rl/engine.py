@@ -14,7 +14,7 @@ from openenv.auto.environment import ServedEnvironment
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeSessions
 from openenv.rl.budget import Budget
-from openenv.rl.config import Config, EnvConfig
+from openenv.rl.config import Config, EnvConfig, SelfPlayConfig
 from openenv.rl.environments import labels, shares
 from openenv.rl.loop import OnStep, TrainingLoop
 from openenv.rl.models.base_generator import BaseGenerator
@@ -27,6 +27,7 @@ from openenv.rl.random_play import random_play
 from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.rollouts.rollout import Rollout
+from openenv.rl.rollouts.self_play import PastWeights
 from openenv.rl.starting_model import StartingModel, make_starting_model, require_agreement, require_room
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.pretraining import RandomPlay
@@ -79,6 +80,7 @@ class Engine:
             1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,)
         )
         self._served: list[VllmGenerator] = []
+        self._opponents: dict[SelfPlayConfig, BaseGenerator] = {}
         self._generator = self._make_generator(model, self.store)
 
     @classmethod
@@ -138,7 +140,18 @@ class Engine:
             executor or self._executor,
             chat=played.chat,
             environment=environment,
+            opponents=self._opponents_in(played.config.self_play),
         )
+
+    def _opponents_in(self, self_play: SelfPlayConfig | None) -> BaseGenerator | None:
+        """A generator with earlier weights. Environments with the same settings share one."""
+        if self_play is None:
+            return None
+        if self_play not in self._opponents:
+            folder = self.config.run_dir / "opponents" / f"every_{self_play.refresh}"
+            past = PastWeights(self.store, self_play.refresh, folder)
+            self._opponents[self_play] = self._make_generator(self.trainer.model, past)
+        return self._opponents[self_play]
 
     async def train(
         self, rollouts: Sequence[Sequence[Rollout]], steps: int, training_log: TrainingLog, on_step: OnStep

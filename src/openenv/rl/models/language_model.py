@@ -3,7 +3,7 @@
 import inspect
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -215,6 +215,8 @@ class WeightStore:
         """By version; without a pinned version only the newest."""
         self._version = -1
         self._pinned: int | None = None
+        self.on_publish: list[Callable[[int, Mapping[str, Tensor]], None]] = []
+        """Called with each version and its weights before readers may load them."""
 
     @property
     def version(self) -> int:
@@ -227,6 +229,8 @@ class WeightStore:
             raise ValueError(f"version={version}: {self._version} is already published, and versions must increase.")
         trained = {name: weights for name, weights in model.named_parameters() if weights.requires_grad}
         weights = {name: tensor.detach().clone() for name, tensor in trained.items()}
+        for receive in self.on_publish:
+            receive(version, weights)
         with self._lock:
             kept = {} if self._pinned is None else self._weights
             self._weights, self._version = {**kept, version: weights}, version

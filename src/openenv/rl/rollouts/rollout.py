@@ -10,7 +10,7 @@ from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
 from openenv.core.text.content import text_of
 from openenv.core.text_interface import TextInterface
-from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
+from openenv.evaluation.episodes import EpisodePlayer, EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.evaluation.intervals import EpisodeOutcome
 from openenv.policies.base import Choice, EndEpisode
 from openenv.policies.conversations import Conversations
@@ -19,7 +19,11 @@ from openenv.rl.config import Config
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.rollouts.rewards import Reward, rate
+from openenv.rl.rollouts.self_play import ALL_SEATS, SelfPlayPlayer
 from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory, Turn
+
+_OPPONENT = 1 << 31
+"""Added to a member's number: the random numbers of its opponents."""
 
 
 class Rollout:
@@ -37,9 +41,11 @@ class Rollout:
         *,
         chat: Chat | None = None,
         environment: int = 0,
+        opponents: BaseGenerator | None = None,
     ) -> None:
         """executor: runs the generator, one call at a time, so that the event loop stays free. chat: of the
-        environment, whose tools it shows; None for the generator's. environment: its number among those of the run."""
+        environment, whose tools it shows; None for the generator's. environment: its number among those of the run.
+        opponents: plays the seats that are not trained; None: the environment has opponents of its own."""
         self._pool = pool
         self._text = text
         self._generator = generator
@@ -48,6 +54,7 @@ class Rollout:
         self._executor = executor
         self._chat = chat or generator.chat
         self._environment = environment
+        self._opponents = opponents
 
     async def play(self, indices: Sequence[int], reset: Mapping[str, Any] | None = None) -> list[Group]:
         """Play the groups with these numbers. A group's number and the run's seed determine its deal and its draws.
@@ -58,14 +65,47 @@ class Rollout:
         seeds = [group_seed(self._config.seed, index) for index in indices for _ in range(size)]
         streams = [random_stream(self._config.seed, index, member) for index in indices for member in range(size)]
         player = _RecordingPlayer(self._text, self._generator, self._chat, self._config, self._executor, seeds, streams)
-        runner = EpisodeRunner(self._pool, player, max_steps=self._config.conversation.max_turns)
-        await runner.run({**(reset or {}), "seed": seed} for seed in seeds)
+        seated: EpisodePlayer = player
+        keywords = dict(reset or {})
+        if self._opponents is not None:
+            seated = self._with_opponents(player, self._opponents, indices)
+            keywords |= ALL_SEATS
+        runner = EpisodeRunner(self._pool, seated, max_steps=self._config.conversation.max_turns)
+        await runner.run({**keywords, "seed": seed} for seed in seeds)
         for trajectory in player.trajectories:
             rate(trajectory, self._reward)
         return [
             Group(index, player.trajectories[number * size : (number + 1) * size], self._environment)
             for number, index in enumerate(indices)
         ]
+
+    def _with_opponents(
+        self, player: EpisodePlayer, generator: BaseGenerator, indices: Sequence[int]
+    ) -> SelfPlayPlayer:
+        """The player in one seat of each game, and a generator with random numbers of its own in the others."""
+        size, config = self._config.group_size, self._config
+        streams = [random_stream(config.seed, index, _OPPONENT + member) for index in indices for member in range(size)]
+
+        def complete(episodes: Sequence[Any], conversations: list[list[ChatMessage]]) -> list[str]:
+            chosen = [streams[episode] for episode in episodes]
+            return [generator.reply(segment) for segment in generator.answer(conversations, chosen, self._chat)]
+
+        conversations = Conversations(
+            _prompt_builder(self._text, self._chat, config),
+            self._text,
+            complete,
+            rules=config.conversation.rules,
+            fits=self._chat.fits(config.max_req_tokens),
+        )
+        groups = [index for index in indices for _ in range(size)]
+        return SelfPlayPlayer(player, conversations, self._text, self._executor, groups, streams)
+
+
+def _prompt_builder(text: TextInterface[Any, Any], chat: Chat, config: Config) -> PromptBuilder:
+    """The prompts of a run."""
+    return PromptBuilder(
+        text, instructions=config.model.instructions, tools=chat.tools, history=config.conversation.history
+    )
 
 
 def group_seed(seed: int, index: int) -> int:
@@ -102,12 +142,7 @@ class _RecordingPlayer:
         self._executor = executor
         self._max_turns = config.conversation.max_turns
         self._conversations = Conversations(
-            PromptBuilder(
-                text,
-                instructions=config.model.instructions,
-                tools=chat.tools,
-                history=config.conversation.history,
-            ),
+            _prompt_builder(text, chat, config),
             text,
             self._complete,
             rules=config.conversation.rules,

@@ -1,0 +1,138 @@
+"""Self-play: one seat of a game is trained, and an earlier version of the policy plays the others."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from openenv.core.client_types import StepResult
+from openenv.core.errors import OpenEnvError
+from openenv.core.text_interface import TextInterface
+from openenv.evaluation.episodes import EpisodePlayer, PendingAction
+from openenv.policies.base import EndEpisode
+from openenv.policies.conversations import Conversations
+from openenv.rl.models.language_model import WeightStore
+
+log = logging.getLogger(__name__)
+
+ALL_SEATS = {"agent_player": "all"}
+"""The keyword of resets with which an environment lets one session act for every seat. The metadata of its observations
+has `agent_player`, the seat to act, and `rewards`, the reward of each seat since the observation before; that of the
+first has `num_players`."""
+
+
+class PastWeights(WeightStore):
+    """The weights of the opponents: those of the newest version that is a multiple of `every`, at most the one played.
+
+    They are kept in files, so that a resumed run has the same opponents.
+    """
+
+    def __init__(self, store: WeightStore, every: int, folder: Path) -> None:
+        """store: of the trained policy. folder: of the files; it is made."""
+        super().__init__()
+        self._store = store
+        self._every = every
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        store.on_publish.append(self._keep)
+
+    def _keep(self, version: int, weights: Mapping[str, Tensor]) -> None:
+        """Write the weights of a version that opponents will have."""
+        if version % self._every:
+            return
+        path = self._path(version)
+        written = path.with_suffix(".part")
+        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, written)
+        written.replace(path)
+
+    def load_newer(self, model: torch.nn.Module, than: int) -> int:
+        """Load the opponents' weights into `model` unless it has them, version `than`. Returns their version."""
+        found = self._store.newer(-1)
+        assert found is not None, "the trained policy has published no weights yet"
+        version = found[0] // self._every * self._every
+        if version != than:
+            parameters = dict(model.named_parameters())
+            with torch.no_grad():
+                for name, tensor in load_file(self._path(version)).items():
+                    parameters[name].copy_(tensor)
+            log.info("self-play: the opponents have the weights of step %d", version)
+        return version
+
+    def _path(self, version: int) -> Path:
+        return self._folder / f"{version:06d}.safetensors"
+
+
+class SelfPlayPlayer(EpisodePlayer):
+    """Passes one seat's turns and rewards to the player that records, and lets the opponents' model act for the others.
+
+    An opponent's reply without a legal action is replaced by a random action.
+    """
+
+    def __init__(
+        self,
+        recording: EpisodePlayer,
+        opponents: Conversations,
+        text: TextInterface[Any, Any],
+        executor: Executor,
+        groups: Sequence[int],
+        streams: Sequence[random.Random],
+    ) -> None:
+        """groups: the number of each episode's group, which determines its seat. streams: the opponents' random
+        numbers in each episode."""
+        self._recording = recording
+        self._opponents = opponents
+        self._text = text
+        self._executor = executor
+        self._groups = groups
+        self._streams = streams
+        self._seats: dict[int, int] = {}
+
+    async def act(self, pending: list[PendingAction]) -> list[Any]:
+        """An action of the seat to act in each episode; None where the trained policy ends the episode."""
+        mine = [turn for turn in pending if _seat_of(turn.observation) == self._seats[turn.episode]]
+        others = [turn for turn in pending if _seat_of(turn.observation) != self._seats[turn.episode]]
+        actions = (
+            dict(zip((turn.episode for turn in mine), await self._recording.act(mine), strict=True)) if mine else {}
+        )
+        if others:
+            actions |= await asyncio.get_running_loop().run_in_executor(self._executor, self._opposing, others)
+        return [actions[turn.episode] for turn in pending]
+
+    def _opposing(self, turns: Sequence[PendingAction]) -> dict[int, Any]:
+        """The opponents' action in each episode."""
+        choices = self._opponents.choose([(turn.episode, turn.observation) for turn in turns])
+        return {
+            turn.episode: self._random(turn) if isinstance(choice, EndEpisode) else choice
+            for turn, choice in zip(turns, choices, strict=True)
+        }
+
+    def _random(self, turn: PendingAction) -> Any:
+        return self._text.random_reply(turn.observation, self._streams[turn.episode])[1]
+
+    def on_result(self, episode: int, result: StepResult[Any]) -> None:
+        """Pass the result on with the reward of the trained seat."""
+        metadata = result.observation.metadata
+        if episode not in self._seats:
+            self._seats[episode] = self._groups[episode] % int(metadata["num_players"])
+        rewards: Sequence[float] = metadata["rewards"]
+        self._recording.on_result(episode, replace(result, reward=rewards[self._seats[episode]]))
+
+    def on_failure(self, episode: int, error: OpenEnvError) -> None:
+        """Pass it on."""
+        self._recording.on_failure(episode, error)
+
+    def on_step_limit(self, episode: int) -> None:
+        """Pass it on."""
+        self._recording.on_step_limit(episode)
+
+
+def _seat_of(observation: Any) -> int:
+    return int(observation.metadata["agent_player"])
