@@ -21,11 +21,15 @@ def test_an_environment_loads_by_any_spelling_of_its_name(name: str) -> None:
 
 
 def test_an_unknown_name_raises_with_the_nearest_one() -> None:
-    with pytest.raises(
-        LookupError,
-        match=r"'openspeil' is not among echo, guess, gymnasium, maze, openspiel\. Did you mean 'openspiel'",
-    ):
+    names = ", ".join(entry.name for entry in entries())
+    with pytest.raises(LookupError, match=rf"'openspeil' is not among {names}\. Did you mean 'openspiel'"):
         load("openspeil")
+
+
+def test_the_bundled_environments_are_listed_by_name() -> None:
+    assert [entry.name for entry in entries()] == [
+        "dm_control", "echo", "guess", "gymnasium", "maze", "minigrid", "openspiel",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "message"), [(": [", "is not YAML"), ("- a", "must be a mapping")])
