@@ -25,9 +25,6 @@ class GameFacts(NamedTuple):
 
     modes: tuple[int, ...]
     difficulties: tuple[int, ...]
-    minimal_actions: tuple[str, ...]
-    """Names of the actions that have an effect in the game."""
-    all_actions: tuple[str, ...]
     height: int
     width: int
 
@@ -49,8 +46,6 @@ def game_facts(game_name: str) -> GameFacts:
     return GameFacts(
         tuple(ale.getAvailableModes()),
         tuple(ale.getAvailableDifficulties()),
-        tuple(action.name for action in ale.getMinimalActionSet()),
-        tuple(action.name for action in ale.getLegalActionSet()),
         height,
         width,
     )
@@ -90,26 +85,16 @@ class AtariChoice:
             raise ValueError(f"repeat_action_probability={probability!r:.100}: expected a number from 0 to 1.")
         if type(self.full_action_space) is not bool:
             raise ValueError(f"full_action_space={self.full_action_space!r:.100}: expected true or false.")
-        facts = game_facts(self.game_name)
-        for name, known in (("mode", facts.modes), ("difficulty", facts.difficulties)):
+        for name in ("mode", "difficulty"):
             value = getattr(self, name)
-            if value is not None and (type(value) is not int or value not in known):
+            if value is None:
+                continue
+            facts = game_facts(self.game_name)
+            known = facts.modes if name == "mode" else facts.difficulties
+            if type(value) is not int or value not in known:
                 raise ValueError(
                     f"{name}={value!r:.100} is not among those of {self.game_name}: {', '.join(map(str, known))}."
                 )
-
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """The names of the legal actions, in the order of their numbers."""
-        facts = game_facts(self.game_name)
-        return facts.all_actions if self.full_action_space else facts.minimal_actions
-
-    def check_action(self, action_id: Any) -> None:
-        """Raises ValueError, listing the legal actions, for a number that is none of them."""
-        names = self.action_names
-        if type(action_id) is not int or not 0 <= action_id < len(names):
-            listed = ", ".join(f"{number} ({name})" for number, name in enumerate(names))
-            raise ValueError(f"action_id={action_id!r:.100} is not legal. Legal: {listed}.")
 
 
 RESET_FIELDS = tuple(AtariChoice.__dataclass_fields__)
@@ -133,6 +118,13 @@ def resolve_choice(reset_kwargs: Mapping[str, Any], default: AtariChoice) -> Ata
     if given.get("game_name", default.game_name) != default.game_name:
         fields |= {"mode": None, "difficulty": None}
     return AtariChoice(**{**fields, **given})
+
+
+def check_action(action_id: Any, names: Sequence[str]) -> None:
+    """Raises ValueError, listing the legal actions, for a number that is none of them. names: of the legal actions."""
+    if type(action_id) is not int or not 0 <= action_id < len(names):
+        listed = ", ".join(f"{number} ({name})" for number, name in enumerate(names))
+        raise ValueError(f"action_id={action_id!r:.100} is not legal. Legal: {listed}.")
 
 
 def tasks() -> dict[str, dict[str, Any]]:

@@ -47,6 +47,8 @@ class Emulator:
         ale.reset_game()
         self.ale = ale
         self._joystick = ale.getLegalActionSet() if choice.full_action_space else ale.getMinimalActionSet()
+        self.action_names = [action.name for action in self._joystick]
+        """The names of the legal actions, in the order of their numbers."""
         self._read = {"rgb": ale.getScreenRGB, "grayscale": ale.getScreenGrayscale, "ram": ale.getRAM}[choice.obs_type]
 
     def step(self, action_id: int) -> float:

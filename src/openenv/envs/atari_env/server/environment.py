@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
 from openenv.envs.atari_env.models import AtariAction, AtariObservation, AtariState
-from openenv.envs.atari_env.server.choice import AtariChoice, game_facts, resolve_choice
+from openenv.envs.atari_env.server.choice import AtariChoice, check_action, resolve_choice
 from openenv.envs.atari_env.server.emulator import Emulator, EmulatorCopy
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ class AtariEnvironment(Environment[AtariAction, AtariObservation, AtariState]):
         self._episode_id: str | None = None
         self._metadata: dict[str, Any] = {}
         """Of every observation of the episode."""
-        self._legal_action_names: list[str] = []
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> AtariObservation:
         """Load a game and return its first frame.
@@ -45,20 +44,16 @@ class AtariEnvironment(Environment[AtariAction, AtariObservation, AtariState]):
         if seed is None:
             seed = secrets.randbits(_SEED_BITS)
         self._begin(Emulator(choice, seed), episode_id or str(uuid4()))
-        facts = game_facts(choice.game_name)
+        ale = self._started().ale
+        modes, difficulties = ale.getAvailableModes(), ale.getAvailableDifficulties()
         return self._observe(
-            None,
-            {
-                "seed": seed,
-                "available_modes": list(facts.modes),
-                "available_difficulties": list(facts.difficulties),
-            },
+            None, {"seed": seed, "available_modes": list(modes), "available_difficulties": list(difficulties)}
         )
 
     def step(self, action: AtariAction, timeout_s: float | None = None, **kwargs: Any) -> AtariObservation:
         """Repeat an action for `frameskip` frames. Raises ValueError, listing the legal actions, for any other."""
         emulator = self._started()
-        emulator.choice.check_action(action.action_id)
+        check_action(action.action_id, emulator.action_names)
         return self._observe(emulator.step(action.action_id))
 
     def vectorized(self, num_envs: int) -> "VectorEnvironment | None":
@@ -99,7 +94,6 @@ class AtariEnvironment(Environment[AtariAction, AtariObservation, AtariState]):
         choice = emulator.choice
         self._emulator, self._episode_id = emulator, episode_id
         self._metadata = {"game_name": choice.game_name, "obs_type": choice.obs_type}
-        self._legal_action_names = list(choice.action_names)
 
     def _started(self) -> Emulator:
         if self._emulator is None:
@@ -110,7 +104,7 @@ class AtariEnvironment(Environment[AtariAction, AtariObservation, AtariState]):
         emulator = self._started()
         truncated = emulator.truncated
         done = truncated or emulator.terminated
-        names = [] if done else self._legal_action_names
+        names = [] if done else emulator.action_names
         fields = {
             "done": done,
             "reward": reward,

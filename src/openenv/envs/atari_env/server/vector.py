@@ -9,7 +9,7 @@ from ale_py.vector_env import AtariVectorEnv
 from openenv.core.env_server.runner.sync_vector import next_seed
 from openenv.core.env_server.vector_environment import VectorBatch, VectorEnvironment
 from openenv.core.errors import EnvironmentFault
-from openenv.envs.atari_env.server.choice import AtariChoice, game_facts, resolve_choice
+from openenv.envs.atari_env.server.choice import AtariChoice, check_action, game_facts, resolve_choice
 from openenv.envs.atari_env.server.emulator import SEEDS
 
 _FLAGS = ("episodic_life", "life_loss_info", "maxpool", "reward_clipping", "use_fire_reset")
@@ -50,7 +50,7 @@ class AtariVector(VectorEnvironment):
 
     def action_fields(self) -> dict[str, Any]:
         """`action_id` is below the number of actions of the game."""
-        return {"action_id": {"n": self._num_actions}}
+        return {"action_id": {"n": len(self._action_names)}}
 
     def observation_fields(self) -> dict[str, Any]:
         """Lives and frames are numbers from 0."""
@@ -143,7 +143,8 @@ class AtariVector(VectorEnvironment):
             autoreset_mode="NextStep",
             **{**unchanged, **dict(options)},
         )
-        self._kind, self._num_actions = kind, len(choice.action_names)
+        self._kind = kind
+        self._action_names = [action.name for action in self._envs.ale.get_action_set()]
         self._is_stack = _STACK in dict(options)
         self._ended, self._idle, self._begun = set(), set(), set()
 
@@ -160,11 +161,10 @@ class AtariVector(VectorEnvironment):
     def _chosen(self, actions: Mapping[str, Any]) -> np.ndarray[Any, Any]:
         if actions.keys() != {"action_id"}:
             raise EnvironmentFault(f"actions: expected one column, action_id, got {', '.join(sorted(actions))}")
-        assert self._kind is not None
         chosen = np.asarray(actions["action_id"])
-        if chosen.dtype.kind not in "iu" or not ((chosen >= 0) & (chosen < self._num_actions)).all():
+        if chosen.dtype.kind not in "iu" or not ((chosen >= 0) & (chosen < len(self._action_names))).all():
             for action_id in chosen.tolist():
-                self._kind[0].check_action(action_id)
+                check_action(action_id, self._action_names)
         return chosen
 
     def _batch(
