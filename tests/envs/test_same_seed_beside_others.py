@@ -11,6 +11,7 @@ from openenv.evaluation.quality.checks.protocol import reachable
 from openenv.evaluation.quality.probe.raw_client import ServerAddress
 from openenv.evaluation.quality.probe.recordings import EPISODE_ID, difference
 from openenv.evaluation.quality.target import Target
+from tests.envs.extras import require_extra
 
 pytestmark = pytest.mark.process
 
@@ -19,9 +20,12 @@ NOISY_STEPS = 10 * NUM_OTHERS
 """The episode is repeated until the other sessions have taken this many steps."""
 SEED = 11
 RESETS = {
+    "atari": [{"game_name": "breakout"}, {"game_name": "tetris", "obs_type": "ram"}],
     "echo": [{}],
     "guess": [{}],
     "maze": [{}, {"size": 9}],
+    "dm_control": [{}, {"domain_name": "pendulum", "task_name": "swingup"}],
+    "minigrid": [{"env_id": name} for name in ("MiniGrid-DoorKey-5x5-v0", "MiniGrid-Dynamic-Obstacles-5x5-v0")],
     "gymnasium": [{"env_id": name} for name in ("CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1")],
     "openspiel": [
         {"game_name": name}
@@ -40,7 +44,8 @@ def test_every_bundled_environment_is_played_here():
 @pytest.fixture(scope="module", params=[entry.name for entry in entries()])
 def served(request):
     (entry,) = (entry for entry in entries() if entry.name == request.param)
-    assert entry.is_installed, f"{entry.name} needs the extra {entry.extra}"
+    for module in entry.requires:
+        require_extra(module, str(entry.extra))
     with LocalServer(entry.server) as server:
         yield entry.name, server.base_url
 

@@ -189,9 +189,7 @@ def test_a_wrong_reset_is_refused_and_the_episode_continues(url, keywords, messa
 def test_controls_outside_the_space_are_refused_with_the_space_and_the_episode_goes_on(url, values):
     with DMControlEnv(url) as env:
         env.reset(seed=1)
-        with pytest.raises(
-            OpenEnvError, match=r"expected 1 finite numbers from -1\.0 to 1\.0|should be a valid number"
-        ):
+        with pytest.raises(OpenEnvError, match=r"expected 1 finite numbers from -1\.0|should be a valid number"):
             env.step(DMControlAction(values=values))
 
         assert env.state().step_count == 0

@@ -11,7 +11,10 @@ from openenv.core.wire.images import Image
 class DMControlAction(Action):
     """The controls of all actuators. A numpy array becomes a list."""
 
-    values: list[float] = Field(description="One number for each actuator, within the bounds of the action space")
+    values: list[float] = Field(
+        description="One number for each actuator, within the bounds of the action space",
+        examples=[[-1.0], [0.0], [1.0]],
+    )
 
     @field_validator("values", mode="before")
     @classmethod

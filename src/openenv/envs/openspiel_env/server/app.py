@@ -17,12 +17,22 @@ from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.serving.cli_options import add_server_options, json_object, run_server
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
+from openenv.envs.table import SeatEnvironment, Tables
 
 
 def build_app(
-    game: str, agent_player: str | int, opponent: str, game_params: str, config: ServerConfig | None = None
+    game: str,
+    agent_player: str | int,
+    opponent: str,
+    game_params: str,
+    config: ServerConfig | None = None,
+    *,
+    turn_timeout_s: float | None = None,
 ) -> FastAPI:
-    """Return the application that serves `game`. Raises ValueError, naming the field, where it cannot be played."""
+    """Return the application that serves `game`. Raises ValueError, naming the field, where it cannot be played.
+
+    turn_timeout_s: serve tables, whose seats are played by different sessions; a seat must act within this time.
+    """
     factory: Callable[[], Any] = partial(
         OpenSpielEnvironment,
         game_name=game,
@@ -31,6 +41,8 @@ def build_app(
         game_params=json_object("game_params", game_params, '{"players": 3}'),
     )
     factory()  # a wrong setting fails here, not at the first session
+    if turn_timeout_s is not None:
+        factory = partial(SeatEnvironment, Tables(factory, turn_timeout_s), OpenSpielState)
     return create_app(
         factory,
         OpenSpielAction,
@@ -87,12 +99,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         default=default["game_params"],
         help="Parameters of the game as a JSON object (default %(default)s).",
     )
+    parser.add_argument(
+        "--tables",
+        type=float,
+        metavar="SECONDS",
+        help="Let different sessions play the seats of a game: reset(table=NAME, seat=NUMBER). A game ends when a seat "
+        "is not taken or played for so many seconds (default: a session plays one seat against --opponent).",
+    )
     add_server_options(parser)
     run_server(parser, argv, _build)
 
 
 def _build(args: argparse.Namespace, config: ServerConfig) -> FastAPI:
-    return build_app(args.game, args.agent_player, args.opponent, args.game_params, config)
+    return build_app(args.game, args.agent_player, args.opponent, args.game_params, config, turn_timeout_s=args.tables)
 
 
 if __name__ == "__main__":

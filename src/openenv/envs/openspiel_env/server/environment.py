@@ -107,6 +107,12 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         self._episode, self._episode_id, self.execution = None, episode_id or str(uuid4()), "inline"
         return self._shared.first_observation()
 
+    def observation_of(self, seat: int) -> OpenSpielObservation:
+        """What a seat sees now, with agent_player="all". Raises ValueError otherwise."""
+        if self._shared is None:
+            raise ValueError(f"reset(agent_player={ALL_SEATS!r}) comes first: only then all seats can be seen.")
+        return self._shared.observation(seat)
+
     def execution_for(self, verb: str, keywords: Mapping[str, Any]) -> Execution:
         """Run slow calls in a thread: a probe of new `game_params`, tree search, and the replay of a whole episode."""
         if verb == "load":

@@ -55,7 +55,7 @@ class SharedGame:
         actor = self.seat
         self.apply(action.action_id)
         rewards = self._rewards()
-        return self.observation(rewards[actor], {"rewards": rewards})
+        return self.observation(self.seat, rewards[actor], {"rewards": rewards})
 
     def apply(self, action_id: int) -> None:
         """Apply a legal action without observing."""
@@ -72,17 +72,19 @@ class SharedGame:
             self.apply(action_id)
         self._rewards()
 
-    def observation(self, reward: float | None, metadata: Mapping[str, Any]) -> OpenSpielObservation:
-        """What the seat to act sees; at the end, what the seat that acted last sees."""
-        state, view, is_over = self._state, self._views[self.seat], self._state.is_terminal()
-        legal, names, text, tensor = observe(view, state, is_over=is_over)
-        fields = {"game_name": self.choice.game_name, "agent_player": self.seat, "info_state_kind": view.kind}
+    def observation(
+        self, seat: int, reward: float | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> OpenSpielObservation:
+        """What a seat sees. Only the seat to act has legal actions."""
+        state, view, is_over = self._state, self._views[seat], self._state.is_terminal()
+        legal, names, text, tensor = observe(view, state, is_over=is_over or seat != self.seat)
+        fields = {"game_name": self.choice.game_name, "agent_player": seat, "info_state_kind": view.kind}
         if self.choice.game_params:
             fields["game_params"] = self.choice.game_params
         return OpenSpielObservation(
             done=is_over,
             reward=reward,
-            metadata={**fields, "text": text, "legal_action_names": names, **metadata},
+            metadata={**fields, "text": text, "legal_action_names": names, **(metadata or {})},
             info_state=tensor,
             legal_actions=legal,
             game_phase="terminal" if is_over else "playing" if self.actions else "initial",
@@ -91,8 +93,13 @@ class SharedGame:
 
     def first_observation(self) -> OpenSpielObservation:
         """What the first seat sees."""
-        rewards = self._rewards()
-        return self.observation(None, {"seed": self.seed, "num_players": self.num_players, "rewards": rewards})
+        metadata = {
+            "seed": self.seed,
+            "num_players": self.num_players,
+            "num_actions": int(self._game.num_distinct_actions()),
+            "rewards": self._rewards(),
+        }
+        return self.observation(self.seat, None, metadata)
 
     def _rewards(self) -> list[float]:
         """The reward of each seat since the last call."""

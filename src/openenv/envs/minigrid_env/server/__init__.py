@@ -1,0 +1,1 @@
+"""The server of MiniGrid; it needs minigrid."""
