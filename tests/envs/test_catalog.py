@@ -13,6 +13,7 @@ def test_entries_name_the_classes_of_an_environment() -> None:
     assert by_name["echo"].client == "openenv.envs.echo_env.client:EchoEnv"
     assert by_name["echo"].text == "openenv.envs.echo_env.text:EchoText"
     assert by_name["openspiel"].extra == "openspiel"
+    assert by_name["atari"].server == "openenv.envs.atari_env.server.app"
 
 
 @pytest.mark.parametrize("name", ["openspiel", "openspiel_env", "openspiel-env"])
