@@ -21,6 +21,7 @@ SEED = 11
 RESETS = {
     "echo": [{}],
     "guess": [{}],
+    "grid_world": [{"slip": 0.3}],
     "maze": [{}, {"size": 9}],
     "gymnasium": [{"env_id": name} for name in ("CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1")],
     "openspiel": [
