@@ -23,6 +23,7 @@ RESETS = {
     "guess": [{}],
     "grid_world": [{"slip": 0.3}],
     "snake": [{}],
+    "wildfire": [{}],
     "maze": [{}, {"size": 9}],
     "gymnasium": [{"env_id": name} for name in ("CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1")],
     "openspiel": [
