@@ -27,12 +27,6 @@ def test_an_unknown_name_raises_with_the_nearest_one() -> None:
         load("openspeil")
 
 
-def test_the_bundled_environments_are_listed_by_name() -> None:
-    assert [entry.name for entry in entries()] == [
-        "dm_control", "echo", "guess", "gymnasium", "maze", "minigrid", "openspiel", "trading",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(("text", "message"), [(": [", "is not YAML"), ("- a", "must be a mapping")])
 def test_a_manifest_that_is_no_mapping_raises(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "openenv.yaml"

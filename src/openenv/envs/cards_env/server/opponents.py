@@ -37,7 +37,8 @@ def make_opponent(game: str, policy: str, rng: Random) -> Opponent:
         with _seeded_numpy(rng.getrandbits(32)):
             chosen = agents[seat % len(agents)].step(_ordered(state))
         named = chosen if isinstance(chosen, str) else raw_word(env, int(chosen))
-        return next((action_id for action_id in legal if raw_word(env, action_id) == named), legal[0])
+        played: int = next((action_id for action_id in legal if raw_word(env, action_id) == named), legal[0])
+        return played
 
     return by_rule
 
