@@ -11,6 +11,7 @@ from openenv.evaluation.quality.checks.protocol import reachable
 from openenv.evaluation.quality.probe.raw_client import ServerAddress
 from openenv.evaluation.quality.probe.recordings import EPISODE_ID, difference
 from openenv.evaluation.quality.target import Target
+from tests.envs.extras import require_entry
 
 pytestmark = pytest.mark.process
 
@@ -24,7 +25,9 @@ RESETS = {
     "grid_world": [{"slip": 0.3}],
     "snake": [{}],
     "wildfire": [{}],
+    "cards": [{"game": name} for name in ("leduc-holdem", "no-limit-holdem", "uno", "gin-rummy")],
     "maze": [{}, {"size": 9}],
+    "dm_control": [{}],
     "gymnasium": [{"env_id": name} for name in ("CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1")],
     "openspiel": [
         {"game_name": name}
@@ -43,7 +46,7 @@ def test_every_bundled_environment_is_played_here():
 @pytest.fixture(scope="module", params=[entry.name for entry in entries()])
 def served(request):
     (entry,) = (entry for entry in entries() if entry.name == request.param)
-    assert entry.is_installed, f"{entry.name} needs the extra {entry.extra}"
+    require_entry(entry)
     with LocalServer(entry.server) as server:
         yield entry.name, server.base_url
 

@@ -58,7 +58,7 @@ GAMES: Mapping[str, Game] = {
 
 
 def make_game(name: str, num_players: int, seed: int) -> Any:
-    """RLCard's environment of a game. seed: not negative. A new one for each episode: some keep who has dealt."""
+    """RLCard's environment of a game. seed: not negative. A new one for each episode: some keep their dealer."""
     config = {"seed": seed}
     if GAMES[name].most_players is not None:
         config["game_num_players"] = num_players

@@ -28,12 +28,17 @@ def policies_of(game: str) -> list[str]:
 
 def make_opponent(game: str, policy: str, rng: Random) -> Opponent:
     """A policy for all other seats, which takes its random numbers from `rng`."""
+
+    def at_random(env: Any, state: dict[str, Any], seat: int) -> int:
+        action_id: int = rng.choice(sorted(state["legal_actions"]))
+        return action_id
+
     if policy == RANDOM:
-        return lambda env, state, seat: rng.choice(sorted(state["legal_actions"]))
+        return at_random
     agents = _rule_agents(str(GAMES[game].rule_model))
 
     def by_rule(env: Any, state: dict[str, Any], seat: int) -> int:
-        legal = sorted(state["legal_actions"])
+        legal: list[int] = sorted(state["legal_actions"])
         with _seeded_numpy(rng.getrandbits(32)):
             chosen = agents[seat % len(agents)].step(_ordered(state))
         named = chosen if isinstance(chosen, str) else raw_word(env, int(chosen))
