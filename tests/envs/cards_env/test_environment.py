@@ -97,6 +97,15 @@ def test_a_restored_episode_has_the_same_future(url, game):
     assert num_restored >= 4
 
 
+@pytest.mark.parametrize("game", GAMES)
+def test_a_used_session_deals_as_a_new_one_does(url, game):
+    with CardsEnv(url) as used:
+        for seed in range(6):
+            shown = played(used, used.reset(seed=seed, game=game).observation, Random(1), limit=20)
+            with CardsEnv(url) as new:
+                assert played(new, new.reset(seed=seed, game=game).observation, Random(1), limit=20) == shown
+
+
 def test_without_a_seed_the_metadata_names_the_one_that_was_drawn(url):
     with CardsEnv(url) as env:
         first = env.reset(game="uno").observation

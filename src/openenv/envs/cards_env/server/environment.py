@@ -58,7 +58,7 @@ class CardsEnvironment(Environment[CardsAction, CardsObservation, CardsState]):
         require_choice(f"opponent_policy of {game}", opponent_policy, policies_of(game))
         seed = Random().getrandbits(32) if seed is None else seed
         rng = Random(seed)
-        env = make_game(game, seats, rng.getrandbits(31))
+        env = make_game(game, seats, rng.getrandbits(31), self._env)
         self._seen, self._player = env.reset()
         self._env, self._opponent = env, make_opponent(game, opponent_policy, rng)
         self._actions, self._moves = [], []
