@@ -25,7 +25,7 @@ RESETS = {
     "grid_world": [{"slip": 0.3}],
     "snake": [{}],
     "wildfire": [{}],
-    "cards": [{"game": name} for name in ("leduc-holdem", "no-limit-holdem", "uno", "gin-rummy")],
+    "cards": [{"game": name, "agent_player": 1} for name in ("leduc-holdem", "no-limit-holdem", "uno", "gin-rummy")],
     "maze": [{}, {"size": 9}],
     "dm_control": [{}],
     "gymnasium": [{"env_id": name} for name in ("CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1")],

@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from rlcard import models
 
 from openenv.envs.cards_env.server.games import GAMES, raw_word
 
@@ -49,6 +48,8 @@ def make_opponent(game: str, policy: str, rng: Random) -> Opponent:
 
 @lru_cache
 def _rule_agents(model: str) -> list[Any]:
+    from rlcard import models  # takes seconds: it loads torch where that is installed
+
     return list(models.load(model).agents)
 
 
