@@ -1,6 +1,6 @@
 """What a seat sees does not depend on what is hidden from it."""
 
-from copy import deepcopy
+from copy import copy, deepcopy
 from random import Random
 
 import pytest
@@ -35,7 +35,8 @@ def hidden_lists(env, seat):
 
 def shuffled(env, seat, rng):
     """A copy of a game in which the hidden cards lie elsewhere."""
-    env = deepcopy(env)
+    game, env = deepcopy(env.game), copy(env)
+    env.game = game
     lists = hidden_lists(env, seat)
     known = env.game.round.players[1 - seat].known_cards if env.name == "gin-rummy" else []
     pool = [card for cards in lists for card in cards if card not in known]

@@ -103,7 +103,7 @@ def test_wind_and_moisture_change_the_chance_of_fire():
     assert chances == pytest.approx({(0, 1): 0.5, (1, 2): 0.5 * 1.8 * 0.4, (2, 1): 0.5, (1, 0): 0.5 * 0.2})
 
 
-def test_fire_spreads_as_often_as_its_chance_is():
+def test_fire_spreads_as_often_as_its_chance():
     lit = 0
     for seed in range(2000):
         forest = Forest([["*", "T"]], "none", 0.3)

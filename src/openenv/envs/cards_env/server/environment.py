@@ -9,7 +9,7 @@ from uuid import uuid4
 from openenv.core.env_server.interfaces import Environment, Execution
 from openenv.envs.cards_env.models import CardsAction, CardsObservation, CardsState
 from openenv.envs.cards_env.server.games import GAMES, action_name, make_game
-from openenv.envs.cards_env.server.opponents import Opponent, make_opponent, policies_of
+from openenv.envs.cards_env.server.opponents import RULE, Opponent, make_opponent, policies_of
 from openenv.envs.cards_env.server.views import view
 from openenv.envs.reset_values import refuse_other_keywords, require_choice, require_whole
 
@@ -58,7 +58,7 @@ class CardsEnvironment(Environment[CardsAction, CardsObservation, CardsState]):
         require_choice(f"opponent_policy of {game}", opponent_policy, policies_of(game))
         seed = Random().getrandbits(32) if seed is None else seed
         rng = Random(seed)
-        env = make_game(game, seats, rng.getrandbits(31))
+        env = make_game(game, seats, rng.getrandbits(31), self._env)
         self._seen, self._player = env.reset()
         self._env, self._opponent = env, make_opponent(game, opponent_policy, rng)
         self._actions, self._moves = [], []
@@ -75,8 +75,9 @@ class CardsEnvironment(Environment[CardsAction, CardsObservation, CardsState]):
         return self._observation(self._payoff() if env.is_over() else None, metadata)
 
     def execution_for(self, verb: str, keywords: Mapping[str, Any]) -> Execution:
-        """Run in a thread what takes long: the replay of an episode, and the first game with large tables."""
-        return "thread" if verb == "load" or keywords.get("game") == _SLOW else "inline"
+        """Run in a thread what takes long: a replay, and the first game with rule models or with large tables."""
+        is_slow = verb == "load" or keywords.get("game") == _SLOW or keywords.get("opponent_policy") == RULE
+        return "thread" if is_slow else "inline"
 
     def step(self, action: CardsAction, timeout_s: float | None = None, **kwargs: Any) -> CardsObservation:
         """Play an action, then the other seats. Raises ValueError, with the game as it was, if it is not legal."""

@@ -57,14 +57,9 @@ def blackjack_action(seen: CardsObservation, _: Random) -> CardsAction:
     return _first(seen, ["hit"] if total < 15 else ["stand"])
 
 
-def uno_action(seen: CardsObservation, rng: Random) -> CardsAction:
-    """Keep the other seat from playing: draw four, draw two, skip, reverse; else any card but a wild one."""
-    for part in ("draw 4", "draw 2", "skip", "reverse"):
-        for name in seen.legal_action_names:
-            if part in name:
-                return _first(seen, [name])
-    plain = [name for name in seen.legal_action_names if "wild" not in name]
-    return _first(seen, [rng.choice(plain or seen.legal_action_names)])
+def limit_action(seen: CardsObservation, _: Random) -> CardsAction:
+    """Always raise: random play folds a third of the time."""
+    return _first(seen, ["raise", "call", "check"])
 
 
 def _first(seen: CardsObservation, names: list[str]) -> CardsAction:
@@ -75,5 +70,9 @@ def _first(seen: CardsObservation, names: list[str]) -> CardsAction:
 
 MEASURED = {
     game: MeasuredTask(reset={"game": game}, play_bare=_bare(game), heuristic=choose)
-    for game, choose in (("leduc-holdem", leduc_action), ("blackjack", blackjack_action), ("uno", uno_action))
+    for game, choose in (
+        ("leduc-holdem", leduc_action),
+        ("blackjack", blackjack_action),
+        ("limit-holdem", limit_action),
+    )
 }

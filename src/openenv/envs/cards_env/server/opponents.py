@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from rlcard import models
 
 from openenv.envs.cards_env.server.games import GAMES, raw_word
 
@@ -28,12 +27,17 @@ def policies_of(game: str) -> list[str]:
 
 def make_opponent(game: str, policy: str, rng: Random) -> Opponent:
     """A policy for all other seats, which takes its random numbers from `rng`."""
+
+    def at_random(env: Any, state: dict[str, Any], seat: int) -> int:
+        action_id: int = rng.choice(sorted(state["legal_actions"]))
+        return action_id
+
     if policy == RANDOM:
-        return lambda env, state, seat: rng.choice(sorted(state["legal_actions"]))
+        return at_random
     agents = _rule_agents(str(GAMES[game].rule_model))
 
     def by_rule(env: Any, state: dict[str, Any], seat: int) -> int:
-        legal = sorted(state["legal_actions"])
+        legal: list[int] = sorted(state["legal_actions"])
         with _seeded_numpy(rng.getrandbits(32)):
             chosen = agents[seat % len(agents)].step(_ordered(state))
         named = chosen if isinstance(chosen, str) else raw_word(env, int(chosen))
@@ -45,6 +49,8 @@ def make_opponent(game: str, policy: str, rng: Random) -> Opponent:
 
 @lru_cache
 def _rule_agents(model: str) -> list[Any]:
+    from rlcard import models  # takes seconds: it loads torch where that is installed
+
     return list(models.load(model).agents)
 
 
