@@ -28,7 +28,7 @@ def test_an_unknown_name_raises_with_the_nearest_one() -> None:
 
 def test_the_bundled_environments_are_listed_by_name() -> None:
     assert [entry.name for entry in entries()] == [
-        "dm_control", "echo", "guess", "gymnasium", "maze", "minigrid", "openspiel", "trading",
+        "dm_control", "echo", "guess", "gymnasium", "maze", "minigrid", "openspiel", "reasoning_gym", "trading",
     ]  # fmt: skip
 
 
