@@ -31,6 +31,7 @@ RESETS = {
     "dm_control": [{}, {"domain_name": "pendulum", "task_name": "swingup"}],
     "minigrid": [{"env_id": name} for name in ("MiniGrid-DoorKey-5x5-v0", "MiniGrid-Dynamic-Obstacles-5x5-v0")],
     "gymnasium": [{"env_id": name} for name in ("CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1")],
+    "reasoning_gym": [{}, {"dataset": "word_ladder"}, {"dataset": "list_functions"}],
     "trading": [{}, {"momentum": 0.5, "num_symbols": 1}],
     "openspiel": [
         {"game_name": name}
