@@ -17,7 +17,7 @@ import ale_py.env
 import numpy as np
 from ale_py.vector_env import AtariVectorEnv
 
-from benchmarks.peers import ROOT, Figures, Sides
+from benchmarks.peers import ROOT, Figures, Served, Sides, cpu_s
 from benchmarks.report import Row, show
 from openenv.core.containers.server_process import free_port, wait_until_healthy
 from openenv.envs.atari_env import AtariAction, AtariEnv
@@ -50,11 +50,14 @@ Measure = Callable[[float], Figures]
 def rows(sides: Sides) -> list[Row]:
     """Measure each kind of frames in a vector session, and one environment in a session of its own."""
     shown: list[Row] = []
-    with _served() as url:
+    with _served() as server:
         for name, (obs_type, options) in KINDS.items():
             what = f"Pong, {NUM_ENVS} environments, {name}"
             own = own_vector(obs_type, options)
-            with vector_session(url, obs_type, options, 1) as one, vector_session(url, obs_type, options, 2) as two:
+            with (
+                vector_session(server, obs_type, options, 1) as one,
+                vector_session(server, obs_type, options, 2) as two,
+            ):
                 measured = _in_turns(sides, what, {"ALE": own, "one session": one, "two sessions": two})
             shown += [
                 _row(f"{what}, {sessions}", measured[sessions], measured["ALE"], FLOOR)
@@ -62,7 +65,7 @@ def rows(sides: Sides) -> list[Row]:
             ]
         for obs_type in ("ram", "rgb"):
             what = f"Pong, 1 environment, {obs_type}"
-            with single_session(url, obs_type) as ours:
+            with single_session(server, obs_type) as ours:
                 measured = _in_turns(sides, what, {"ALE": own_environment(obs_type), "ours": ours})
             shown.append(_row(what, measured["ours"], measured["ALE"], None))
     return shown
@@ -73,31 +76,41 @@ def _in_turns(sides: Sides, what: str, measures: Mapping[str, Measure]) -> dict[
 
 
 def _row(what: str, ours: Figures, own: Figures, floor: float | None) -> Row:
-    return Row(what, "/s", ours["rate"], own["rate"], floor, "beside ALE alone in one process")
+    note = (
+        f"published: ALE alone in one process; {ours['cpu_us']:.0f} us of a processor a step, ALE {own['cpu_us']:.0f}"
+    )
+    return Row(what, "/s", ours["rate"], own["rate"], floor, note)
 
 
 @contextmanager
-def _served() -> Iterator[str]:
-    """The URL of a server of Atari games."""
+def _served() -> Iterator[Served]:
+    """A server of Atari games."""
     port = free_port()
     command = [sys.executable, "-m", "openenv.envs.atari_env.server.app", "--port", str(port)]
+    began = time.perf_counter()
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=ROOT)
     try:
         url = f"http://127.0.0.1:{port}"
         wait_until_healthy(url, process, timeout_s=60)
-        yield url
+        yield Served("ours", "atari", url, process.pid, time.perf_counter() - began)
     finally:
         process.terminate()
         process.wait(10)
 
 
-def _rate(step: Callable[[], int], seconds: float) -> Figures:
-    """Steps of environments per second. step: returns how many it has made."""
-    steps, ended = 0, time.perf_counter() + seconds
+def _rate(step: Callable[[], int], pid: int | None, seconds: float) -> Figures:
+    """Steps of environments per second, and processor time of a step. step: returns how many it has made. pid: of the
+    server; None: there is none."""
+    steps, cpu = 0, -_cpu_s(pid)
     began = time.perf_counter()
-    while time.perf_counter() < ended:
+    while time.perf_counter() < began + seconds:
         steps += step()
-    return {"rate": steps / (time.perf_counter() - began)}
+    return {"rate": steps / (time.perf_counter() - began), "cpu_us": 1e6 * (cpu + _cpu_s(pid)) / steps}
+
+
+def _cpu_s(pid: int | None) -> float:
+    """Processor seconds of this process and the server."""
+    return time.process_time() + (0.0 if pid is None else cpu_s(pid))
 
 
 def own_vector(obs_type: str, options: Mapping[str, Any]) -> Measure:
@@ -111,13 +124,13 @@ def own_vector(obs_type: str, options: Mapping[str, Any]) -> Measure:
         envs.step(rng.integers(0, NUM_ACTIONS, NUM_ENVS))
         return NUM_ENVS
 
-    return partial(_rate, step)
+    return partial(_rate, step, None)
 
 
 @contextmanager
-def vector_session(url: str, obs_type: str, options: Mapping[str, Any], num_sessions: int) -> Iterator[Measure]:
+def vector_session(server: Served, obs_type: str, options: Mapping[str, Any], num_sessions: int) -> Iterator[Measure]:
     """A vector session, stepped at random; of two sessions, one is stepped while the client receives the other."""
-    envs = AtariEnv(url).vector(
+    envs = AtariEnv(server.url).vector(
         NUM_ENVS, num_sessions=num_sessions, options={"obs_type": obs_type, "vector_options": dict(options)}
     )
     rng, share = np.random.default_rng(0), NUM_ENVS // num_sessions
@@ -129,7 +142,7 @@ def vector_session(url: str, obs_type: str, options: Mapping[str, Any], num_sess
 
     def measure(seconds: float) -> Figures:
         envs.send(rng.integers(0, NUM_ACTIONS, NUM_ENVS))
-        figures = _rate(step, seconds)
+        figures = _rate(step, server.pid, seconds)
         for _ in range(num_sessions):
             envs.recv()
         return figures
@@ -150,14 +163,14 @@ def own_environment(obs_type: Any) -> Measure:
             env.reset()
         return 1
 
-    return partial(_rate, step)
+    return partial(_rate, step, None)
 
 
 @contextmanager
-def single_session(url: str, obs_type: str) -> Iterator[Measure]:
+def single_session(server: Served, obs_type: str) -> Iterator[Measure]:
     """A session of one environment, stepped at random from one episode to the next."""
     rng = np.random.default_rng(0)
-    with AtariEnv(url) as env:
+    with AtariEnv(server.url) as env:
         env.reset(seed=0, obs_type=obs_type)
 
         def step() -> int:
@@ -165,7 +178,7 @@ def single_session(url: str, obs_type: str) -> Iterator[Measure]:
                 env.reset(obs_type=obs_type)
             return 1
 
-        yield partial(_rate, step)
+        yield partial(_rate, step, server.pid)
 
 
 def main() -> None:
