@@ -23,10 +23,14 @@ RESETS = {
     "atari": [{"game_name": name, "obs_type": "ram"} for name in ("breakout", "tetris")],
     "echo": [{}],
     "guess": [{}],
+    "grid_world": [{"slip": 0.3}],
+    "snake": [{}],
+    "wildfire": [{}],
     "maze": [{}, {"size": 9}],
     "dm_control": [{}, {"domain_name": "pendulum", "task_name": "swingup"}],
     "minigrid": [{"env_id": name} for name in ("MiniGrid-DoorKey-5x5-v0", "MiniGrid-Dynamic-Obstacles-5x5-v0")],
     "gymnasium": [{"env_id": name} for name in ("CartPole-v1", "FrozenLake-v1", "Taxi-v4", "Blackjack-v1")],
+    "trading": [{}, {"momentum": 0.5, "num_symbols": 1}],
     "openspiel": [
         {"game_name": name}
         for name in ("blackjack", "catch", "tic_tac_toe", "kuhn_poker", "chess", "python_liars_poker")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from openenv.core.text.description import value_text
+from openenv.core.env_server.types import Observation
+from openenv.core.text.description import ObservationDescriber, value_text
 
 CATCH = [[0, 0, 1], [0, 0, 0], [0, 1, 0]]
 
@@ -30,3 +31,12 @@ CATCH = [[0, 0, 1], [0, 0, 0], [0, 1, 0]]
 )
 def test_a_value_becomes_a_few_words(value, words):
     assert value_text(value) == words
+
+
+class Board(Observation):
+    row: int
+    cells: str
+
+
+def test_a_text_of_several_lines_begins_below_its_name():
+    assert ObservationDescriber(Board).describe(Board(row=1, cells="A.\n.G")) == "row: 1\ncells:\nA.\n.G"

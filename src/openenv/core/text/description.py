@@ -21,7 +21,8 @@ class ObservationDescriber:
     """Describes the observations of one class: `name: value` a line, or the value alone where there is one field.
 
     Numbers have three significant digits and their declared unit. A grid in which most cells are equal becomes the row
-    and column of each other cell, counted from 0; other grids are written row by row. Images follow the text.
+    and column of each other cell, counted from 0; other grids are written row by row. What has several lines begins
+    below its name. Images follow the text.
     """
 
     def __init__(self, observation_class: type[Observation]) -> None:
@@ -53,7 +54,7 @@ class ObservationDescriber:
         if len(fields) == 1 and len(self._units) <= 1:
             ((name, value),) = fields.items()
             return self._text(name, value)
-        return "\n".join(f"{name}: {self._text(name, value)}" for name, value in fields.items()) or otherwise
+        return "\n".join(_line(name, self._text(name, value)) for name, value in fields.items()) or otherwise
 
     def explanation(self) -> str:
         """The fields' own descriptions; empty if they have none."""
@@ -63,6 +64,11 @@ class ObservationDescriber:
     def _text(self, name: str, value: Any) -> str:
         unit = self._units.get(name)
         return f"{value_text(value)} {unit}" if unit else value_text(value)
+
+
+def _line(name: str, text: str) -> str:
+    """`name: text`; several lines begin below the name, so that the columns of a board are aligned."""
+    return f"{name}:\n{text}" if "\n" in text else f"{name}: {text}"
 
 
 def value_text(value: Any) -> str:

@@ -53,7 +53,7 @@ def game_facts(game_name: str) -> GameFacts:
 
 def rom_path(game_name: str) -> Path:
     """The file of one of `game_names`."""
-    path = roms.get_rom_path(game_name)
+    path: Path | None = roms.get_rom_path(game_name)
     assert path is not None, game_name
     return path
 

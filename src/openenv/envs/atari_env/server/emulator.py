@@ -59,7 +59,8 @@ class Emulator:
 
     def screen(self) -> np.ndarray[Any, np.dtype[np.uint8]]:
         """The frame or the memory, as a new array."""
-        return self._read()
+        read: np.ndarray[Any, np.dtype[np.uint8]] = self._read()
+        return read
 
     @property
     def terminated(self) -> bool:

@@ -1,0 +1,39 @@
+"""Action, observation and state of the card games."""
+
+from pydantic import Field
+
+from openenv.core.env_server.types import Action, Observation, State
+
+
+class CardsAction(Action):
+    """A legal action by its RLCard number."""
+
+    action_id: int = Field(ge=0, description="One of the observation's legal_actions")
+
+
+class CardsObservation(Observation):
+    """What the agent's seat may see. Cards are rank and suit, such as QH, or as the game writes them."""
+
+    METADATA_IS_PLAIN_JSON = True
+
+    game: str = Field(description="Name of the game")
+    seat: int = Field(description="The agent's seat, counted from 0")
+    hand: list[str] = Field(description="The agent's own cards")
+    public: str = Field(description="What every seat sees, in words")
+    moves: list[str] = Field(description="What the seats have done since the last observation, the agent's move first")
+    legal_actions: list[int] = Field(description="RLCard's numbers of the legal actions; empty when done")
+    legal_action_names: list[str] = Field(description="Their names, in the same order")
+
+
+class CardsState(State):
+    """The game, the seats and the opponents of an episode."""
+
+    game: str = ""
+    agent_player: int = 0
+    """The agent's seat, counted from 0."""
+    num_players: int = 1
+    """Seats, the agent's included."""
+    opponent_policy: str = "random"
+    """How the other seats play: random or rule."""
+    seed: int = 0
+    """Determines the cards and the opponents."""

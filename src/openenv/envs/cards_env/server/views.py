@@ -1,0 +1,110 @@
+"""What a seat sees of each game: its own cards, and in words what is public. Nothing else of a game is read here."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from openenv.envs.cards_env.server.games import GAMES
+
+_LAST_DISCARDS = 12
+"""Tiles of the table that mahjong shows."""
+
+
+class SeatView(NamedTuple):
+    """The cards of a seat, and what every seat sees."""
+
+    hand: list[str]
+    public: str
+
+
+def view(env: Any, seat: int) -> SeatView:
+    """What a seat sees now."""
+    return _VIEWS[env.name](env, seat)
+
+
+def _card(index: str) -> str:
+    """RLCard writes the suit first: HQ becomes QH."""
+    return index[1:] + index[0]
+
+
+def _joined(cards: Sequence[str]) -> str:
+    return " ".join(cards) or "none"
+
+
+def _blackjack(env: Any, seat: int) -> SeatView:
+    own, dealer = env.get_state(seat)["raw_obs"]["state"]
+    return SeatView(list(map(_card, own)), f"dealer {_joined(list(map(_card, dealer)))}")
+
+
+def _bets(env: Any) -> str:
+    return "bets " + " , ".join(f"player {player.player_id} {int(player.in_chips)}" for player in env.game.players)
+
+
+def _leduc(env: Any, seat: int) -> SeatView:
+    card = env.game.public_card
+    public = "none" if card is None else _card(card.get_index())
+    return SeatView([_card(env.game.players[seat].hand.get_index())], f"public {public}\n{_bets(env)}")
+
+
+def _holdem(env: Any, seat: int) -> SeatView:
+    hand = [_card(card.get_index()) for card in env.game.players[seat].hand]
+    public = [_card(card.get_index()) for card in env.game.public_cards]
+    return SeatView(hand, f"public {_joined(public)}\n{_bets(env)}")
+
+
+def _no_limit(env: Any, seat: int) -> SeatView:
+    hand, public = _holdem(env, seat)
+    left = " , ".join(f"player {player.player_id} {int(player.remained_chips)}" for player in env.game.players)
+    return SeatView(hand, f"{public}\nleft {left}")
+
+
+def _uno(env: Any, seat: int) -> SeatView:
+    word, players, top = GAMES["uno"].word, env.game.players, env.game.round.target
+    hand = sorted(
+        word(card.str) if card.type != "wild" else card.trait.replace("_", " ") for card in players[seat].hand
+    )
+    counts = " , ".join(f"player {player.player_id} {len(player.hand)}" for player in players)
+    return SeatView(hand, f"top {word(top.str)}\ncards {counts}")
+
+
+def _gin(env: Any, seat: int) -> SeatView:
+    table = env.game.round
+    pile, other = table.dealer.discard_pile, table.players[1 - seat]
+    hand = [str(card) for card in sorted(table.players[seat].hand, key=lambda card: card.get_index())]
+    public = [
+        f"discard {pile[-1] if pile else 'none'} stock {len(table.dealer.stock_pile)}",
+        f"player {1 - seat} has taken {_joined([str(card) for card in other.known_cards])}",
+    ]
+    return SeatView(hand, "\n".join(public))
+
+
+def _doudizhu(env: Any, seat: int) -> SeatView:
+    game = env.game
+    state = game.get_state(seat)
+    counts = " , ".join(f"player {player} {left}" for player, left in enumerate(state["num_cards_left"]))
+    landlord = f"landlord player {state['landlord']} with {_joined(state['seen_cards'])}"
+    return SeatView(list(state["current_hand"]), f"{landlord}\ncards {counts}")
+
+
+def _mahjong(env: Any, seat: int) -> SeatView:
+    tile, table, players = GAMES["mahjong"].word, env.game.dealer.table, env.game.players
+    hand = sorted(tile(card.get_str()) for card in players[seat].hand)
+    piles = (
+        f"player {player.player_id} {' , '.join(tile(card.get_str()) for group in player.pile for card in group)}"
+        for player in players
+        if player.pile
+    )
+    last = [tile(card.get_str()) for card in table[-_LAST_DISCARDS:]]
+    public = [f"last discards {' , '.join(last) or 'none'}", f"shown {' ; '.join(piles) or 'none'}"]
+    return SeatView(hand, "\n".join(public))
+
+
+_VIEWS: Mapping[str, Callable[[Any, int], SeatView]] = {
+    "blackjack": _blackjack,
+    "leduc-holdem": _leduc,
+    "limit-holdem": _holdem,
+    "no-limit-holdem": _no_limit,
+    "uno": _uno,
+    "gin-rummy": _gin,
+    "doudizhu": _doudizhu,
+    "mahjong": _mahjong,
+}

@@ -1,0 +1,1 @@
+"""Best play of a grid world."""
