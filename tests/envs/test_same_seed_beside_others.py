@@ -20,7 +20,7 @@ NOISY_STEPS = 10 * NUM_OTHERS
 """The episode is repeated until the other sessions have taken this many steps."""
 SEED = 11
 RESETS = {
-    "atari": [{"game_name": "breakout"}, {"game_name": "tetris", "obs_type": "ram"}],
+    "atari": [{"game_name": name, "obs_type": "ram"} for name in ("breakout", "tetris")],
     "echo": [{}],
     "guess": [{}],
     "grid_world": [{"slip": 0.3}],

@@ -24,6 +24,8 @@ from openenv.core.wire.client_codec import CLOSE, Request
 ResultT = TypeVar("ResultT")
 
 _READ_BYTES = 1 << 16
+_MOST_READ_BYTES = 1 << 20
+"""Of a message whose length is known."""
 _MAX_READ_S = 1.0
 """The longest blocking read: deadlines and pings are checked in between."""
 _MIN_READ_S = 1e-4
@@ -111,8 +113,9 @@ class BlockingConnection:
             wait_s = min(max(pending.deadline - time.monotonic(), _MIN_READ_S), self._max_read_s)
             if wait_s != self._read_limit_s:
                 self._limit_reads(wait_s)
+            num_bytes = min(max(_READ_BYTES, protocol.num_missing), _MOST_READ_BYTES)
             try:
-                data = (wait_s >= SPIN_S and self._spinner.recv(_READ_BYTES)) or self._socket.recv(_READ_BYTES)
+                data = (wait_s >= SPIN_S and self._spinner.recv(num_bytes)) or self._socket.recv(num_bytes)
             except (TimeoutError, BlockingIOError):
                 self._on_silence(pending.deadline)
                 continue

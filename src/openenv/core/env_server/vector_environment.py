@@ -20,7 +20,10 @@ class ShapeMismatch(EnvironmentFault):
 
 @dataclass(slots=True)
 class VectorBatch:
-    """Observations and rewards of n environments. The reward of a reset, and of an environment that failed, is NaN."""
+    """Observations and rewards of n environments. The reward of a reset, and of an environment that failed, is NaN.
+
+    Its arrays are sent without a copy: return new ones at each step.
+    """
 
     observation: dict[str, Column]
     reward: np.ndarray[Any, np.dtype[np.float64]]

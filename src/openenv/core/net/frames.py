@@ -19,6 +19,8 @@ _WHOLE_TEXT = _FINAL | TEXT
 _LONGEST_CONTROL = 125
 _HEAD_BYTES = 256
 _MAX_FRAGMENTS = 1000
+LONG = 1 << 16
+"""Bytes of a payload from which a frame is long."""
 _MEDIUM_HEAD = struct.Struct("!BBH")
 
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, NO_STATUS = 1000, 1001, 1002, 1005
@@ -60,6 +62,8 @@ class FrameReader:
         self._from_client = from_client
         self.has_more = False
         """Whether `feed` has left frames that it did not read."""
+        self.num_missing = 0
+        """Bytes that a frame lacks whose head has come; 0: it is not known."""
         self._buffer = bytearray(rest)
         self._parts = bytearray()
         self._num_parts = self._parts_size = 0
@@ -95,6 +99,7 @@ class FrameReader:
         """
         self._buffer += data
         self.has_more = False
+        self.num_missing = 0
         start = 0
         try:
             for _ in range(max_frames):
@@ -141,8 +146,10 @@ class FrameReader:
         mask_end = start + head + (4 if is_masked else 0)
         end = mask_end + length
         if len(buffer) < end:
+            self.num_missing = end - len(buffer)
             return None
-        payload = bytes(buffer[mask_end:end])
+        with memoryview(buffer) as view:  # a slice of the buffer would be another copy
+            payload = bytes(view[mask_end:end])
         if is_masked:
             payload = apply_mask(payload, bytes(buffer[mask_end - 4 : mask_end]))
         return opcode, bool(first & _FINAL), payload, end
@@ -197,9 +204,14 @@ def server_frame(opcode: int, payload: bytes) -> bytes:
     length = len(payload)
     if length < 126:
         return bytes((_FINAL | opcode, length)) + payload
-    if length < 1 << 16:
+    if length < LONG:
         return _MEDIUM_HEAD.pack(_FINAL | opcode, 126, length) + payload
-    return _long_head(opcode, length, 0) + payload
+    return long_server_head(opcode, length) + payload
+
+
+def long_server_head(opcode: int, length: int) -> bytes:
+    """What precedes the payload of a long frame of a server; it can be sent without a copy of the payload."""
+    return _long_head(opcode, length, 0)
 
 
 def client_frame(opcode: int, payload: bytes) -> bytes:
@@ -207,7 +219,7 @@ def client_frame(opcode: int, payload: bytes) -> bytes:
     length, mask = len(payload), os.urandom(4)
     if length < 126:
         return bytes((_FINAL | opcode, _MASKED | length)) + mask + apply_mask(payload, mask)
-    if length < 1 << 16:
+    if length < LONG:
         return _MEDIUM_HEAD.pack(_FINAL | opcode, _MASKED | 126, length) + mask + apply_mask(payload, mask)
     return _long_head(opcode, length, _MASKED) + mask + apply_mask(payload, mask)
 

@@ -84,6 +84,11 @@ class WebSocketProtocol:
         """Whether the server sent a close frame or broke the protocol: its further bytes are ignored."""
         self._why_closed = ""
 
+    @property
+    def num_missing(self) -> int:
+        """Bytes that a message lacks whose beginning has come; 0: it is not known."""
+        return self._reader.num_missing
+
     def connection_lost(self, why: str = "") -> None:
         """The socket broke, for a reason that the protocol may not know: nothing can be sent any more."""
         self.is_open = self.is_connecting = False

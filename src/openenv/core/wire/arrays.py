@@ -144,8 +144,10 @@ def is_array(value: Any) -> bool:
 class Buffers:
     """Collects the arrays of one message."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, copies: bool = True) -> None:
+        """copies: False for arrays that nothing changes any more."""
         self.parts: list[bytes] = []
+        self._copies = copies
 
     def add(self, array: Any) -> dict[str, Any]:
         """What stands in the JSON for an array."""
@@ -154,7 +156,8 @@ class Buffers:
             array = array.astype(array.dtype.newbyteorder("<"))
             text = _text_of(array.dtype)
         parts = self.parts
-        parts.append(array.tobytes())
+        is_view = not self._copies and array.size and array.flags.c_contiguous
+        parts.append(array.data.cast("B") if is_view else array.tobytes())
         return {_KEY: [len(parts) - 1, text, array.shape]}
 
 

@@ -73,7 +73,7 @@ def _encode_batch(
     prepared: Callable[[Any], Any],
 ) -> tuple[bytes, list[bytes]]:
     """prepared: makes of an environment's data what stands in the JSON."""
-    buffers = Buffers()
+    buffers = Buffers(copies=False)
     body: dict[str, Any] = {
         "observation": _packed(batch.observation, vector, buffers, prepared),
         "reward": buffers.add(batch.reward),

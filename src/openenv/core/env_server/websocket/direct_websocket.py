@@ -15,6 +15,7 @@ from openenv.core.net.frames import (
     BINARY,
     CLOSE,
     GOING_AWAY,
+    LONG,
     NO_STATUS,
     NORMAL,
     PING,
@@ -26,6 +27,7 @@ from openenv.core.net.frames import (
     WebSocketMessage,
     close_code,
     close_payload,
+    long_server_head,
     server_frame,
 )
 from openenv.core.wire.arrays import BinaryFrame
@@ -150,7 +152,11 @@ class DirectWebSocket(asyncio.Protocol):
     def _reply(self, reply: bytes | PendingReply | None) -> None:
         if isinstance(reply, bytes):
             if not (self._close_sent or self._transport.is_closing()):
-                self._transport.write(server_frame(TEXT if type(reply) is bytes else BINARY, reply))
+                opcode = TEXT if type(reply) is bytes else BINARY
+                if len(reply) < LONG:
+                    self._transport.write(server_frame(opcode, reply))
+                else:
+                    self._transport.writelines((long_server_head(opcode, len(reply)), reply))
                 self._spinner.arm(self._loop)
         elif reply is None:
             self._end(closed_by_client=True)
