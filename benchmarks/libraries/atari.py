@@ -1,4 +1,4 @@
-"""Pong in a vector session, beside ALE's own vector in this process: `python -m benchmarks.atari`.
+"""Pong in a vector session, beside ALE's own vector in this process: `python -m benchmarks.libraries.atari`.
 
 It needs the extra `atari`. Both sides take turns; medians are shown. ALE's vector steps its games in a thread for each
 core, so a client and a server have no core of their own.
