@@ -9,6 +9,8 @@ from tests.envs.extras import require_extra
 
 require_extra("rlcard", "cards")
 
+import numpy as np
+
 from openenv.envs.cards_env import CardsAction, CardsEnv, CardsText
 from openenv.envs.cards_env.server.app import app
 from openenv.envs.cards_env.server.games import GAMES
@@ -124,11 +126,26 @@ def test_seats_can_be_chosen_and_a_table_can_have_six(url):
 
 def test_the_moves_are_those_since_the_last_observation_and_begin_with_the_agents(url):
     with CardsEnv(url) as env:
-        env.reset(seed=4, game="uno")
-        seen = env.step(CardsAction(action_id=env.reset(seed=4, game="uno").observation.legal_actions[0])).observation
+        seen = env.reset(seed=4, game="uno").observation
+        for _ in range(3):
+            seen = env.step(CardsAction(action_id=seen.legal_actions[0])).observation
 
-    assert seen.moves[0].startswith("player 0 ")
-    assert all(move.startswith("player 1 ") for move in seen.moves[1:])
+            assert seen.moves[0].startswith("player 0 ")
+            assert all(move.startswith("player 1 ") for move in seen.moves[1:])
+
+
+@pytest.mark.parametrize("game", ["uno", "doudizhu", "gin-rummy"])
+def test_rules_of_rlcard_neither_read_nor_move_numpys_global_random_numbers(url, game):
+    episodes = []
+    with CardsEnv(url) as env:
+        for state in (1, 2):
+            np.random.seed(state)
+            expected = np.random.RandomState(state).random()
+            seen = env.reset(seed=8, game=game, opponent_policy="rule").observation
+            episodes.append(played(env, seen, Random(3), limit=15))
+            assert np.random.random() == expected
+
+    assert episodes[0] == episodes[1]
 
 
 @pytest.mark.parametrize(
