@@ -19,7 +19,7 @@ from openenv.envs.reasoning_gym_env.server.environment import ReasoningGymEnviro
 HASHED = ["isomorphic_strings", "polynomial_multiplication", "ransom_note", "word_ladder"]
 """Datasets whose tasks depend on PYTHONHASHSEED."""
 GLOBAL = ["codeio", "list_functions", "pool_matrix"]
-"""Datasets that draw from global random numbers."""
+"""Datasets that draw from global random numbers; codeio does so in the tasks of few seeds, such as 26 and 43."""
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_without_a_seed_the_metadata_names_a_random_one(url):
 
 
 def test_tasks_repeat_in_another_process_and_whatever_was_asked_before(url):
-    resets = [{"dataset": name, "seed": seed} for name in (*HASHED, *GLOBAL) for seed in (3, 4)]
+    resets = [{"dataset": name, "seed": seed} for name in (*HASHED, *GLOBAL) for seed in (26, 43)]
     program = (
         "import random; from openenv.envs.reasoning_gym_env.server.environment import ReasoningGymEnvironment as E\n"
         f"e = E(); print([e.reset(**reset).question for reset in {resets[::-1]}][::-1])"

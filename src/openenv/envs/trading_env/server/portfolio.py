@@ -57,7 +57,7 @@ class Portfolio:
         trades = target / prices - self.shares
         if max_shares is not None:
             trades = np.clip(trades, -max_shares, max_shares)
-        bought, sold = np.maximum(trades, 0), np.minimum(np.maximum(-trades, 0), self.shares)
+        bought, sold = np.maximum(trades, 0), np.maximum(-trades, 0)
         available = self.cash + float(sold @ prices) * (1 - self._costs.of_sale)
         price_of_all = float(bought @ prices) * (1 + self._costs.of_purchase)
         if price_of_all > available:
