@@ -16,8 +16,9 @@ from openenv.core.errors import EnvironmentFault, OpenEnvError
 from openenv.envs.catalog import load
 from openenv.envs.dm_control_env import DMControlAction, DMControlEnv, DMControlObservation, DMControlText
 from openenv.envs.dm_control_env.server.app import app, build_app, settings
-from openenv.envs.dm_control_env.server.choice import random_state, tasks
+from openenv.envs.dm_control_env.server.choice import TaskChoice, random_state, tasks
 from openenv.envs.dm_control_env.server.environment import DMControlEnvironment
+from openenv.envs.dm_control_env.server.episode import Episode
 
 TEXT = DMControlText(DMControlAction, DMControlObservation)
 COPIED = [
@@ -104,6 +105,15 @@ def test_a_copy_keeps_the_limit_of_time():
     seen = other.step(step)
 
     assert (seen.done, seen.truncated, seen.discount) == (True, True, 1.0)
+
+
+def test_a_copy_has_the_random_numbers_of_the_task():
+    choice = TaskChoice(domain_name="fish", task_name="swim")
+    episode = Episode(choice, choice.make(5), {}, "e")
+    episode.env.reset()
+    copy = Episode.load(episode.save())
+
+    assert copy.env.task.random.rand() == episode.env.task.random.rand()
 
 
 def test_an_episode_beside_another_task_is_the_same(url):

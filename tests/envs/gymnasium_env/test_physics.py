@@ -14,6 +14,7 @@ from openenv.envs.gymnasium_env import GymnasiumAction, GymnasiumEnv, GymnasiumT
 from openenv.envs.gymnasium_env.models import GymnasiumObservation
 from openenv.envs.gymnasium_env.server.app import app
 from openenv.envs.gymnasium_env.server.choice import family_of, tasks
+from openenv.envs.gymnasium_env.server.environment import GymnasiumEnvironment
 from tests.envs.extras import require_extra
 
 require_extra("Box2D", "box2d")
@@ -108,12 +109,14 @@ def test_frames_of_equal_episodes_and_copies_are_equal(url, env_id):
     keywords = {"env_id": env_id, "env_options": options, "render": True}
     with GymnasiumEnv(url) as env:
         episodes = [comparable(played(env, Random(5), env.reset(seed=2, **keywords).observation, 3)) for _ in range(2)]
-        first = env.reset(seed=2, **keywords).observation
+        last = env.reset(seed=3, **keywords).observation
+        last = ([last] + [result.observation for result in played(env, Random(4), last, 2)])[-1]
         (branch,) = env.fork(1)
         with branch:
-            branched = comparable(played(branch, Random(5), first, 3))
+            futures = [comparable(played(player, Random(5), last, 3)) for player in (env, branch)]
 
-    assert episodes[0] == episodes[1] == branched
+    assert episodes[0] == episodes[1]
+    assert futures[0] == futures[1]
 
 
 def test_a_frame_is_a_png_file_of_what_gymnasium_draws(url):
@@ -129,13 +132,14 @@ def test_a_frame_is_a_png_file_of_what_gymnasium_draws(url):
     assert without.pixels is None
 
 
-def test_a_session_that_ends_does_not_take_the_screens_of_the_others(url):
-    with GymnasiumEnv(url) as env:
-        first = env.reset(seed=1, env_id="CarRacing-v3", render=True).observation
-        with GymnasiumEnv(url) as other:
-            other.reset(seed=1, render=True)
+def test_a_session_that_ends_leaves_pygame_to_the_others():
+    import pygame
 
-        assert [result.observation.pixels for result in played(env, Random(1), first, 2)]
+    env = GymnasiumEnvironment(render=True)
+    env.reset(seed=1)
+    env.close()
+
+    assert pygame.display.get_init()
 
 
 def test_images_and_long_vectors_arrive_as_arrays_and_are_lists_in_json(url):
