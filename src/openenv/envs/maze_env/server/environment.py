@@ -8,6 +8,7 @@ from uuid import uuid4
 from openenv.core.env_server.interfaces import Environment
 from openenv.envs.maze_env.models import Direction, MazeAction, MazeObservation, MazeState
 from openenv.envs.maze_env.server.maze import OPPOSITE, Cell, Maze, neighbour
+from openenv.envs.reset_values import refuse_other_keywords, require_whole
 
 STEP_COST = 0.01
 SMALLEST, LARGEST = 2, 50
@@ -38,11 +39,10 @@ class MazeEnvironment(Environment[MazeAction, MazeObservation, MazeState]):
 
         Raises ValueError for another keyword or value.
         """
-        if kwargs:
-            raise ValueError(f"reset takes seed, episode_id, size and max_steps, got {', '.join(sorted(kwargs))}")
-        _require_whole("size", size, SMALLEST, LARGEST)
+        refuse_other_keywords(kwargs, ("size", "max_steps"))
+        require_whole("size", size, SMALLEST, LARGEST)
         most = _STEPS_A_CELL * size * size if max_steps is None else max_steps
-        _require_whole("max_steps", most, 1, 1_000_000)
+        require_whole("max_steps", most, 1, 1_000_000)
         self._start(Random().getrandbits(32) if seed is None else seed, size)
         self._state = MazeState(
             episode_id=episode_id or str(uuid4()),
@@ -100,8 +100,3 @@ class MazeEnvironment(Environment[MazeAction, MazeObservation, MazeState]):
             done=self._cell == self._goal or is_out_of_steps,
             reward=reward,
         )
-
-
-def _require_whole(name: str, value: Any, low: int, high: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ValueError(f"{name}={value!r}: expected a whole number from {low} to {high}.")

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
+from openenv.envs.reset_values import refuse_other_keywords, require_whole
 from openenv.envs.textarena_env.models import TextArenaAction, TextArenaObservation, TextArenaState
 from openenv.envs.textarena_env.server.games import MOST_SEATS, SEATS, check_game, make_game
 
@@ -49,14 +50,12 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         agent_player: the caller writes for every seat: `all`. Raises ValueError, naming the field, for a wrong value;
         the current game then continues.
         """
-        if kwargs:
-            raise ValueError(f"reset takes seed, episode_id, game and num_players, got {', '.join(sorted(kwargs))}")
+        refuse_other_keywords(kwargs, ("game", "num_players"))
         if agent_player != "all":
             raise ValueError(f"agent_player={agent_player!r}: the caller writes for every seat. Leave it out.")
         name = self._default if game is None else check_game(game)
         players = SEATS[name] if num_players is None else num_players
-        if not isinstance(players, int) or isinstance(players, bool) or not 1 <= players <= MOST_SEATS:
-            raise ValueError(f"num_players={players!r}: expected a whole number from 1 to {MOST_SEATS}.")
+        require_whole("num_players", players, 1, MOST_SEATS)
         seed = secrets.randbits(_SEED_BITS) if seed is None else seed
         self._start(name, players, seed, episode_id or str(uuid4()))
         metadata = {"seed": seed, "num_players": players, "rewards": [0.0] * players}
