@@ -113,8 +113,14 @@ def _is_near(answer: str, entry: Mapping[str, Any]) -> bool:
     return abs(Fraction(answer.replace(",", "")) - Fraction(entry["answer"].replace(",", ""))) <= _TOLERANCE
 
 
+def _is_finite(answer: str, entry: Mapping[str, Any]) -> bool:
+    """The library takes the distance of `nan` from any number for 0, and gives it the full score."""
+    return re.search("nan|inf", answer, re.IGNORECASE) is None
+
+
 _CHECKS: Mapping[str, Callable[[str, Mapping[str, Any]], bool]] = {
     "coin_flip": _is_near,
+    "complex_arithmetic": _is_finite,
     "game_of_life_halting": _is_same_word,
     "propositional_logic": _is_logic,
     "spell_backward": _is_one_word_of_equal_length,
