@@ -30,7 +30,7 @@ def test_an_installed_package_written_for_the_published_one_is_found_and_played(
 @pytest.mark.parametrize("ask", [AutoEnv.from_env, AutoEnv.get_env_info, AutoAction.from_env])
 def test_an_unknown_name_raises_with_the_known_ones_and_the_nearest(ask, error):
     with pytest.raises(
-        error, match=r"environment 'openspeil' is not among .*echo, .*openspiel\. Did you mean 'openspiel'"
+        error, match=r"environment 'openspeil' is not among .*echo, .*openspiel.*\. Did you mean 'openspiel'"
     ):
         ask("openspeil")
 

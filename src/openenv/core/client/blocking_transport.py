@@ -106,14 +106,13 @@ class BlockingConnection:
         Raises AnswerTimeout at its deadline, SessionLost when the connection is broken. A server that stays silent
         gets a ping, and the connection is broken when it does not answer.
         """
-        protocol, pings = self._protocol, self._pings
+        protocol, pings, num_bytes = self._protocol, self._pings, _READ_BYTES
         while pending.data is None and pending.error is None:
             if not (protocol.is_open or protocol.is_connecting):
                 raise SessionLost(protocol.reason())
             wait_s = min(max(pending.deadline - time.monotonic(), _MIN_READ_S), self._max_read_s)
             if wait_s != self._read_limit_s:
                 self._limit_reads(wait_s)
-            num_bytes = min(max(_READ_BYTES, protocol.num_missing), _MOST_READ_BYTES)
             try:
                 data = (wait_s >= SPIN_S and self._spinner.recv(num_bytes)) or self._socket.recv(num_bytes)
             except (TimeoutError, BlockingIOError):
@@ -127,6 +126,7 @@ class BlockingConnection:
                 self._on_message(text)
             else:
                 self._receive(data)
+                num_bytes = min(max(_READ_BYTES, protocol.num_missing), _MOST_READ_BYTES)
 
     def _receive(self, data: bytes) -> None:
         self._protocol.receive(data)
