@@ -9,6 +9,7 @@ from typing import Any
 import ale_py.env
 
 from openenv.envs.atari_env.models import AtariAction, AtariObservation
+from openenv.envs.atari_env.server.choice import tasks
 from openenv.envs.atari_env.text import positions
 from openenv.envs.measured import MeasuredTask
 
@@ -60,7 +61,7 @@ def play_bare(game_name: str, seconds: float) -> float:
 
 def _task(game_name: str, heuristic: Callable[[Any, Random], Any]) -> MeasuredTask:
     return MeasuredTask(
-        reset={"game_name": game_name, "obs_type": "ram"},
+        reset={**tasks()[game_name], "obs_type": "ram"},
         play_bare=partial(play_bare, game_name),
         heuristic=heuristic,
         num_episodes=20,
