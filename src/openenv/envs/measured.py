@@ -8,6 +8,9 @@ from typing import Any
 
 from openenv.core.env_server.interfaces import Environment
 
+_STEPS_A_LOOK = 20
+"""Steps between two looks at the clock."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredTask:
@@ -48,3 +51,17 @@ def in_process(
         return steps / (time.perf_counter() - started)
 
     return play
+
+
+def gymnasium_steps_per_second(env: Any, seconds: float) -> float:
+    """Play a `gymnasium.Env` at random for about so many seconds. It draws its actions from its action space."""
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    steps, began = 0, time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        for _ in range(_STEPS_A_LOOK):
+            *_, terminated, truncated, _ = env.step(env.action_space.sample())
+            if terminated or truncated:
+                env.reset()
+        steps += _STEPS_A_LOOK
+    return steps / (time.perf_counter() - began)

@@ -6,11 +6,10 @@ from typing import Any
 
 import gymnasium
 
-from openenv.envs.bare_play import gymnasium_steps_per_second
 from openenv.envs.gymnasium_env.models import GymnasiumAction
 from openenv.envs.gymnasium_env.server.choice import tasks
 from openenv.envs.gymnasium_env.solvers.toy_text import best_play
-from openenv.envs.measured import MeasuredTask
+from openenv.envs.measured import MeasuredTask, gymnasium_steps_per_second
 
 _PUSH_FOR_SPEED = 0.5
 """Weight of the pole's speed beside its angle, in seconds."""

@@ -2,8 +2,7 @@
 
 from functools import partial
 
-from openenv.envs.bare_play import gymnasium_steps_per_second
-from openenv.envs.measured import MeasuredTask
+from openenv.envs.measured import MeasuredTask, gymnasium_steps_per_second
 from openenv.envs.minigrid_env.server.choice import GridChoice
 from openenv.envs.minigrid_env.solvers.shortest import best_return
 from openenv.envs.minigrid_env.solvers.walker import walk

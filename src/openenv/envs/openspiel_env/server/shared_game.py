@@ -104,7 +104,7 @@ class SharedGame:
     def _rewards(self) -> list[float]:
         """The reward of each seat since the last call."""
         returns = list(self._state.returns())
-        rewards = [round(now - before, 9) for now, before in zip(returns, self._returned, strict=True)]
+        rewards = [round(after - before, 9) for after, before in zip(returns, self._returned, strict=True)]
         self._returned = returns
         return rewards
 
