@@ -147,6 +147,33 @@ def test_known_faults_of_scorers_are_mended(library, name, is_right, is_wrong):
         assert library.score(name, None, {}, seed, is_wrong(reference))["score"] == 0.0
 
 
+@pytest.mark.parametrize(
+    ("name", "wrong", "right"),
+    [
+        ("gcd", ["-{}", "{}5", "{}.5", "1/{}", "{}/2", "7,{}", "{},000", "x{}"], ["{}", "= {}.", "it is {}, I think"]),
+        ("acre", ["not{}", "{}e"], ["{}", "it is {}"]),
+        ("list_functions", ["1{}", "{}2"], ["{}", "so {}"]),
+    ],
+)
+def test_a_solution_that_is_part_of_another_word_or_number_earns_nothing(library, name, wrong, right):
+    reference = library.score(name, None, {}, 4, "")["reference"]
+    scores_of = [[library.score(name, None, {}, 4, text.format(reference))["score"] for text in texts]
+                 for texts in (wrong, right)]  # fmt: skip
+
+    assert scores_of[0] == [0.0] * len(wrong)
+    assert min(scores_of[1]) > 0.05
+    assert scores_of[1][0] == 1.0
+
+
+def test_a_difficulty_of_codeio_stays_with_its_own_dataset():
+    alone, beside = Datasets(), Datasets()
+    easy, hard = {"difficulty": 6}, {"difficulty": 8}
+    beside.task("codeio", None, easy, 1)
+    beside.task("codeio", None, hard, 1)
+
+    assert beside.task("codeio", None, easy, 2) == alone.task("codeio", None, easy, 2)
+
+
 def test_a_list_still_earns_the_librarys_partial_credit(library):
     reference = library.score("spiral_matrix", None, {}, 3, "")["reference"]
 

@@ -59,6 +59,8 @@ class Datasets:
         if key not in self._tasks:
             dataset = self._dataset(name, level, settings, seed)
             _set_global_seeds(seed)
+            if name == "codeio":
+                type(dataset)._jsonl_data = dataset.rows
             self._tasks[key] = dataset[0]
             _drop_oldest(self._tasks, MOST_TASKS)
         return self._tasks[key]
@@ -69,6 +71,8 @@ class Datasets:
         dataset = self._datasets.pop(key, None)
         if dataset is None or (name in _MADE_BY_SEED and dataset.seed != seed):
             dataset = _make(name, make_config(name, level, settings, seed))
+            if name == "codeio":  # its class keeps the rows of the dataset that was made last
+                dataset.rows = type(dataset)._jsonl_data
         dataset.seed = dataset.config.seed = seed
         self._datasets[key] = dataset
         _drop_oldest(self._datasets, MOST_DATASETS)

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from reasoning_gym.algorithmic import binary_matrix, spiral_matrix, string_insertion
+from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.games import n_queens
 
 for _module in (binary_matrix, n_queens, spiral_matrix, string_insertion):
@@ -40,6 +41,9 @@ def safe_score(name: str, dataset: Any, answer: str, entry: Mapping[str, Any]) -
         if name in _EXPRESSIONS and not is_plain_expression(answer):
             return 0.0
         if check is not None and not check(answer, entry):
+            return 0.0
+        has_own_scorer = type(dataset).score_answer is not ProceduralDataset.score_answer
+        if not has_own_scorer and not _contains_apart(answer, entry["answer"]):
             return 0.0
         score = float(dataset.score_answer(answer, entry))
     except Exception:  # noqa: BLE001 - border: scorers raise anything for text that they do not expect
@@ -91,6 +95,11 @@ def _is_small_number(node: ast.AST) -> bool:
             and _is_small_number(node.right)
         )
     return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and node.value <= _LARGEST_EXPONENT
+
+
+def _contains_apart(answer: str, reference: str) -> bool:
+    """Whether the reference stands in the answer by itself. The library finds 3 in -3, 3.5, 1/3 and 1,300 too."""
+    return re.search(rf"(?<![\w.\-/])(?<!\d,){re.escape(reference)}(?![\w/]|[.,]\d)", answer) is not None
 
 
 def _is_same_word(answer: str, entry: Mapping[str, Any]) -> bool:
