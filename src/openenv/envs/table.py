@@ -4,6 +4,7 @@ A session takes a seat of a table by name in `reset`, which returns when all sea
 `step` returns at the seat's next turn, or at the end. Each seat is thus played by the loop of any other environment.
 """
 
+import argparse
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -215,3 +216,14 @@ class SeatEnvironment(Environment[Any, Any, Any]):
         if table is not None and loop is not None and not loop.is_closed():
             asyncio.run_coroutine_threadsafe(self._tables.leave(table, self._seat), loop)
             self._table = None
+
+
+def add_tables_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--tables SECONDS` to the command line of an environment with several seats; None is its default."""
+    parser.add_argument(
+        "--tables",
+        type=float,
+        metavar="SECONDS",
+        help="Let different sessions play the seats of a game: reset(table=NAME, seat=NUMBER). A game ends when a seat "
+        "is not taken or played for so many seconds (default: a session plays one seat against opponents).",
+    )

@@ -43,7 +43,8 @@ class SeatsEnv(AECEnv):  # type: ignore[misc]
         options: Mapping[str, Any] | None = None,
     ) -> None:
         """client: of an environment that takes `agent_player="all"`; `close` closes it. make_action: makes an action
-        from the number `action_id`. options: of every reset. Raises EnvironmentFault without several seats.
+        from the number `action_id`. options: of every reset. Raises EnvironmentFault without several seats, and
+        ValueError without numbers in `info_state`.
         """
         super().__init__()
         self._client = client
@@ -52,7 +53,9 @@ class SeatsEnv(AECEnv):  # type: ignore[misc]
         first = self._reset(None, {})
         self.possible_agents = [f"seat_{number}" for number in range(first.metadata["num_players"])]
         self._num_actions = int(first.metadata["num_actions"])
-        self._size = len(first.info_state)
+        self._size = len(getattr(first, "info_state", ()))
+        if not self._size:
+            raise ValueError("the observations have no numbers in info_state. Card games: options={'features': True}.")
         self.agents: list[str] = []
         self.render_mode = None
 

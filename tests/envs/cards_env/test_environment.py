@@ -159,7 +159,10 @@ def test_rules_of_rlcard_neither_read_nor_move_numpys_global_random_numbers(url,
         ({"game": "mahjong", "opponent_policy": "rule"}, "opponent_policy of mahjong='rule': expected one of random"),
         ({"game": "uno", "num_players": 3}, r"num_players=3: uno has 2\. Leave it out"),
         ({"game": "limit-holdem", "num_players": 7}, "num_players=7: expected a whole number from 2 to 6"),
-        ({"decks": 1}, "reset takes seed, episode_id, game, agent_player, opponent_policy, num_players; got decks"),
+        (
+            {"decks": 1},
+            "reset takes seed, episode_id, game, agent_player, opponent_policy, num_players, features; got decks",
+        ),
     ],
 )
 def test_a_wrong_reset_is_an_error_that_names_the_field_and_the_episode_goes_on(url, keywords, message):

@@ -1,7 +1,10 @@
 """What a seat sees of each game: its own cards, and in words what is public. Nothing else of a game is read here."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from openenv.envs.cards_env.server.games import GAMES
 
@@ -19,6 +22,13 @@ class SeatView(NamedTuple):
 def view(env: Any, seat: int) -> SeatView:
     """What a seat sees now."""
     return _VIEWS[env.name](env, seat)
+
+
+def features_of(env: Any, seat: int) -> list[float]:
+    """RLCard's numbers of what a seat sees, in a row. Zeros follow where another seat has more."""
+    numbers: list[float] = np.asarray(env.get_state(seat)["obs"], dtype=float).ravel().tolist()
+    most = max(math.prod(shape) for shape in env.state_shape)
+    return numbers + [0.0] * (most - len(numbers))
 
 
 def _card(index: str) -> str:

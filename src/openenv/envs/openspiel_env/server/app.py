@@ -17,7 +17,7 @@ from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.serving.cli_options import add_server_options, json_object, run_server
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
-from openenv.envs.table import SeatEnvironment, Tables
+from openenv.envs.table import SeatEnvironment, Tables, add_tables_option
 
 
 def build_app(
@@ -99,13 +99,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         default=default["game_params"],
         help="Parameters of the game as a JSON object (default %(default)s).",
     )
-    parser.add_argument(
-        "--tables",
-        type=float,
-        metavar="SECONDS",
-        help="Let different sessions play the seats of a game: reset(table=NAME, seat=NUMBER). A game ends when a seat "
-        "is not taken or played for so many seconds (default: a session plays one seat against --opponent).",
-    )
+    add_tables_option(parser)
     add_server_options(parser)
     run_server(parser, argv, _build)
 
