@@ -91,6 +91,24 @@ def test_ten_training_steps_are_made_from_one_configuration(entry, tmp_path):
     assert sum(row["num_episodes"] for row in rows) >= 10 * config.group_size
 
 
+@pytest.mark.parametrize(
+    ("name", "reset"),
+    [("cards", {"game": "leduc-holdem"}), ("cards", {"game": "mahjong"}), ("openspiel", {"game_name": "kuhn_poker"})],
+)
+def test_games_with_several_seats_train_by_self_play(name, reset, tmp_path):
+    require_entry(next(entry for entry in entries() if entry.name == name))
+    config = load_config(
+        CONFIG,
+        env={"name": name, "reset": reset, "self_play": {"refresh": 4}},
+        checkpoint={"folder": str(tmp_path)},
+    )
+
+    run_blocking(config)
+
+    rows = read_rows(config.run_dir / "metrics.jsonl")
+    assert [row["step"] for row in rows] == list(range(1, 11))
+
+
 def test_there_are_four_hundred_tasks():
     for entry in entries():
         require_entry(entry)
