@@ -6,7 +6,7 @@ GAME ?= blackjack
 # pip's folder of extra wheels, if one is set, is uv's too.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
-.PHONY: demo test test-envs test-fast test-slow findings fuzz lint interop bench bench-learning bench-trl clean
+.PHONY: demo test test-envs test-fast test-slow findings fuzz hostile lint interop bench bench-learning bench-trl clean
 
 demo: $(VENV)/.installed  ## A language model learns GAME (blackjack, catch, tic_tac_toe) and shows it
 	$(BIN)/openenv train examples/grpo_blackjack/blackjack.yaml --game $(GAME)
@@ -28,6 +28,11 @@ findings: $(VENV)/.installed  ## What broke when strangers used it: a table of w
 
 fuzz: $(VENV)/.installed  ## A minute of odd frames and a minute of odd HTTP requests, with the seeds and counts
 	$(BIN)/pytest -m slow tests/fuzz
+
+hostile: $(VENV)/.installed  ## Hostile programs in sandboxes of every level: a table of what each did
+	$(BIN)/python -m tests.hostile --level namespaces
+	[ "$$(id -u)" -ne 0 ] || sh tests/hostile/as_user.sh $(BIN)/python -m tests.hostile --level namespaces
+	$(BIN)/python -m tests.hostile --level landlock --python /usr/bin/python3
 
 lint: $(VENV)/.installed  ## Style, types, and who may import whom
 	$(BIN)/ruff check .

@@ -1,0 +1,248 @@
+"""The process that starts sandboxes, limits them, and ends them: `python -m openenv.core.sandbox.host FD`.
+
+It has one thread, since a sandbox ends with the thread that started it. It reads requests from a socket, each a JSON
+object with at most three file descriptors, and ends all sandboxes when the server closes the socket, or is killed.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openenv.core.sandbox import seccomp
+from openenv.core.sandbox.box_spec import SESSION, BoxSpec, Level, bubblewrap_command, find_bubblewrap, init_command
+from openenv.core.sandbox.cgroups import (
+    Cgroup,
+    Hierarchy,
+    find_hierarchy,
+    remove_group,
+    remove_groups_of_ended_servers,
+    server_group,
+)
+
+MAX_MESSAGE = 1 << 17
+FIRST_UID, NUM_UIDS = 200_000, 50_000
+"""Users of sandboxes whose server is root: one each, so that they cannot reach one another."""
+_PR_SET_CHILD_SUBREAPER = 36
+_STANDARD_FDS = 3
+
+
+@dataclass
+class _Box:
+    """A sandbox that was started and has not been ended."""
+
+    pid: int
+    cgroup: Cgroup | None
+    directory: str | None
+    """Its working directory, if it is one of this machine."""
+    status: int | None = None
+    """How its first process ended, as `os.wait` says it."""
+
+
+class Host:
+    """Starts and ends sandboxes."""
+
+    def __init__(self, hierarchy: Hierarchy) -> None:
+        self._hierarchy = hierarchy
+        self._group = server_group(os.getpid())
+        self._boxes: dict[int, _Box] = {}
+        self._count = 0
+        self._removing: set[int] = set()
+        """Processes that remove directories of ended sandboxes."""
+        self._is_root = os.geteuid() == 0
+        self._bubblewrap = find_bubblewrap()
+        self._filter = seccomp.deny_filter(sockets=True)
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        if hierarchy.roots:
+            remove_groups_of_ended_servers(hierarchy)
+            Cgroup(hierarchy, self._group).create()
+
+    def start(self, spec: BoxSpec, level: Level, fds: list[int]) -> tuple[int, int]:
+        """Start a sandbox with these standard input, output and error; return its number and its first process.
+
+        Raises OSError.
+        """
+        self._count += 1
+        number = self._count
+        uid = FIRST_UID + number % NUM_UIDS if self._is_root else None
+        cgroup = self._make_cgroup(number, spec)
+        directory = None if level == "namespaces" else self._make_directory(uid)
+        command = init_command(
+            spec, level, directory or SESSION, uid, has_memory_group="memory" in self._hierarchy.folders
+        )
+        filter_fd = -1
+        if level == "namespaces":
+            filter_fd = _fd_with(self._filter)
+            command = [*bubblewrap_command(str(self._bubblewrap), spec, filter_fd, is_root=self._is_root), *command]
+        try:
+            pid = _fork_and_execute(command, spec.variables(directory or SESSION), fds, cgroup)
+        finally:
+            if filter_fd >= 0:
+                os.close(filter_fd)
+        self._boxes[number] = _Box(pid, cgroup, directory)
+        return number, pid
+
+    def end(self, number: int) -> dict[str, Any]:
+        """Kill what still runs in a sandbox and remove it. Returns how its first process ended, and what it used."""
+        box = self._boxes.pop(number)
+        used = {"out_of_memory": 0, "refused_processes": 0, "peak_memory_bytes": 0}
+        if box.status is None:
+            pid, status = os.waitpid(box.pid, os.WNOHANG)
+            box.status = status if pid else None
+        if box.cgroup is not None:
+            box.cgroup.kill()
+        else:
+            _kill_tree(box.pid)
+        if box.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(box.pid, signal.SIGKILL)
+            box.status = os.waitpid(box.pid, 0)[1]
+        if box.cgroup is not None:
+            used = {
+                "out_of_memory": box.cgroup.out_of_memory_kills(),
+                "refused_processes": box.cgroup.refused_processes(),
+                "peak_memory_bytes": box.cgroup.peak_memory_bytes(),
+            }
+            box.cgroup.remove()
+        self._reap_orphans()
+        if box.directory is not None:
+            self._removing.add(_start_removal(box.directory))
+        return {"exit_code": os.waitstatus_to_exitcode(box.status), **used}
+
+    def close(self) -> None:
+        """End all sandboxes."""
+        for number in list(self._boxes):
+            self.end(number)
+        for pid in self._removing:
+            os.waitpid(pid, 0)
+        if self._hierarchy.roots:
+            remove_group(self._hierarchy, self._group)
+
+    def _make_cgroup(self, number: int, spec: BoxSpec) -> Cgroup | None:
+        if not self._hierarchy.roots:
+            return None
+        cgroup = Cgroup(self._hierarchy, f"{self._group}/{number}")
+        cgroup.create()
+        cgroup.limit(spec.limits.memory_bytes, spec.limits.processes, spec.limits.cpus)
+        return cgroup
+
+    def _make_directory(self, uid: int | None) -> str:
+        directory = tempfile.mkdtemp(prefix="openenv-sandbox-")
+        if uid is not None:
+            os.chown(directory, uid, uid)
+        return directory
+
+    def _reap_orphans(self) -> None:
+        """Kill processes that have lost their parent in a sandbox, and reap all that have ended."""
+        self._removing = {pid for pid in self._removing if not os.waitpid(pid, os.WNOHANG)[0]}
+        known = {box.pid for box in self._boxes.values()} | self._removing
+        while orphans := _children_of(os.getpid()) - known:
+            for pid in orphans:
+                _kill_tree(pid)
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, 0)
+
+
+def _fork_and_execute(command: list[str], variables: dict[str, str], fds: list[int], cgroup: Cgroup | None) -> int:
+    """Start a program in a group with these standard file descriptors; return its process id. Raises OSError."""
+
+    def prepare() -> None:
+        if cgroup is not None:
+            cgroup.enter()
+
+    passed = [int(command[command.index("--seccomp") + 1])] if "--seccomp" in command else []
+    process = subprocess.Popen(
+        command,
+        stdin=fds[0],
+        stdout=fds[1],
+        stderr=fds[2],
+        env=variables,
+        pass_fds=passed,
+        preexec_fn=prepare,
+        start_new_session=True,
+        cwd="/",
+    )
+    process.returncode = 0  # it is waited for by its id
+    return process.pid
+
+
+def _fd_with(content: bytes) -> int:
+    """A file descriptor from which the content can be read."""
+    reading, writing = os.pipe()
+    os.write(writing, content)
+    os.close(writing)
+    return reading
+
+
+def _children_of(pid: int) -> set[int]:
+    try:
+        return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+    except OSError:
+        return set()
+
+
+def _kill_tree(pid: int) -> None:
+    """Kill a process and all that descend from it. None can start another one first."""
+    pending = [pid]
+    while pending:
+        member = pending.pop()
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            resource.prlimit(member, resource.RLIMIT_NPROC, (0, 0))
+        pending += _children_of(member)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(member, signal.SIGKILL)
+
+
+def _start_removal(directory: str) -> int:
+    """Start a process that removes a tree of any depth, also one whose owner may not read it; return its id.
+
+    Programs can make trees that take seconds to remove.
+    """
+    script = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwX -- "$1"; rm -rf -- "$1"; }'
+    process = subprocess.Popen(["/bin/sh", "-c", script, "sh", directory], start_new_session=True)
+    process.returncode = 0  # it is waited for by its id
+    return process.pid
+
+
+def main() -> None:
+    """Answer requests until the server closes its end."""
+    control = socket.socket(fileno=int(sys.argv[1]))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)  # they are the server's, which closes the socket
+    host = Host(find_hierarchy())
+    control.send(b"{}")
+    try:
+        while True:
+            message, fds, _, _ = socket.recv_fds(control, MAX_MESSAGE, _STANDARD_FDS)
+            if not message:
+                return
+            response, handed = _answer(host, json.loads(message), fds)
+            socket.send_fds(control, [json.dumps(response).encode()], handed)
+            for fd in (*fds, *handed):
+                os.close(fd)
+    finally:
+        host.close()
+
+
+def _answer(host: Host, request: dict[str, Any], fds: list[int]) -> tuple[dict[str, Any], list[int]]:
+    """The response to a request, and a file descriptor of the process that was started."""
+    try:
+        if "end" in request:
+            return host.end(request["end"]), []
+        number, pid = host.start(BoxSpec.from_json(request["start"]), request["level"], fds)
+        return {"number": number}, [os.pidfd_open(pid)]
+    except OSError as error:
+        return {"error": f"{type(error).__name__}: {error}"}, []
+
+
+if __name__ == "__main__":
+    main()

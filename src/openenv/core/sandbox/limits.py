@@ -1,0 +1,41 @@
+"""Limits of the resources that the programs of one sandbox may use together."""
+
+from dataclasses import dataclass
+
+_MIB = 1 << 20
+_LEAST = {
+    "memory_bytes": 16 * _MIB,
+    "processes": 2,
+    "cpu_seconds": 1,
+    "open_files": 16,
+    "file_bytes": 4096,
+    "session_bytes": 4096,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SandboxLimits:
+    """What a sandbox may use. Raises ValueError, naming the field, for a limit in which nothing can run."""
+
+    memory_bytes: int = 512 * _MIB
+    """Memory of all its processes and files. Without a control group: address space of each process."""
+    processes: int = 64
+    """Processes and threads at one time."""
+    cpus: float = 1.0
+    """Processors: 0.5 is half the time of one. Needs a control group."""
+    cpu_seconds: int = 3600
+    """Processor time of each process."""
+    open_files: int = 128
+    """Open file descriptors of each process."""
+    file_bytes: int = 32 * _MIB
+    """Size of one file."""
+    session_bytes: int = 64 * _MIB
+    """Size of `/session`, its working directory, and of `/tmp`, each. Needs namespaces."""
+
+    def __post_init__(self) -> None:
+        for name, low in _LEAST.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < low:
+                raise ValueError(f"SandboxLimits.{name}={value!r}: expected a whole number of at least {low}.")
+        if not self.cpus > 0:
+            raise ValueError(f"SandboxLimits.cpus={self.cpus!r}: expected a number above 0.")

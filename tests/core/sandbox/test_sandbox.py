@@ -1,0 +1,212 @@
+"""Sandboxes: what programs can do in them, what they cannot, and what is left when they end."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from openenv.core.errors import ContainerFault
+from openenv.core.sandbox.box_spec import PYTHON, BoxSpec, Level
+from openenv.core.sandbox.host import FIRST_UID, NUM_UIDS
+from openenv.core.sandbox.limits import SandboxLimits
+from openenv.core.sandbox.program import ProgramResult, run_program
+from openenv.core.sandbox.python_files import installed, with_python
+from openenv.core.sandbox.sandbox import SandboxHost
+from tests.hostile.bystanders import processes_of
+
+pytestmark = pytest.mark.process
+
+BENIGN = sorted(Path(__file__).with_name("benign").glob("*.py"))
+NEEDS_NAMESPACES = {"pool_of_processes", "server_and_client", "shared_memory"}
+USERS = range(FIRST_UID, FIRST_UID + NUM_UIDS)
+SYSTEM_PYTHON = "/usr/bin/python3"
+"""An interpreter that every user can reach: that of a home directory may be closed to others."""
+
+
+def make_host(level: Level) -> SandboxHost:
+    """A host on a level. Skips where this machine does not have it."""
+    for python in (PYTHON, os.path.realpath(SYSTEM_PYTHON)):
+        try:
+            return SandboxHost(level, python=python)
+        except ContainerFault as error:
+            reason = str(error)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="module", params=["namespaces", "landlock"])
+def host(request: pytest.FixtureRequest) -> Iterator[SandboxHost]:
+    with make_host(request.param) as made:
+        yield made
+
+
+def run_code(host: SandboxHost, code: str, limits: SandboxLimits | None = None, seconds: float = 20.0) -> ProgramResult:
+    spec = BoxSpec(command=("python", "-c", code), limits=limits or SandboxLimits(), python=host.python)
+    return run_program(host, with_python(spec), seconds=seconds)
+
+
+@pytest.mark.parametrize("path", BENIGN, ids=lambda path: path.stem)
+def test_usual_programs_work(host: SandboxHost, path: Path) -> None:
+    if host.level == "landlock" and path.stem in NEEDS_NAMESPACES:
+        pytest.skip("needs a network, or shared memory, of its own")
+    result = run_code(host, path.read_text())
+
+    assert result.stdout == b"ok\n", result
+
+
+def test_chosen_packages_can_be_imported_and_no_others() -> None:
+    with make_host("namespaces") as host:
+        spec = with_python(BoxSpec(command=("python", "-c", "import numpy; print(numpy.arange(3).sum())")), ["numpy"])
+        other = with_python(BoxSpec(command=("python", "-c", "import pydantic")), ["numpy"])
+
+        assert run_program(host, spec).stdout == b"3\n"
+        assert b"No module named 'pydantic'" in run_program(host, other).stderr
+    assert set(installed(["numpy"])) == {"numpy"}
+
+
+def test_a_package_that_is_not_installed_is_named() -> None:
+    with pytest.raises(ValueError, match="packages: 'no-such-package' is not installed"):
+        with_python(BoxSpec(command=("python",)), ["no-such-package"])
+
+
+def test_the_server_s_environment_and_files_are_not_there(host: SandboxHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "secret")
+    result = run_code(host, f"import os\nprint(sorted(os.environ))\nopen({__file__!r})")
+
+    assert b"TOKEN" not in result.stdout
+    assert b"OPENENV_SANDBOX" in result.stdout
+    assert b"FileNotFoundError" in result.stderr or b"PermissionError" in result.stderr
+
+
+def test_a_sandbox_has_its_own_directory(host: SandboxHost) -> None:
+    code = "import os\nprint(os.listdir('.'))\nopen('left', 'w').write('x')"
+
+    assert [run_code(host, code).stdout for _ in range(2)] == [b"[]\n", b"[]\n"]
+
+
+@pytest.mark.parametrize(
+    ("code", "limits", "reason"),
+    [
+        ("while True: pass", {"cpu_seconds": 1}, "out of processor time"),
+        ("import time; time.sleep(60)", {}, "time limit"),
+        ("while True: print('x' * 1000)", {}, "output limit"),
+        ("import os; os.abort()", {}, "signal SIGABRT"),
+        ("import sys; sys.exit(7)", {}, "exit code 7"),
+    ],
+)
+def test_the_reason_of_an_end_is_named(host: SandboxHost, code: str, limits: dict[str, int], reason: str) -> None:
+    result = run_code(host, code, SandboxLimits(**limits), seconds=4 if "sleep" in code else 20)
+
+    assert result.reason == reason
+
+
+def test_long_output_is_cut_and_marked(host: SandboxHost) -> None:
+    spec = with_python(BoxSpec(command=("python", "-c", "print('x' * 5000)"), python=host.python))
+    result = run_program(host, spec, output_bytes=1000)
+
+    assert result.stdout == b"x" * 1000
+    assert result.is_cut
+    assert result.reason == "exit code 0"
+
+
+def test_memory_and_processes_are_limited_in_sum(host: SandboxHost) -> None:
+    if host.layers["memory"] != "on":
+        pytest.skip(host.layers["memory"])
+    limits = SandboxLimits(memory_bytes=64 << 20, processes=8)
+    grown = run_code(host, "import os, time\nfor _ in 1, 2, 3: os.fork()\nx = b'x' * (20 << 20)\ntime.sleep(3)", limits)
+    forked = run_code(host, "import os, time\nwhile True: os.fork() or time.sleep(9)", limits)
+
+    assert grown.end.out_of_memory > 0
+    assert b"BlockingIOError" in forked.stderr
+
+
+def test_an_interpreter_that_stays_answers_until_it_is_ended(host: SandboxHost) -> None:
+    code = "import sys\nfor line in sys.stdin: print(eval(line), flush=True)"
+    with host.start(with_python(BoxSpec(command=("python", "-c", code), python=host.python))) as box:
+        for number in (3, 4):
+            box.stdin.write(b"%d * 2\n" % number)
+            assert box.stdout.readline() == b"%d\n" % (number * 2)
+        first = box.end()
+
+    assert first.exit_code == -signal.SIGKILL
+    assert box.end() is first
+
+
+def test_fifty_at_once_leave_nothing(host: SandboxHost) -> None:
+    before = machine()
+    code = "import os, time\nif os.fork() == 0:\n  os.setsid()\n  time.sleep(60)\nprint('ok')"
+    with ThreadPoolExecutor(50) as threads:
+        results = list(threads.map(lambda _: run_code(host, code, seconds=120), range(50)))
+
+    assert {result.stdout for result in results} == {b"ok\n"}
+    assert machine() == before
+
+
+def test_a_killed_server_leaves_nothing(host: SandboxHost) -> None:
+    program = f"""
+import time
+from openenv.core.sandbox.box_spec import BoxSpec
+from openenv.core.sandbox.python_files import with_python
+from openenv.core.sandbox.sandbox import SandboxHost
+
+host = SandboxHost({host.level!r}, python={host.python!r})
+spec = BoxSpec(command=("python", "-c", "import time; time.sleep(99)"), python={host.python!r})
+boxes = [host.start(with_python(spec)) for _ in range(3)]
+print("started", flush=True)
+time.sleep(99)
+"""
+    before = machine()
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == b"started\n"
+        assert machine() != before
+        server.kill()
+        server.stdout.read()  # the process that starts sandboxes holds the other end, until it has ended them
+
+    assert machine() == before
+
+
+def machine() -> dict[str, object]:
+    """What sandboxes could leave behind."""
+    gc.collect()
+    groups = [path for path in Path("/sys/fs/cgroup").glob("*/openenv-*/*") if path.is_dir()]
+    return {
+        "processes": processes_of(USERS),
+        "directories": sorted(Path("/tmp").glob("openenv-sandbox-*")),
+        "groups": sorted(groups),
+        "mounts": Path("/proc/mounts").read_text(),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+    }
+
+
+def test_a_missing_layer_that_is_required_is_refused() -> None:
+    with pytest.raises(ContainerFault, match="session size: off: each file has its own limit"):
+        SandboxHost("landlock", frozenset({"session size"}), os.path.realpath(SYSTEM_PYTHON))
+
+
+def test_without_bubblewrap_the_reason_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("openenv.core.sandbox.sandbox.find_bubblewrap", lambda: None)
+
+    with pytest.raises(ContainerFault, match="bubblewrap is missing: apt-get install bubblewrap"):
+        SandboxHost("namespaces")
+
+
+def test_a_program_that_cannot_be_started_is_an_error_in_its_output(host: SandboxHost) -> None:
+    result = run_program(host, with_python(BoxSpec(command=("/no/such/program",), python=host.python)))
+
+    assert result.reason == "exit code 1"
+    assert b"No such file or directory" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("memory_bytes", 1000), ("processes", 1), ("open_files", True), ("cpus", 0), ("cpu_seconds", 0)],
+)
+def test_a_limit_in_which_nothing_runs_is_refused_by_name(field: str, value: object) -> None:
+    with pytest.raises(ValueError, match=rf"SandboxLimits\.{field}={value!r}: expected"):
+        SandboxLimits(**{field: value})  # type: ignore[arg-type]

@@ -1,0 +1,4 @@
+# compute:list mul | safe: MemoryError
+import os, sys, ctypes, socket, time, signal, subprocess, threading, json
+
+x = [0] * 10**11

@@ -1,0 +1,4 @@
+# exit | safe: rc 77
+import os, sys, ctypes, socket, time, signal, subprocess, threading, json
+
+os._exit(77)

@@ -1,0 +1,7 @@
+# kernel:unshare | safe: EPERM (userns would open kernel surface)
+import os, sys, ctypes, socket, time, signal, subprocess, threading, json
+
+l = ctypes.CDLL(None, use_errno=True)
+assert os.environ.get("OPENENV_SANDBOX")
+r = l.syscall(272, 268435456)
+print(r, os.strerror(ctypes.get_errno()))
