@@ -21,6 +21,7 @@ NOISY_STEPS = 10 * NUM_OTHERS
 SEED = 11
 RESETS = {
     "atari": [{"game_name": name, "obs_type": "ram"} for name in ("breakout", "tetris")],
+    "coding": [{}],
     "echo": [{}],
     "guess": [{}],
     "grid_world": [{"slip": 0.3}],

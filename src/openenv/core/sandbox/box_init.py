@@ -1,15 +1,15 @@
 """The first program in a sandbox: gives up what is left of its rights, and becomes the program that was asked for.
 
-`python -I -S box_init.py SETTINGS`, where SETTINGS is a JSON object; see `Settings`. It uses the standard library and
-the two modules beside it only, since nothing else of the server is in the sandbox.
+`python -S box_init.py SETTINGS`, where SETTINGS is a marshalled dictionary in hexadecimal digits, with the fields of
+`box_spec.InitSettings`. It uses the two modules beside it and little of the standard library: nothing else of the
+server is in the sandbox, and each import takes time whenever a sandbox starts (json takes as long as Python).
 """
 
 import ctypes
-import json
+import marshal
 import os
 import resource
 import sys
-from typing import TypedDict
 
 _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 24, 38
 _CAPABILITIES = range(64)
@@ -17,30 +17,9 @@ SYSTEM_READABLE = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/dev/u
 SYSTEM_WRITABLE = ("/dev/null",)
 
 
-class Settings(TypedDict):
-    """What the program may do."""
-
-    command: list[str]
-    """The program and its arguments. The first may be the name `python`: the interpreter that runs this."""
-    directory: str
-    uid: int | None
-    """The user to become; None: the one it is."""
-    limits: dict[str, int]
-    """Numbers of `resource` by their names without RLIMIT_."""
-    readable: list[str]
-    """Paths that may be read and executed."""
-    listed: list[str]
-    """Directories of which the names may be read, and those of all below."""
-    writable: list[str]
-    tcp: bool
-    """Whether TCP may be used, where a network of its own contains it."""
-    filter: str | None
-    """The system call filter as hexadecimal digits; None: bubblewrap has set it."""
-
-
 def main() -> None:
     """Restrict this process by the settings of the command line, and run the command."""
-    settings: Settings = json.loads(sys.argv[1])
+    settings = marshal.loads(bytes.fromhex(sys.argv[1]))
     for name, value in settings["limits"].items():
         kind = getattr(resource, f"RLIMIT_{name}")
         hard = resource.getrlimit(kind)[1]
@@ -54,19 +33,28 @@ def main() -> None:
         raise OSError(ctypes.get_errno(), "no_new_privs was refused")
     os.umask(0o077)
     os.chdir(settings["directory"])
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import landlock
 
     writable = [*SYSTEM_WRITABLE, *settings["writable"]]
     landlock.restrict(settings["readable"], writable, settings["listed"], tcp=settings["tcp"])
-    command = settings["command"]
-    program = sys.executable if command[0] == "python" else command[0]
     os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     if settings["filter"] is not None:
         import seccomp
 
         seccomp.apply(bytes.fromhex(settings["filter"]))
-    os.execv(program, [program, *command[1:]])
+    _run(settings["command"])
+
+
+def _run(command: list[str]) -> None:
+    """Become a program, or run a Python file in this process."""
+    if command[0] != "script":
+        program = sys.executable if command[0] == "python" else command[0]
+        os.execv(program, [program, *command[1:]])
+    sys.argv = command[1:]
+    sys.path[0] = ""
+    with open(sys.argv[0], encoding="utf-8") as file:
+        code = compile(file.read(), sys.argv[0], "exec")
+    exec(code, {"__name__": "__main__", "__builtins__": __builtins__, "__file__": sys.argv[0]})
 
 
 def _become(libc: ctypes.CDLL, uid: int) -> None:

@@ -7,7 +7,6 @@ https://docs.kernel.org/userspace-api/landlock.html. Standard library only: it a
 import ctypes
 import os
 import stat
-from collections.abc import Sequence
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
@@ -37,7 +36,7 @@ def version() -> int:
     return max(0, int(_libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))))
 
 
-def restrict(readable: Sequence[str], writable: Sequence[str], listed: Sequence[str], *, tcp: bool) -> None:
+def restrict(readable: list[str], writable: list[str], listed: list[str], *, tcp: bool) -> None:
     """Allow these files, or all below these directories, and nothing else. It needs no_new_privs.
 
     readable: may be read and executed. listed: directories whose names may be read. tcp: allow TCP. Paths that do not
