@@ -82,7 +82,7 @@ def test_an_exception_has_its_line_and_the_variables_stay(url: str) -> None:
     ],
     ids=["loop", "stubborn loop", "memory", "exit", "kill", "crash"],
 )
-def test_a_program_that_is_stopped_says_why_and_the_session_goes_on(
+def test_a_program_that_is_stopped_names_the_reason_and_the_session_goes_on(
     url: str, code: str, stopped: str, keeps_variables: bool
 ) -> None:
     with CodingEnv(base_url=url) as env:
