@@ -202,6 +202,36 @@ def test_episodes_share_nothing(url: str) -> None:
     assert (seen.stdout, again.stdout) == ("False False\n", "False False\n")
 
 
+LEFTOVERS = {
+    "a daemon": "import os, signal, time\nif os.fork() == 0:\n    os.setsid()\n    for n in range(1, 30):\n"
+    "        try: signal.signal(n, signal.SIG_IGN)\n        except (OSError, ValueError): pass\n"
+    "    while True:\n        open('/session/mark', 'w').write('x')\n        time.sleep(0.001)\n",
+    "forks without end": "import os\nif os.fork() == 0:\n    while True:\n        try: os.fork()\n"
+    "        except OSError: pass\n",
+    "a closed directory": "import os\nos.makedirs('a/b')\nopen('a/b/c', 'w')\nos.chmod('a/b', 0)\nos.chmod('a', 0)",
+    "a deep tree": "import os\nfor _ in range(2000):\n    os.mkdir('d' * 100)\n    os.chdir('d' * 100)",
+    "files elsewhere": "open('/tmp/x', 'w').write('x')\nopen('/dev/shm/y', 'w').write('x')",
+    "a killed parent": "import os\nos.kill(os.getppid(), 9)",
+    "a stopped parent": "import os\nos.kill(os.getppid(), 19)",
+}
+
+
+@pytest.mark.parametrize("code", LEFTOVERS.values(), ids=LEFTOVERS.keys())
+def test_nothing_of_an_episode_is_left_in_the_next_one(url: str, code: str) -> None:
+    look = (
+        "import os, time\ntime.sleep(0.05)\n"
+        "print([sorted(os.listdir(d)) for d in ('/session', '/tmp', '/dev/shm')], len(os.listdir('/proc')) - before)"
+    )
+    with CodingEnv(base_url=url) as env:
+        env.reset()
+        run(env, code)
+        env.reset()
+        run(env, "import os\nbefore = len(os.listdir('/proc'))")
+        seen = run(env, look)
+
+    assert seen.stdout == "[[], [], []] 0\n", seen
+
+
 def test_another_session_is_answered_while_a_program_runs(url: str) -> None:
     with CodingEnv(base_url=url) as env, CodingEnv(base_url=url) as other, ThreadPoolExecutor(1) as threads:
         env.reset()
@@ -226,7 +256,7 @@ def test_another_session_is_answered_while_a_program_runs(url: str) -> None:
         ({"tests": [{"call": "f()", "expected": 1, "points": 2}]}, r"tests\[0\]\['points'\]: Extra inputs"),
         ({"files": {"../x": "y"}}, r"files\['\.\./x'\]: expected a name below"),
         ({"files": {"x": 3}}, r"files\['x'\]: Input should be a valid string"),
-        ({"files": {"x": "y" * (1 << 26)}}, "files: they cannot be written"),
+        ({"files": {"x": "y" * (1 << 26)}}, "files: they have 67108864 bytes, and at most 33554432"),
         ({"max_steps": 0}, "max_steps=0: expected a whole number"),
         ({"prompt": 3}, "prompt=3: expected a text"),
         ({"cpu": 3}, "reset takes seed, episode_id, task, tests, prompt, files, max_steps; got cpu"),

@@ -47,6 +47,15 @@ class _Box:
     status: int | None = None
     """How its first process ended, as `os.wait` says it."""
 
+    def used(self) -> dict[str, int]:
+        """What its control group has counted."""
+        group = self.cgroup
+        return {
+            "out_of_memory": 0 if group is None else group.out_of_memory_kills(),
+            "refused_processes": 0 if group is None else group.refused_processes(),
+            "peak_memory_bytes": 0 if group is None else group.peak_memory_bytes(),
+        }
+
 
 class Host:
     """Starts and ends sandboxes."""
@@ -94,7 +103,6 @@ class Host:
     def end(self, number: int) -> dict[str, Any]:
         """Kill what still runs in a sandbox and remove it. Returns how its first process ended, and what it used."""
         box = self._boxes.pop(number)
-        used = {"out_of_memory": 0, "refused_processes": 0, "peak_memory_bytes": 0}
         if box.status is None:
             pid, status = os.waitpid(box.pid, os.WNOHANG)
             box.status = status if pid else None
@@ -106,17 +114,17 @@ class Host:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(box.pid, signal.SIGKILL)
             box.status = os.waitpid(box.pid, 0)[1]
+        used = box.used()
         if box.cgroup is not None:
-            used = {
-                "out_of_memory": box.cgroup.out_of_memory_kills(),
-                "refused_processes": box.cgroup.refused_processes(),
-                "peak_memory_bytes": box.cgroup.peak_memory_bytes(),
-            }
             box.cgroup.remove()
         self._reap_orphans()
         if box.directory is not None:
             self._removing.add(_start_removal(box.directory))
         return {"exit_code": os.waitstatus_to_exitcode(box.status), **used}
+
+    def used(self, number: int) -> dict[str, int]:
+        """What a sandbox has used until now."""
+        return self._boxes[number].used()
 
     def close(self) -> None:
         """End all sandboxes."""
@@ -238,6 +246,8 @@ def _answer(host: Host, request: dict[str, Any], fds: list[int]) -> tuple[dict[s
     try:
         if "end" in request:
             return host.end(request["end"]), []
+        if "used" in request:
+            return dict(host.used(request["used"])), []
         number, pid = host.start(BoxSpec.from_json(request["start"]), request["level"], fds)
         return {"number": number}, [os.pidfd_open(pid)]
     except OSError as error:

@@ -50,9 +50,14 @@ class SandboxEnd:
         """In words: an exit code, a signal, or a limit."""
         if self.out_of_memory:
             return "out of memory"
-        if self.exit_code == -signal.SIGXCPU:
-            return "out of processor time"
-        return f"signal {signal.Signals(-self.exit_code).name}" if self.exit_code < 0 else f"exit code {self.exit_code}"
+        return exit_text(self.exit_code)
+
+
+def exit_text(exit_code: int) -> str:
+    """An exit code in words; a negative one is a signal."""
+    if exit_code == -signal.SIGXCPU:
+        return "out of processor time"
+    return f"signal {signal.Signals(-exit_code).name}" if exit_code < 0 else f"exit code {exit_code}"
 
 
 class _Started(NamedTuple):
@@ -73,6 +78,11 @@ class Sandbox:
         self._host = host
         self._started = started
         self._end: SandboxEnd | None = None
+
+    def out_of_memory_kills(self) -> int:
+        """How many of its processes were killed until now because its memory was used up."""
+        used, _ = self._host.request({"used": self._started.number})
+        return int(used["out_of_memory"])
 
     def end(self) -> SandboxEnd:
         """Kill what still runs, remove the sandbox, and return how its program ended. May be called again."""

@@ -41,6 +41,7 @@ _DENIED_EVERYWHERE = (425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 447
 _X86_64 = _Calls(
     audit=0xC000003E,
     denied=(
+        *(29, 64, 68),  # shmget semget msgget: their objects outlive the process
         101,  # ptrace
         103,  # syslog
         *(134, 135, 136, 139, 141, 251),  # uselib personality ustat sysfs setpriority ioprio_set
@@ -84,6 +85,7 @@ _AARCH64 = _Calls(
         *(92, 97, 104, 105, 106, 112, 116, 117, 142),  # personality unshare kexec *_module clock_settime syslog ptrace
         *(161, 162, 170, 171, 217, 218, 219, 224, 225),  # set*name settimeofday adjtimex keys swap*
         *(235, 236, 237, 238, 239, 241, 262, 264, 265, 266, 268),  # mempolicy perf fanotify *_handle_at adjtime setns
+        *(186, 190, 194),  # msgget semget shmget
         *(270, 271, 272, 273, 280, 282, 294),  # process_vm_* kcmp finit_module bpf userfaultfd kexec_file_load
         *_DENIED_EVERYWHERE,
     ),

@@ -1,4 +1,4 @@
-"""The coding environment: each program runs in the interpreter of its episode, which has a sandbox of its own."""
+"""The coding environment: programs run in the interpreter of the episode, in the sandbox of the session."""
 
 import json
 import secrets
@@ -22,7 +22,6 @@ KEYWORDS = ("task", "tests", "prompt", "files", "max_steps")
 OWN = "own"
 """The task of tests that came with the reset."""
 _MOST_TESTS, _MOST_STEPS, _SEED_BITS = 1000, 10_000, 31
-_FILE_SECONDS = 5.0
 _TESTS = TypeAdapter(list[CodeTest])
 _FILES = TypeAdapter(dict[str, str])
 
@@ -46,7 +45,6 @@ class _Ran(BaseModel):
 @dataclass
 class _Episode:
     state: CodeState
-    interpreter: SandboxedInterpreter
     prompt: str = ""
     tests: Sequence[CodeTest] = field(default_factory=list)
 
@@ -63,6 +61,8 @@ class CodingEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
     def __init__(self, settings: CodingSettings | None = None) -> None:
         self._settings = settings or CodingSettings()
         self._episode: _Episode | None = None
+        self._sandbox: SandboxedInterpreter | None = None
+        """Where the programs of this session run."""
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> CodeObservation:
         """Begin with a new interpreter, in an empty directory.
@@ -75,19 +75,13 @@ class CodingEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
         refuse_other_keywords({key: value for key, value in kwargs.items() if key not in KEYWORDS}, KEYWORDS)
         seed = secrets.randbits(_SEED_BITS) if seed is None else seed
         task, prompt, tests = _task_of(kwargs, seed)
-        files = _checked("files", kwargs.get("files") or {}, _FILES)
+        files = _checked_files(kwargs.get("files") or {}, self._settings.limits.file_bytes)
         max_steps = kwargs.get("max_steps", 1 if tests else None)
         if max_steps is not None:
             require_whole("max_steps", max_steps, 1, _MOST_STEPS)
-        interpreter = pool_of(self._settings).take()
-        try:
-            listed = _write_files(interpreter, files)
-        except ValueError:
-            interpreter.close()
-            raise
-        self.close()
+        listed = self._begin(files)
         state = CodeState(episode_id=episode_id or str(uuid4()), task=task, seed=seed, max_steps=max_steps)
-        self._episode = _Episode(state, interpreter, prompt, tests)
+        self._episode = _Episode(state, prompt, tests)
         metadata = {
             "seed": seed,
             "python": sys.version.split()[0],
@@ -108,14 +102,12 @@ class CodingEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
         episode.state.step_count += 1
         passed = 0
         try:
-            ran = _Ran.model_validate(
-                episode.interpreter.request(seconds, code=action.code, language=action.language, seconds=seconds)
-            )
+            asked = {"code": action.code, "language": action.language, "seconds": seconds}
+            ran = _Ran.model_validate(self._interpreter().request(seconds, **asked))
             passed = self._passed(episode, seconds)
         except (InterpreterEnded, ValidationError) as error:
-            ran = _lost(error)
-            episode.interpreter.close()
-            episode.interpreter = pool_of(self._settings).take()
+            ran, passed = _lost(error), 0
+            self._begin({})
         state, total = episode.state, len(episode.tests)
         state.last_exit_code = ran.exit_code
         return CodeObservation(
@@ -140,17 +132,31 @@ class CodingEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
         return self._episode.state if self._episode else CodeState()
 
     def close(self) -> None:
-        """End the interpreter of the episode."""
-        if self._episode is not None:
-            pool_of(self._settings).discard(self._episode.interpreter)
-            self._episode = None
+        """End the sandbox of the session."""
+        if self._sandbox is not None:
+            pool_of(self._settings).discard(self._sandbox)
+            self._sandbox = None
+
+    def _begin(self, files: dict[str, str]) -> dict[str, int]:
+        """Begin with a new interpreter and these files: in the same sandbox, or in another if it cannot be emptied."""
+        if self._sandbox is not None:
+            try:
+                return _sizes(self._sandbox.begin(files))
+            except InterpreterEnded:
+                self.close()
+        self._sandbox = pool_of(self._settings).take()
+        return _sizes(self._sandbox.begin(files))
+
+    def _interpreter(self) -> SandboxedInterpreter:
+        assert self._sandbox is not None
+        return self._sandbox
 
     def _passed(self, episode: _Episode, seconds: float) -> int:
         """How many tests pass. Values are compared as JSON, where True is not 1."""
         if not episode.tests:
             return 0
         calls = [test.call for test in episode.tests]
-        values = episode.interpreter.request(seconds, calls=calls, seconds=seconds).get("values")
+        values = self._interpreter().request(seconds, calls=calls, seconds=seconds).get("values")
         if not isinstance(values, list) or len(values) != len(calls):
             raise InterpreterEnded("a response without the values of the tests")
         expected = [json.dumps(test.expected, sort_keys=True) for test in episode.tests]
@@ -190,19 +196,21 @@ def _checked(name: str, value: Any, adapter: TypeAdapter[Any]) -> Any:
         raise ValueError(f"{name}{place}: {first['msg']}.") from None
 
 
-def _write_files(interpreter: SandboxedInterpreter, files: dict[str, str]) -> dict[str, int]:
-    """Write files in the sandbox. Raises ValueError if it cannot be done, such as for too much text."""
+def _checked_files(value: Any, file_bytes: int) -> dict[str, str]:
+    """The files of a reset. Raises ValueError, naming the file, for a wrong name or text, and for too much text."""
+    files: dict[str, str] = _checked("files", value, _FILES)
     for name in files:
-        parts = name.split("/")
-        if not name or name.startswith("/") or ".." in parts or "\0" in name:
+        if not name or name.startswith("/") or ".." in name.split("/") or "\0" in name:
             raise ValueError(f"files[{name!r:.80}]: expected a name below the working directory.")
-    if not files:
-        return {}
-    try:
-        listed: dict[str, int] = interpreter.request(_FILE_SECONDS, files=files)["files"]
-    except InterpreterEnded as error:
-        raise ValueError(f"files: they cannot be written in the sandbox: {error}.") from None
-    return listed
+    size, most = sum(len(text.encode()) for text in files.values()), file_bytes
+    if size > most:
+        raise ValueError(f"files: they have {size} bytes, and at most {most} are allowed.")
+    return files
+
+
+def _sizes(response: dict[str, Any]) -> dict[str, int]:
+    found: dict[str, int] = response["files"]
+    return found
 
 
 def _lost(error: Exception) -> _Ran:

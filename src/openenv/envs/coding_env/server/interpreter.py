@@ -1,18 +1,23 @@
-"""The Python interpreter of one episode: it runs in a sandbox, and reads requests from its standard input.
+"""Runs in a sandbox: a process without threads that forks the interpreter of each episode, and passes requests on.
 
 A request and a response are a line of JSON each. It uses the standard library only, since nothing else of the server is
-in the sandbox. Whatever it answers was made by the code that it runs, and can be trusted no more than that code.
+in the sandbox. Whatever it answers may be made by the code that it runs, and can be trusted no more than that code.
 
+    {"begin": {"data.csv": "a,b\\n1,2\\n"}}
     {"code": "x = 3\\nx + 1", "language": "python", "seconds": 5}
     {"calls": ["f(3)", "f(4)"], "seconds": 5}
-    {"files": {"data.csv": "a,b\\n1,2\\n"}}
+
+Before an episode begins, all processes of the one before are killed, and its files are removed. What cannot be removed
+ends the sandbox.
 """
 
 import _ast  # what `ast` is made of: `ast`, `traceback`, `subprocess` and `typing` take longer to import than Python
 import json
 import os
+import select
 import signal
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +29,12 @@ MOST_OUTPUT = 1 << 16
 MOST_VALUE = 10_000
 """Characters of a value, and of one of a call."""
 MOST_FILES = 100
+MOST_RESPONSE = 1 << 20
+GRACE_S = 0.5
+"""After its time, code may handle the exception that ends it, for so long."""
+_BEGIN_S = 5.0
+_EMPTY_TIMEOUT_S = 1.0
+_CHUNK = 1 << 16
 
 
 class TimeLimit(BaseException):
@@ -167,21 +178,135 @@ def _on_alarm(_: int, __: "FrameType | None") -> "NoReturn":
     raise TimeLimit
 
 
+class Ended(Exception):
+    """The interpreter of the episode has ended; the exit code, or None for one that took too long."""
+
+    def __init__(self, exit_code: "int | None") -> None:
+        super().__init__()
+        self.exit_code = exit_code
+
+
+class ForkedInterpreter:
+    """The interpreter of one episode, in a process of its own."""
+
+    def __init__(self, not_passed: list[int]) -> None:
+        """not_passed: descriptors that the new process closes."""
+        requests, ours = os.pipe()
+        theirs, responses = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            for fd in (ours, theirs, *not_passed):
+                os.close(fd)
+            _serve(requests, responses)
+        os.close(requests)
+        os.close(responses)
+        self._requests, self._responses = ours, theirs
+
+    def request(self, line: bytes, seconds: float) -> bytes:
+        """The line that it answers. Raises Ended."""
+        deadline = time.monotonic() + seconds + GRACE_S
+        try:
+            while line:
+                line = line[os.write(self._requests, line) :]
+        except BrokenPipeError:
+            raise self._ended(deadline) from None
+        received = b""
+        while not received.endswith(b"\n"):
+            if not select.select([self._responses], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise Ended(None)
+            chunk = os.read(self._responses, _CHUNK)
+            if not chunk or len(received) > MOST_RESPONSE:
+                raise self._ended(deadline)
+            received += chunk
+        return received
+
+    def close(self) -> None:
+        """End it, and reap it."""
+        for fd in (self._requests, self._responses):
+            os.close(fd)
+        try:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass
+
+    def _ended(self, deadline: float) -> Ended:
+        """How it has ended; it may only have closed its pipe."""
+        while time.monotonic() < deadline:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            if pid:
+                return Ended(os.waitstatus_to_exitcode(status))
+            time.sleep(0.001)
+        return Ended(None)
+
+
+def _serve(requests: int, responses: int) -> "NoReturn":
+    """Answer requests in a process that was forked, until the pipe closes."""
+    try:
+        signal.signal(signal.SIGALRM, _on_alarm)
+        interpreter = Interpreter()
+        with os.fdopen(requests, encoding="utf-8") as lines, os.fdopen(responses, "w", encoding="utf-8") as answers:
+            for line in lines:
+                request = json.loads(line)
+                if "code" in request:
+                    response = interpreter.run(**request)
+                elif "calls" in request:
+                    response = interpreter.call(**request)
+                else:
+                    response = write_files(request["begin"])
+                answers.write(json.dumps(response) + "\n")
+                answers.flush()
+        os._exit(0)
+    except BaseException:  # noqa: BLE001  the code may have replaced anything that is used here
+        os._exit(1)
+
+
+def _end_all_processes() -> None:
+    """Kill all other processes of this user. Exits if some are left, with the whole sandbox."""
+    deadline = time.monotonic() + _EMPTY_TIMEOUT_S
+    while time.monotonic() < deadline:
+        try:
+            os.kill(-1, signal.SIGKILL)  # this process is not among them
+        except ProcessLookupError:
+            return
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            pass
+        time.sleep(0.001)
+    sys.exit("processes of the last episode do not end")
+
+
+def _remove_all_files() -> None:
+    """Empty the directories that code may write. Exits if something is left, with the whole sandbox."""
+    folders = [os.getcwd(), *(["/tmp", "/dev/shm"] if os.getcwd() == "/session" else [])]
+    for folder in folders:
+        if os.listdir(folder):
+            os.system(f"chmod -R u+rwX {folder} 2>/dev/null; find {folder} -mindepth 1 -delete 2>/dev/null")
+            if os.listdir(folder):
+                sys.exit("files of the last episode cannot be removed")
+
+
 def main() -> None:
-    """Answer requests until the server closes the pipe."""
-    requests, responses = os.fdopen(os.dup(0), "r", encoding="utf-8"), os.fdopen(os.dup(1), "w", encoding="utf-8")
+    """Pass requests to the interpreter of the episode, until the server closes the pipe."""
+    requests, responses = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    signal.signal(signal.SIGALRM, _on_alarm)
-    interpreter = Interpreter()
+    current: ForkedInterpreter | None = None
     for line in requests:
         request = json.loads(line)
-        if "code" in request:
-            response = interpreter.run(**request)
-        elif "calls" in request:
-            response = interpreter.call(**request)
-        else:
-            response = write_files(**request)
-        responses.write(json.dumps(response) + "\n")
+        if "begin" in request:
+            if current is not None:
+                current.close()
+                _end_all_processes()
+                _remove_all_files()
+            current = ForkedInterpreter([requests.fileno(), responses.fileno()])
+        assert current is not None, "begin comes first"
+        try:
+            response = current.request(line, request.get("seconds", _BEGIN_S))
+        except Ended as ended:
+            response = json.dumps({"ended": ended.exit_code}).encode() + b"\n"
+        responses.write(response)
         responses.flush()
 
 
