@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from openenv.core.sandbox.box_spec import PYTHON
-from openenv.core.sandbox.host import FIRST_UID
+from openenv.core.sandbox.host import users_of
 from openenv.core.sandbox.sandbox import SandboxHost
 from tests.hostile.bystanders import Bystanders
 from tests.hostile.suite import programs, run
@@ -24,17 +24,18 @@ def main() -> None:
     args = parser.parse_args()
     outcomes = []
     console = Console(width=150)
-    user = FIRST_UID if os.geteuid() == 0 else None
-    with SandboxHost(args.level, python=args.python) as host, Bystanders(user) as bystanders:
-        console.print(f"level {host.level}, user {os.geteuid()}:", host.layers)
-        for path in programs(args.only):
-            outcome = run(host, path, bystanders)
-            outcomes.append(outcome)
-            print(".", end="", flush=True, file=sys.stderr)
-            if args.outputs:
-                console.print(
-                    f"{outcome.name}: {(outcome.result.stdout + outcome.result.stderr)[-300:]!r}", markup=False
-                )
+    with SandboxHost(args.level, python=args.python) as host:
+        user = users_of(host.pid)[1] if os.geteuid() == 0 else None
+        with Bystanders(user) as bystanders:
+            console.print(f"level {host.level}, user {os.geteuid()}:", host.layers)
+            for path in programs(args.only):
+                outcome = run(host, path, bystanders)
+                outcomes.append(outcome)
+                print(".", end="", flush=True, file=sys.stderr)
+                if args.outputs:
+                    console.print(
+                        f"{outcome.name}: {(outcome.result.stdout + outcome.result.stderr)[-300:]!r}", markup=False
+                    )
     table = Table("program", "category", "how it ended", "neighbour", "harm")
     for outcome in outcomes:
         table.add_row(

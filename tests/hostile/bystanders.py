@@ -1,6 +1,7 @@
 """What hostile programs must not reach: secrets, sockets, processes and folders of this machine."""
 
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -8,6 +9,9 @@ import tempfile
 import threading
 from pathlib import Path
 from typing import Self
+
+from openenv.core.sandbox.cgroups import server_group
+from openenv.core.sandbox.host import DIRECTORY, users_of
 
 SECRET, EXPECTED = "CANARY-SECRET-FILE", "CANARY-EXPECTED"
 SECRET_VARIABLE, SECRET_VALUE = "OPENENV_SECRET", "CANARY-ENVIRONMENT"
@@ -33,7 +37,7 @@ class Bystanders:
         (self._folder / "secret.txt").write_text(SECRET)
         (self._folder / "expected.json").write_text(EXPECTED)
         tcp = self._listen("tcp", socket.AF_INET, ("127.0.0.1", 0))
-        self._abstract = f"bystander-{os.getpid()}"
+        self._abstract = f"bystander-{secrets.token_hex(8)}"
         self._listen("abstract", socket.AF_UNIX, f"\0{self._abstract}")
         path = str(self._folder / "server.sock")
         self._listen("path", socket.AF_UNIX, path)
@@ -93,13 +97,14 @@ class Bystanders:
         return {path: os.stat(path).st_mtime_ns for path in paths if os.path.exists(path)}
 
 
-def processes_of(users: range) -> list[int]:
-    """The processes of sandboxes whose server is root."""
-    found = []
+def left_of(pid: int) -> list[str]:
+    """The processes, directories and control groups of sandboxes that a process has started, as root."""
+    found = [str(path) for path in Path(tempfile.gettempdir()).glob(f"{DIRECTORY.format(pid=pid)}*")]
+    found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"*/{server_group(pid)}/*/")]
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if folder.stat().st_uid in users and "Z" not in (folder / "stat").read_text().rsplit(")", 1)[1].split()[0]:
-                found.append(int(folder.name))
-        except FileNotFoundError:
+            if folder.stat().st_uid in users_of(pid) and (folder / "cmdline").read_bytes():
+                found.append(f"process {folder.name}")
+        except (FileNotFoundError, ProcessLookupError):
             continue
     return found

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.sandbox.host import FIRST_UID
+from openenv.core.sandbox.host import users_of
 from openenv.core.sandbox.sandbox import SandboxHost
 from tests.core.sandbox.test_sandbox import make_host
 from tests.hostile.bystanders import Bystanders
@@ -44,8 +44,8 @@ def host(request: pytest.FixtureRequest) -> Iterator[SandboxHost]:
 
 
 @pytest.fixture(scope="module")
-def bystanders() -> Iterator[Bystanders]:
-    with Bystanders(FIRST_UID if os.geteuid() == 0 else None) as made:
+def bystanders(host: SandboxHost) -> Iterator[Bystanders]:
+    with Bystanders(users_of(host.pid)[1] if os.geteuid() == 0 else None) as made:
         yield made
 
 

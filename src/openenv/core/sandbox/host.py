@@ -30,8 +30,9 @@ from openenv.core.sandbox.cgroups import (
 )
 
 MAX_MESSAGE = 1 << 17
-FIRST_UID, NUM_UIDS = 200_000, 50_000
-"""Users of sandboxes whose server is root: one each, so that they cannot reach one another."""
+_FIRST_UID, _USERS = 1_000_000, 1000
+DIRECTORY = "openenv-sandbox-{pid}-"
+"""How the names of the directories of a host begin."""
 _PR_SET_CHILD_SUBREAPER = 36
 _STANDARD_FDS = 3
 
@@ -55,6 +56,11 @@ class _Box:
             "refused_processes": 0 if group is None else group.refused_processes(),
             "peak_memory_bytes": 0 if group is None else group.peak_memory_bytes(),
         }
+
+
+def users_of(pid: int) -> range:
+    """The users of the sandboxes that a process starts as root: one each, so that they cannot reach one another."""
+    return range(_FIRST_UID + pid * _USERS, _FIRST_UID + (pid + 1) * _USERS)
 
 
 class Host:
@@ -82,7 +88,8 @@ class Host:
         """
         self._count += 1
         number = self._count
-        uid = FIRST_UID + number % NUM_UIDS if self._is_root else None
+        users = users_of(os.getpid())
+        uid = users[number % len(users)] if self._is_root else None
         cgroup = self._make_cgroup(number, spec)
         directory = None if level == "namespaces" else self._make_directory(uid)
         command = init_command(
@@ -144,7 +151,7 @@ class Host:
         return cgroup
 
     def _make_directory(self, uid: int | None) -> str:
-        directory = tempfile.mkdtemp(prefix="openenv-sandbox-")
+        directory = tempfile.mkdtemp(prefix=DIRECTORY.format(pid=os.getpid()))
         if uid is not None:
             os.chown(directory, uid, uid)
         return directory

@@ -155,6 +155,12 @@ class SandboxHost:
             "session size": "on" if is_apart else "off: each file has its own limit",
         }
 
+    @property
+    def pid(self) -> int:
+        """Of the process that starts the sandboxes."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self, spec: BoxSpec) -> Sandbox:
         """Start a program. Raises ContainerFault if it cannot be started."""
         return self._start(spec, self.level)
