@@ -1,0 +1,67 @@
+"""Text interface of chess: the board, the last moves and the legal moves; a reply is a move in SAN or UCI."""
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar
+
+from openenv.core.text_interface import History, TextInterface
+from openenv.envs.chess_env.models import ChessAction, ChessObservation
+from openenv.envs.chess_env.moves import find_moves
+
+_MOVE = re.compile(r"[\w=-]*\d[\w=-]*|[Oo]-[Oo](?:-[Oo])?")
+"""A word that can be a move: it has a digit, or is castling."""
+
+
+class ChessText(TextInterface[ChessAction, ChessObservation]):
+    """Describes the position from the observation alone."""
+
+    history: ClassVar[History] = "latest"
+
+    def instructions(self, observation: ChessObservation) -> str:
+        """The colour, how to read the board, and how to write a reply."""
+        return (
+            f"Chess : you play {observation.color} . Upper case letters are white pieces , lower case letters are "
+            "black pieces . Reply with one legal move in SAN , such as Nf3 , exd5 , O-O or e8=Q ."
+        )
+
+    def describe(self, observation: ChessObservation) -> str:
+        """The board, the last moves, the turn, and the legal moves; at the end the result and its reason."""
+        seen = observation
+        lines = [seen.board]
+        if seen.last_moves:
+            lines.append(f"last moves {' '.join(seen.last_moves)}")
+        if seen.done:
+            return "\n".join([*lines, f"{seen.ending} {seen.result}"])
+        check = " in check" if seen.in_check else ""
+        lines.append(f"move {seen.move_number} {seen.to_move} to move{check}")
+        return "\n".join([*lines, f"legal {' '.join(seen.legal_actions)}"])
+
+    def replies(self, observation: ChessObservation) -> Mapping[str, ChessAction]:
+        """The legal moves in SAN."""
+        return {name: ChessAction(move=name) for name in observation.legal_actions}
+
+    def parse(self, reply: str, observation: ChessObservation) -> ChessAction | None:
+        """The move that a reply is, or the only legal move among its words; None if it names none or several."""
+        named = _named(reply, observation)
+        return ChessAction(move=named[0]) if len(named) == 1 else None
+
+    def problem(self, reply: str, observation: ChessObservation) -> str:
+        """That the reply names several legal moves, or none, and which are legal."""
+        named = _named(reply, observation)
+        if len(named) > 1:
+            return f"{reply!r:.200} can mean {' or '.join(named)}: name one move."
+        return "" if named else f"{reply!r:.200} names no legal move: {' '.join(observation.legal_actions)}"
+
+    def wording(self, action: ChessAction, observation: ChessObservation) -> str | None:
+        """The SAN of a legal move, however the action writes it."""
+        found = find_moves(action.move, observation.legal_actions, observation.legal_uci)
+        return observation.legal_actions[found[0]] if len(found) == 1 else None
+
+
+def _named(reply: str, observation: ChessObservation) -> list[str]:
+    """The legal moves that a reply names as a whole, else those that its words name."""
+    san, uci = observation.legal_actions, observation.legal_uci
+    found = find_moves(reply, san, uci)
+    if not found:
+        found = sorted({index for word in _MOVE.findall(reply) for index in find_moves(word, san, uci)})
+    return [san[index] for index in found]
