@@ -28,6 +28,7 @@ RESETS = {
     "snake": [{}],
     "wildfire": [{}],
     "cards": [{"game": name, "agent_player": 1} for name in ("leduc-holdem", "no-limit-holdem", "uno", "gin-rummy")],
+    "chess": [{"opponent_policy": name, "agent_color": "random"} for name in ("random", "greedy")],
     "maze": [{}, {"size": 9}],
     "dm_control": [{}, {"domain_name": "pendulum", "task_name": "swingup"}],
     "minigrid": [{"env_id": name} for name in ("MiniGrid-DoorKey-5x5-v0", "MiniGrid-Dynamic-Obstacles-5x5-v0")],

