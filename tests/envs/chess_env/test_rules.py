@@ -96,7 +96,7 @@ def test_a_repetition_needs_the_same_rights():
     assert played("4k3/7p/8/8/8/8/8/4K2R w K - 0 1", *shuffle, *shuffle, *shuffle[:1]).ending == "repetition"
 
 
-def test_check_is_what_the_last_move_says(positions):
+def test_check_is_what_the_last_move_names(positions):
     num_checks = 0
     for game in positions:
         is_check = is_in_check(pieces_of(game.fen), game.to_move)

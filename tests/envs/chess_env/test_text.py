@@ -87,7 +87,7 @@ def test_castling_is_read_in_a_sentence():
         (KNIGHTS, "Nd2", "'Nd2' can mean Nbd2 or Nfd2: name one move."),
     ],
 )
-def test_a_reply_without_one_legal_move_is_none_and_the_problem_says_why(fen, reply, problem):
+def test_a_reply_without_one_legal_move_is_none_and_the_problem_is_why(fen, reply, problem):
     seen = shown(fen=fen)
 
     assert TEXT.parse(reply, seen) is None

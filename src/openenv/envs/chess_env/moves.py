@@ -13,6 +13,9 @@ def find_moves(text: str, san: Sequence[str], uci: Sequence[str]) -> list[int]:
     san, uci: the legal moves in both notations, in the same order. Case counts only where moves differ by it, as Bc3
     and bxc3 do.
     """
+    for names in (san, uci):
+        if text in names:
+            return [names.index(text)]
     wanted = _plain(text)
     forms = [tuple(_forms(*names)) for names in zip(san, uci, strict=True)]
     found = [index for index, known in enumerate(forms) if wanted in known]

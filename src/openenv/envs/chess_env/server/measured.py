@@ -52,16 +52,17 @@ def greedy_action(seen: ChessObservation, rng: Random) -> ChessAction:
     )
 
 
-def _position(name: str, best_return: float | None) -> MeasuredTask:
+def _position(name: str) -> MeasuredTask:
+    """A position that the agent wins by force."""
     reset = POSITIONS[name].reset()
     play_bare = _bare(reset["fen"], reset["max_moves"])
-    return MeasuredTask(reset=reset, play_bare=play_bare, heuristic=greedy_action, best_return=best_return)
+    return MeasuredTask(reset=reset, play_bare=play_bare, heuristic=greedy_action, best_return=1.0)
 
 
 _GAME = {"opponent_policy": "random", "max_moves": 100}
 
 MEASURED = {
     "game": MeasuredTask(reset=_GAME, play_bare=_bare(None, 100), heuristic=greedy_action, num_episodes=200),
-    "mate-in-1/back-rank": _position("mate-in-1/back-rank", 1.0),
-    "endgame/two-rooks": _position("endgame/two-rooks", None),
+    "mate-in-1/back-rank": _position("mate-in-1/back-rank"),
+    "endgame/two-rooks": _position("endgame/two-rooks"),
 }

@@ -33,7 +33,7 @@ def make_opponent(state: ChessState, rng: Random, engine: Stockfish | None) -> O
     if state.opponent_policy == STOCKFISH:
         assert engine is not None
         return lambda game: _stockfish_move(game, engine, state.stockfish_nodes)
-    return lambda game: rng.choice(game.legal.actions)
+    return lambda game: int(rng.choice(game.state.legal_actions()))
 
 
 def _mcts_move(game: Game, rng: Random, simulations: int) -> int:
