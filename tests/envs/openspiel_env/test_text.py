@@ -1,8 +1,10 @@
 """Prompts of games and parsing of replies."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
@@ -10,6 +12,7 @@ from openenv.envs.openspiel_env.text import OpenSpielText, blackjack_total
 from tests.envs.openspiel_env.playing import play, random_episode
 
 TEXT = OpenSpielText()
+ROOT = Path(__file__).parents[3]
 
 
 def _seen(game: str, text: str, names: list[str]) -> OpenSpielObservation:
@@ -83,20 +86,108 @@ def test_tic_tac_toe_shows_nine_cells_and_names_them() -> None:
     env = OpenSpielEnvironment("tic_tac_toe", opponent_policy="first")
     observation = play(env, env.reset(seed=0), 4)
 
-    assert TEXT.describe(observation) == "o . . . x . . . ."
+    assert TEXT.describe(observation) == "o . .\n. x .\n. . ."
     assert list(TEXT.replies(observation)) == ["b1", "c1", "a2", "c2", "a3", "b3", "c3"]
     assert TEXT.parse("c3", observation) == OpenSpielAction(action_id=8)
 
 
-def test_connect_four_shows_each_column_from_the_bottom_up_and_names_it() -> None:
+def test_connect_four_names_each_column_from_the_bottom_up_and_shows_the_board() -> None:
     env = OpenSpielEnvironment("connect_four", opponent_policy="first", agent_player=1)
     observation = env.reset(seed=0)
     for column in (3, 0, 3):
         observation = env.step(OpenSpielAction(action_id=column))
 
-    assert TEXT.describe(observation) == "columns 0 x x o x x 1 2 3 o o 4 5 6 move o"
+    assert TEXT.describe(observation) == (
+        "columns 0 x x o x x 1 2 3 o o 4 5 6 move o\n"
+        ". . . . . . .\n"
+        "x . . . . . .\n"
+        "x . . . . . .\n"
+        "o . . . . . .\n"
+        "x . . o . . .\n"
+        "x . . o . . .\n"
+        "0 1 2 3 4 5 6"
+    )
     assert list(TEXT.replies(observation)) == ["0", "1", "2", "3", "4", "5", "6"]
     assert TEXT.parse("column 5", observation) == OpenSpielAction(action_id=5)
+
+
+def test_the_columns_of_a_wide_board_stand_below_each_other() -> None:
+    env = OpenSpielEnvironment("connect_four", game_params={"rows": 4, "columns": 11})
+    _, *rows, numbers = TEXT.describe(env.reset(seed=0)).split("\n")
+
+    assert numbers == " 0  1  2  3  4  5  6  7  8  9 10"
+    assert {len(row) for row in rows} == {len(numbers)}
+
+
+def test_connect_four_fits_the_prompts_of_the_learning_benchmark() -> None:
+    """A word is a token there; the chat template has a few of its own."""
+    budget = yaml.safe_load((ROOT / "benchmarks/learning.yaml").read_text())["max_req_tokens"]
+    full = _seen("connect_four", "xoxoxox\n" * 6, ["x0"])
+
+    assert len(TEXT.describe(full).split()) + 8 <= budget
+
+
+def test_go_names_points_and_moves_alike() -> None:
+    env = OpenSpielEnvironment("go", game_params={"board_size": 5}, opponent_policy="first")
+    observation = env.reset(seed=0)
+    assert TEXT.describe(observation).endswith("move x\nlegal " + " ".join(TEXT.replies(observation)))
+    observation = env.step(TEXT.replies(observation)["c3"])
+
+    board = " 5 . . . . .\n 4 . . . . .\n 3 . . x . .\n 2 . . . . .\n 1 o . . . .\n   a b c d e\n"
+    assert TEXT.describe(observation).startswith(f"{board}komi 7.5\nmove x\nlegal b1 c1")
+    assert list(TEXT.replies(observation))[-1] == "pass"
+    assert TEXT.instructions(observation).endswith("Reply with one of the legal actions .")
+
+
+BOARD_GAMES = {
+    "go": {"board_size": 5},
+    "othello": {},
+    "breakthrough": {},
+    "checkers": {},
+    "clobber": {},
+    "lines_of_action": {},
+    "hex": {"board_size": 11},
+}
+
+
+def _board(observation: OpenSpielObservation) -> dict[str, str]:
+    """The cell of each square of a described board, by its name."""
+    lines = [line.split() for line in TEXT.describe(observation).split("\n")]
+    files = next(line for line in lines if line[0] == "a")
+    ranks = lines[: lines.index(files)]
+    return {f"{file}{rank[0]}": cell for rank in ranks for file, cell in zip(files, rank[1:], strict=True)}
+
+
+@pytest.mark.parametrize("game", BOARD_GAMES)
+@pytest.mark.parametrize("seat", [0, 1])
+def test_a_move_names_squares_of_the_board_and_the_piece_that_moves_is_the_players(game: str, seat: int) -> None:
+    environment = OpenSpielEnvironment(game, game_params=BOARD_GAMES[game], agent_player=seat)
+    for observation in random_episode(environment, 3):
+        if observation.done:
+            continue
+        board, legal = _board(observation), list(TEXT.replies(observation))
+        mark = next(line for line in TEXT.describe(observation).split("\n") if line.startswith("move "))[5:]
+        own = {"o": "o8", "+": "+*"}.get(mark, mark) if game == "checkers" else mark
+        for name in legal:
+            if name == "pass":
+                continue
+            assert (board[name] == ".") if name in board else (board[name[:2]] in own and name[-2:] in board)
+        assert len(set(legal)) == len(legal)
+        assert TEXT.describe(observation).endswith(f"legal {' '.join(legal)}")
+
+
+def test_a_piece_of_the_player_is_taken_by_name_without_a_mark() -> None:
+    board = "3.b.\n2w..\n1w.w\n abc\n"
+    observation = _seen("breakthrough", board, ["a2a3", "a2b3*"])
+
+    assert TEXT.describe(observation) == "3 . b .\n2 w . .\n1 w . w\n  a b c\nmove b\nlegal a2a3 a2b3"
+    assert TEXT.parse("a2b3", observation) == OpenSpielAction(action_id=1)
+
+
+def test_the_board_of_a_finished_game_has_no_moves() -> None:
+    last = random_episode(OpenSpielEnvironment("othello"), 1)[-1]
+
+    assert TEXT.describe(last).endswith("\n  a b c d e f g h")
 
 
 @pytest.mark.parametrize("game", ["blackjack", "catch", "tic_tac_toe", "connect_four"])
@@ -116,7 +207,8 @@ def test_any_other_game_has_the_text_of_openspiel_and_the_legal_actions() -> Non
 
 
 @pytest.mark.parametrize(
-    "game", ["blackjack", "catch", "tic_tac_toe", "connect_four", "chess", "kuhn_poker", "go_fish"]
+    "game",
+    ["blackjack", "catch", "tic_tac_toe", "connect_four", "chess", "kuhn_poker", "go_fish", "othello", "breakthrough"],
 )
 def test_each_reply_is_parsed_as_its_own_action(game: str) -> None:
     for observation in random_episode(OpenSpielEnvironment(game), 2):

@@ -1,10 +1,18 @@
-"""Text interface of OpenSpiel games: short prompts for four games, OpenSpiel's text for all others."""
+"""Text interface of OpenSpiel games: short prompts, boards with labels for grid games, OpenSpiel's text for others."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
 from openenv.core.text_interface import History, TextInterface
+from openenv.envs.openspiel_env.boards import (
+    go_board,
+    numbered_columns,
+    othello_board,
+    ranks_and_files,
+    slanted_rows,
+    spaced_rows,
+)
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
 
 BLACKJACK_GOAL = 21
@@ -22,6 +30,8 @@ class GameText(NamedTuple):
     """Maps OpenSpiel's name of an action to the player's reply."""
     situation: Callable[[OpenSpielObservation], str | None]
     """Maps an observation to the kind of decision, or None."""
+    lists_legal: bool = False
+    """Whether the description lists the legal actions."""
 
 
 class OpenSpielText(TextInterface[OpenSpielAction, OpenSpielObservation]):
@@ -30,8 +40,11 @@ class OpenSpielText(TextInterface[OpenSpielAction, OpenSpielObservation]):
     history: ClassVar[History] = "latest"
 
     def instructions(self, observation: OpenSpielObservation) -> str:
-        """Return the rules and the list of possible replies."""
-        return f"{_game_text(observation).rules} Reply with one of these: {' , '.join(self.replies(observation))}"
+        """Return the rules, and the list of possible replies where the description has none."""
+        game = _game_text(observation)
+        if game.lists_legal:
+            return f"{game.rules} Reply with one of the legal actions ."
+        return f"{game.rules} Reply with one of these: {' , '.join(self.replies(observation))}"
 
     def describe(self, observation: OpenSpielObservation) -> str:
         """Return what the agent's seat observes."""
@@ -121,21 +134,20 @@ def _situation_catch(observation: OpenSpielObservation) -> str:
     return "ball left" if column < paddle else "ball right" if column > paddle else "ball above"
 
 
-def _describe_board(observation: OpenSpielObservation) -> str:
-    return " ".join("".join(observation.metadata["text"].split()))
+def _describe_connect_four(observation: OpenSpielObservation) -> str:
+    """Return the discs of each column from the bottom up and the next disc, such as `columns 0 x o 1 2 x move o`.
 
-
-def _describe_columns(observation: OpenSpielObservation) -> str:
-    """Return the discs of each column of connect four from the bottom up, such as `0 x o 1 2 x`, and the next disc."""
-    rows = observation.metadata["text"].split()
-    columns = ("".join(cells).replace(".", "")[::-1] for cells in zip(*rows, strict=True))
+    The board follows, for people and large models. A tiny model reads the columns.
+    """
+    text = observation.metadata["text"]
+    columns = ("".join(cells).replace(".", "")[::-1] for cells in zip(*text.split(), strict=True))
     discs = " ".join(" ".join([str(number), *column]) for number, column in enumerate(columns))
-    return f"columns {discs} move {_mark(observation)}"
+    return f"columns {discs} move {_mark(observation)}\n{numbered_columns(text)}"
 
 
 def _mark(observation: OpenSpielObservation) -> str:
     """Return the disc of the player whose move it is: OpenSpiel's names of actions begin with it."""
-    return next((name[0] for name in observation.metadata["legal_action_names"]), "-")
+    return next((name[0].lower() for name in observation.metadata["legal_action_names"]), "-")
 
 
 def _cell(name: str) -> str:
@@ -150,6 +162,22 @@ def _describe_any(observation: OpenSpielObservation) -> str:
     return f"{observation.metadata['text'].strip()}\nlegal: {' , '.join(_one_line(name) for name in names)}"
 
 
+def _board_game(
+    rules: str, draw: Callable[[str], str], marks: tuple[str, str], reply: Callable[[str], str] = str.lower
+) -> GameText:
+    """Return the text of a game of two seats on a board. marks: the pieces of each seat. reply: names an action."""
+
+    def describe(observation: OpenSpielObservation) -> str:
+        metadata = observation.metadata
+        board = draw(metadata["text"])
+        if not observation.legal_actions:
+            return board
+        legal = " ".join(map(reply, metadata["legal_action_names"]))
+        return f"{board}\nmove {marks[metadata['agent_player']]}\nlegal {legal}"
+
+    return GameText(rules, describe, reply, _no_situation, lists_legal=True)
+
+
 def _one_line(name: str) -> str:
     return " ".join(name.split())
 
@@ -158,11 +186,11 @@ def _no_situation(_observation: OpenSpielObservation) -> None:
     return None
 
 
-ANY_GAME = GameText(rules="Play to win the game.", describe=_describe_any, reply=_one_line, situation=_no_situation)
+ANY_GAME = GameText("Play to win the game.", _describe_any, _one_line, _no_situation, lists_legal=True)
 
 TIC_TAC_TOE = GameText(
     rules="Tic tac toe : x moves first ; three in a row win . Cells in reading order : a1 b1 c1 a2 b2 c2 a3 b3 c3 .",
-    describe=_describe_board,
+    describe=lambda observation: spaced_rows(observation.metadata["text"]),
     reply=_cell,
     situation=_no_situation,
 )
@@ -181,10 +209,51 @@ GAME_TEXTS: dict[str, GameText] = {
         situation=_situation_catch,
     ),
     "connect_four": GameText(
-        rules="Connect four : x moves first ; four in a row win . Discs of each column from the bottom up .",
-        describe=_describe_columns,
+        rules="Connect four : x moves first ; four in a row win . Discs of each column from the bottom up , then the board "
+        "with the numbers of its columns .",
+        describe=_describe_connect_four,
         reply=lambda name: name[1:],
         situation=_no_situation,
+    ),
+    "go": _board_game(
+        "Go : x is black and moves first , o is white ; surround stones to take them and points to own them .",
+        go_board,
+        ("x", "o"),
+        lambda name: name[2:].lower(),
+    ),
+    "othello": _board_game(
+        "Othello : x moves first ; a disc turns the lines of other discs that it encloses ; the most discs win .",
+        othello_board,
+        ("x", "o"),
+    ),
+    "breakthrough": _board_game(
+        "Breakthrough : b moves down and first , w moves up ; step ahead or diagonally , take diagonally ; "
+        "the first on the last row wins . A move is the square that a piece leaves and the one where it goes .",
+        ranks_and_files,
+        ("b", "w"),
+        lambda name: name.rstrip("*"),
+    ),
+    "checkers": _board_game(
+        "Checkers : o moves up and first , + moves down ; 8 and * are their kings ; jumps take and must be made . "
+        "A move is the square that a piece leaves and the one where it goes .",
+        ranks_and_files,
+        ("o", "+"),
+    ),
+    "clobber": _board_game(
+        "Clobber : o moves first ; a piece moves onto one of the other's beside it ; no move left loses . "
+        "A move is the square that a piece leaves and the one where it goes .",
+        ranks_and_files,
+        ("o", "x"),
+    ),
+    "lines_of_action": _board_game(
+        "Lines of action : x moves first ; a piece moves as many cells as its line has pieces ; connect all of yours .",
+        ranks_and_files,
+        ("x", "o"),
+    ),
+    "hex": _board_game(
+        "Hex : x moves first and connects top and bottom , o connects left and right .",
+        slanted_rows,
+        ("x", "o"),
     ),
     "tic_tac_toe": TIC_TAC_TOE,
     "python_tic_tac_toe": TIC_TAC_TOE,
