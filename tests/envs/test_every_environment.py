@@ -93,7 +93,12 @@ def test_ten_training_steps_are_made_from_one_configuration(entry, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "reset"),
-    [("cards", {"game": "leduc-holdem"}), ("cards", {"game": "mahjong"}), ("openspiel", {"game_name": "kuhn_poker"})],
+    [
+        ("cards", {"game": "leduc-holdem"}),
+        ("cards", {"game": "mahjong"}),
+        ("chess", {"opponent_policy": "greedy", "max_moves": 5}),
+        ("openspiel", {"game_name": "kuhn_poker"}),
+    ],
 )
 def test_games_with_several_seats_train_by_self_play(name, reset, tmp_path):
     require_entry(next(entry for entry in entries() if entry.name == name))

@@ -209,8 +209,8 @@ GAME_TEXTS: dict[str, GameText] = {
         situation=_situation_catch,
     ),
     "connect_four": GameText(
-        rules="Connect four : x moves first ; four in a row win . Discs of each column from the bottom up , then the board "
-        "with the numbers of its columns .",
+        rules="Connect four : x moves first ; four in a row win . Discs of each column from the bottom up , then "
+        "the board with the numbers of its columns .",
         describe=_describe_connect_four,
         reply=lambda name: name[1:],
         situation=_no_situation,
