@@ -27,6 +27,7 @@ CATCH = [[0, 0, 1], [0, 0, 0], [0, 1, 0]]
         ([["x", ".", "."], [".", ".", "."]], "x at row 0 column 0"),
         ({"hp": 3, "items": ["rope"]}, "hp 3, items rope"),
         ([{"x": 1}, {"x": 2}], "x 1, x 2"),
+        ([{"x": 1, "y": "a"}, {"x": 2, "y": "b"}], "x 1, y a\nx 2, y b"),
     ],
 )
 def test_a_value_becomes_a_few_words(value, words):

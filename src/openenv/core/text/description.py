@@ -91,6 +91,8 @@ def _list_text(values: list[Any]) -> str:
         return "none"
     if all(isinstance(value, list) for value in values):
         return _grid_text(values)
+    if all(isinstance(value, Mapping) and len(value) > 1 for value in values):  # rows, such as a tool returns
+        return "\n".join(map(value_text, values))
     if not all(_is_number(value) for value in values):
         return ", ".join(map(value_text, values))
     marked = _marked_cells([values]) if len(values) > _LONGEST_ROW else None
