@@ -27,6 +27,7 @@ RESETS = {
     "grid_world": [{"slip": 0.3}],
     "snake": [{}],
     "wildfire": [{}],
+    "calendar": [{"max_steps": 40}],
     "cards": [{"game": name, "agent_player": 1} for name in ("leduc-holdem", "no-limit-holdem", "uno", "gin-rummy")],
     "chess": [{"opponent_policy": name, "agent_color": "random"} for name in ("random", "greedy")],
     "maze": [{}, {"size": 9}],
