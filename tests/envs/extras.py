@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import shutil
 
 import pytest
 
@@ -19,11 +20,20 @@ def require_extra(module: str, extra: str) -> None:
         pytest.importorskip(module, reason=f"needs the extra {extra}: make test-envs installs it")
 
 
+def require_program(program: str) -> None:
+    """Skip the calling test module if a program is not installed."""
+    if shutil.which(program) is None:
+        message = f"needs the program {program}"
+        if ALL_ARE_INSTALLED:
+            raise FileNotFoundError(message)
+        pytest.skip(message, allow_module_level=True)
+
+
 def require_entry(entry: CatalogEntry) -> None:
-    """Skip the calling test if the extra of an environment is not installed."""
+    """Skip the calling test if the extra of an environment, or a program that it runs, is not installed."""
     if entry.is_installed:
         return
-    message = f"{entry.name} needs the extra {entry.extra}: make test-envs installs it"
+    message = f"{entry.name} is not installed: {entry.remedy}"
     if ALL_ARE_INSTALLED:
         pytest.fail(message)
     pytest.skip(message)

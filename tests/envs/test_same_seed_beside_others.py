@@ -24,6 +24,7 @@ RESETS = {
     "coding": [{}],
     "echo": [{}],
     "guess": [{}],
+    "git": [{"kind": "resolve_conflict", "level": 2}],
     "grid_world": [{"slip": 0.3}],
     "snake": [{}],
     "wildfire": [{}],

@@ -139,9 +139,8 @@ def _announce(environment: str, host: str, port: int) -> None:
 
 
 def installed(entry: CatalogEntry) -> CatalogEntry:
-    """Return `entry`. Raises RuntimeError, with the command that installs its extra, where a module is missing."""
+    """Return `entry`. Raises RuntimeError, with the remedy, where a module or a program is missing."""
     if not entry.is_installed:
-        raise RuntimeError(
-            f"environment {entry.name!r} needs {', '.join(entry.requires)}: pip install 'openenv-rl[{entry.extra}]'"
-        )
+        needed = ", ".join((*entry.requires, *entry.programs))
+        raise RuntimeError(f"environment {entry.name!r} needs {needed}: {entry.remedy}")
     return entry

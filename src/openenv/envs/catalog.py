@@ -3,6 +3,7 @@
 import difflib
 import importlib
 import importlib.util
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ class CatalogEntry:
     """The extra to install: `pip install 'openenv-rl[<extra>]'`; None where the environment needs none."""
     requires: tuple[str, ...] = ()
     """Modules that the server imports from the extra."""
+    programs: tuple[str, ...] = ()
+    """Programs that the server runs."""
     tasks: str | None = None
     """A function, as MODULE:FUNCTION, that returns reset keywords by the name of a task; None: there is one task."""
     measured: str | None = None
@@ -34,8 +37,16 @@ class CatalogEntry:
 
     @property
     def is_installed(self) -> bool:
-        """Whether all modules that the server imports are installed."""
-        return all(importlib.util.find_spec(module) is not None for module in self.requires)
+        """Whether all modules that the server imports, and the programs that it runs, are installed."""
+        has_modules = all(importlib.util.find_spec(module) is not None for module in self.requires)
+        return has_modules and all(shutil.which(program) is not None for program in self.programs)
+
+    @property
+    def remedy(self) -> str:
+        """What to do where it is not installed."""
+        if self.extra is None:
+            return f"install the program {' and '.join(self.programs)}"
+        return f"pip install 'openenv-rl[{self.extra}]'"
 
     def load_tasks(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the reset keywords of each task by its name. Raises ImportError without the extra."""
@@ -74,7 +85,8 @@ def load(name: str) -> CatalogEntry:
 
 def _read_entry(path: Path) -> CatalogEntry:
     manifest = read_manifest(path)
-    manifest["requires"] = tuple(manifest.get("requires", ()))
+    for names in ("requires", "programs"):
+        manifest[names] = tuple(manifest.get(names, ()))
     return CatalogEntry(**manifest)
 
 

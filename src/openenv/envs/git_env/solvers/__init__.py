@@ -1,0 +1,1 @@
+"""A solver of the git tasks."""
