@@ -222,7 +222,7 @@ def test_a_session_leaves_no_folder(url, monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_long_output_is_cut_and_says_so(url):
+def test_a_long_output_is_cut_and_marked(url):
     with GitEnv(url) as env:
         env.reset(seed=1)
         printed(env, "write_file long.txt", "0123456789\n" * 1000)

@@ -58,10 +58,9 @@ class Workspace:
         with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as archive:
             for name in (_ORIGIN, _WORK):
                 archive.add(self.folder / name, name)
-        if buffer.tell() > MOST_SNAPSHOT_BYTES:
-            raise ValueError(
-                f"the repositories take {buffer.tell()} bytes; a snapshot has at most {MOST_SNAPSHOT_BYTES}"
-            )
+        size = buffer.getbuffer().nbytes
+        if size > MOST_SNAPSHOT_BYTES:
+            raise ValueError(f"the repositories take {size} bytes; a snapshot has at most {MOST_SNAPSHOT_BYTES}")
         return buffer.getvalue()
 
     def load(self, archive: bytes) -> None:
