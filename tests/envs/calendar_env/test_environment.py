@@ -14,6 +14,7 @@ from openenv.core.mcp_client import MCPToolClient
 from openenv.core.text.derived import DerivedText
 from openenv.envs.calendar_env import CalendarEnv, CalendarObservation
 from openenv.envs.calendar_env.server.app import app
+from openenv.envs.calendar_env.server.environment import CalendarEnvironment
 from openenv.envs.calendar_env.server.measured import solution
 from openenv.envs.calendar_env.server.task_kinds import KINDS
 from openenv.envs.calendar_env.solvers.assistant import Assistant
@@ -101,8 +102,6 @@ def test_an_event_too_many_costs_the_whole_reward_and_half_the_work_earns_a_part
 
 def solution_of(kind, level, seed):
     """The tool calls of the solver for a task of one kind."""
-    from openenv.envs.calendar_env.server.environment import CalendarEnvironment
-
     environment, calls = CalendarEnvironment(), []
 
     def use(tool, **arguments):
