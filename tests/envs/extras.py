@@ -20,17 +20,16 @@ def require_extra(module: str, extra: str) -> None:
         pytest.importorskip(module, reason=f"needs the extra {extra}: make test-envs installs it")
 
 
-def require_program(program: str) -> None:
-    """Skip the calling test module if a program is not installed."""
-    if shutil.which(program) is None:
-        message = f"needs the program {program}"
-        if ALL_ARE_INSTALLED:
-            raise FileNotFoundError(message)
-        pytest.skip(message, allow_module_level=True)
+def require_programs(*programs: str) -> None:
+    """Skip the calling test or test module where a program of the system is missing: no extra installs it."""
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)}, which no extra installs", allow_module_level=True)
 
 
 def require_entry(entry: CatalogEntry) -> None:
-    """Skip the calling test if the extra of an environment, or a program that it runs, is not installed."""
+    """Skip the calling test if the extra of an environment, or a program of the system, is not installed."""
+    require_programs(*entry.programs)
     if entry.is_installed:
         return
     message = f"{entry.name} is not installed: {entry.remedy}"

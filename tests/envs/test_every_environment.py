@@ -116,5 +116,6 @@ def test_games_with_several_seats_train_by_self_play(name, reset, tmp_path):
 
 def test_there_are_four_hundred_tasks():
     for entry in entries():
-        require_entry(entry)
+        if not entry.is_installed:
+            require_entry(entry)
     assert sum(len(entry.load_tasks()) for entry in entries()) >= LEAST_TASKS

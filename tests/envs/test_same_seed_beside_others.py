@@ -43,7 +43,7 @@ RESETS = {
     ],
 }
 """The reset keywords with which each bundled environment is played."""
-OWN_PROCESSES = {"textarena"}
+OWN_PROCESSES = {"browser", "textarena"}
 """Each session has a process of its own: sixty-five are too many here. Their own tests play beside other sessions."""
 STEPS = {"chess": 12}
 MOST_STEPS = 40

@@ -143,7 +143,7 @@ def _bundled() -> Iterator[EnvironmentInfo]:
         yield EnvironmentInfo(
             key=_key(entry.name), package=_BUNDLE, version=bundle_version(), description=entry.description,
             client_module=entry.client.partition(":")[0], server=entry.server, text=entry.text,
-            missing=None if entry.is_installed or entry.extra is None else f"openenv-rl[{entry.extra}]",
+            missing=None if entry.is_installed else f"openenv-rl[{entry.extra}]",
         )  # fmt: skip
 
 

@@ -33,7 +33,8 @@ def envs(
     """List the environments that come with openenv, their extra, and whether it is installed."""
     found = entries()
     if measured:
-        chosen = [load(name) for name in only] if only else [entry for entry in found if entry.is_installed]
+        playable = [entry for entry in found if entry.is_installed and not entry.missing_programs]
+        chosen = [load(name) for name in only] if only else playable
         _measure(chosen, as_json=as_json)
         return
     if list_tasks:

@@ -140,7 +140,7 @@ def _announce(environment: str, host: str, port: int) -> None:
 
 def installed(entry: CatalogEntry) -> CatalogEntry:
     """Return `entry`. Raises RuntimeError, with the remedy, where a module or a program is missing."""
-    if not entry.is_installed:
+    if not entry.is_installed or entry.missing_programs:
         needed = ", ".join((*entry.requires, *entry.programs))
         raise RuntimeError(f"environment {entry.name!r} needs {needed}: {entry.remedy}")
     return entry

@@ -29,7 +29,7 @@ class CatalogEntry:
     requires: tuple[str, ...] = ()
     """Modules that the server imports from the extra."""
     programs: tuple[str, ...] = ()
-    """Programs that the server runs."""
+    """Programs of the system that an episode needs, and no extra installs."""
     tasks: str | None = None
     """A function, as MODULE:FUNCTION, that returns reset keywords by the name of a task; None: there is one task."""
     measured: str | None = None
@@ -37,16 +37,20 @@ class CatalogEntry:
 
     @property
     def is_installed(self) -> bool:
-        """Whether all modules that the server imports, and the programs that it runs, are installed."""
-        has_modules = all(importlib.util.find_spec(module) is not None for module in self.requires)
-        return has_modules and all(shutil.which(program) is not None for program in self.programs)
+        """Whether all modules that the server imports are installed."""
+        return all(importlib.util.find_spec(module) is not None for module in self.requires)
+
+    @property
+    def missing_programs(self) -> tuple[str, ...]:
+        """The programs that are not on the PATH."""
+        return tuple(program for program in self.programs if shutil.which(program) is None)
 
     @property
     def remedy(self) -> str:
-        """What to do where it is not installed."""
-        if self.extra is None:
-            return f"install the program {' and '.join(self.programs)}"
-        return f"pip install 'openenv-rl[{self.extra}]'"
+        """What to do where a module or a program is missing."""
+        if not self.is_installed:
+            return f"pip install 'openenv-rl[{self.extra}]'"
+        return f"install the program {' and '.join(self.missing_programs)}"
 
     def load_tasks(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the reset keywords of each task by its name. Raises ImportError without the extra."""

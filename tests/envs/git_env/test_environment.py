@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from tests.envs.extras import require_program
+from tests.envs.extras import require_programs
 
-require_program("git")
+require_programs("git")
 
 from openenv.core.errors import EnvironmentFault
 from openenv.envs.git_env import GitAction, GitEnv, GitText

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from tests.envs.extras import require_program
+from tests.envs.extras import require_programs
 
-require_program("git")
+require_programs("git")
 
 from openenv.envs.git_env import GitAction
 from openenv.envs.git_env.server.allowed import ALLOWED, Refused, checked_git_arguments, words_of
