@@ -50,8 +50,9 @@ def test_json_and_tool_calls_are_learned_to_nine_tenths_of_the_best_reward(
         tmp_path,
         f"env: {{name: '{GAMES / game}'}}\n"
         f"max_res_tokens: {reply_tokens}\n"
+        "pretrain: {max_decisions: 10000}\n"  # a call of an MCP tool takes milliseconds
         "trainer: {training: {steps: 100}}\n"
-        "replay_buffer: {batch_decisions: 500}\n"  # a call of an MCP tool takes milliseconds
+        "replay_buffer: {batch_decisions: 500}\n"
         "evaluation: {num_games: 2000}\n",
     )
 
