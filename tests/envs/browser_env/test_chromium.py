@@ -5,6 +5,7 @@ import select
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -56,13 +57,21 @@ def test_a_page_that_hangs_holds_up_no_other_session_and_its_episode_is_lost(url
         assert rewards == [0.0] * 10
         assert not stuck.done()
         with pytest.raises(
-            EnvironmentFault, match=r"the episode is lost: the page did not respond for 10 s\. Call reset"
+            EnvironmentFault, match=r"the episode is lost: the page did not respond for 20 s\. Call reset"
         ):
             stuck.result()
         with pytest.raises(EnvironmentFault, match=r"there is no episode\. Call reset\(\) first"):
             hanging.step(NOOP)
         assert hanging.reset(task="focus-text", seed=1).observation.elements
         assert other.step(NOOP).reward == 0.0
+
+
+def test_sixteen_sessions_that_reset_at_once_all_get_their_pages(url):
+    with ExitStack() as stack, ThreadPoolExecutor(16) as pool:
+        clients = [stack.enter_context(BrowserEnv(url)) for _ in range(16)]
+        results = list(pool.map(lambda client: client.reset(task="click-test-2", seed=1), clients))
+
+    assert [result.observation for result in results] == [results[0].observation] * 16
 
 
 def test_a_page_that_crashes_costs_its_own_session_the_episode(url):

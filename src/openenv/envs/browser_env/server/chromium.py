@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = "chromium"
-CALL_TIMEOUT_S = 10.0
+CALL_TIMEOUT_S = 20.0
 """A page that does not respond for so long is closed."""
 LOAD_TIMEOUT_S = 60.0
 """The same while Chromium starts or a file loads, which takes long on a busy machine."""

@@ -1,6 +1,8 @@
 """The web tasks of MiniWoB++ as an environment."""
 
+import os
 import secrets
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +19,8 @@ DEFAULT_TASK = "click-test-2"
 KEYWORDS = ("task", "screenshot", "max_steps", "step_ms")
 TOO_LATE = -1.0
 """The reward where the limit of steps ends an episode: MiniWoB's own for one that is out of time."""
+_LOADING = threading.BoundedSemaphore(2 * (os.cpu_count() or 1))
+"""Held while a page loads: if the pages of many sessions load at once, none of them responds in time."""
 _SEED_BITS = 31
 _SEEDS = 1 << 53
 """Whole numbers below this one are exact in JavaScript."""
@@ -63,7 +67,7 @@ class BrowserEnvironment(Environment[BrowserAction, BrowserObservation, BrowserS
             max_steps=require_whole("max_steps", max_steps, 1, 1000),
             step_ms=require_whole("step_ms", step_ms, 1, 10_000),
         )
-        with self._page_may_be_lost():
+        with self._page_may_be_lost(), _LOADING:
             if self._page is None:
                 self._page = TaskPage()
             seen = self._page.start(state.task, state.seed % _SEEDS, state.step_ms)
