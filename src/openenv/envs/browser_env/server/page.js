@@ -172,8 +172,19 @@
     return { x: box.left + box.width / 2, y: box.top + box.height / 2 };
   }
 
+  // Images that styles name, such as those under the mouse: the page would change its layout when one has been loaded.
+  const stylesImages = () =>
+    Array.from(document.styleSheets).filter((sheet) => !sheet.href).flatMap((sheet) =>
+      Array.from(sheet.cssRules).flatMap((rule) => Array.from(rule.cssText.matchAll(/url\("(.*?)"\)/g), ([, url]) => {
+        const image = new Image();
+        image.src = url;
+        return image;
+      })));
+
   window.openenv = {
-    start(seed) {
+    async start(seed) {
+      this.images = stylesImages(); // kept, so that they stay loaded
+      await Promise.all(this.images.map((image) => image.decode().catch(() => null)));
       core.EPISODE_MAX_TIME = 2 ** 40; // the server limits steps instead
       Math.seedrandom(seed);
       core.startEpisodeReal();
