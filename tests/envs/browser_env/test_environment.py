@@ -107,6 +107,13 @@ def test_equal_seeds_give_equal_episodes_beside_another_session(url, task):
         assert SEEN[other].utterance
 
 
+def test_pictures_that_load_under_the_mouse_change_no_episode(url):
+    with BrowserEnv(url) as env:
+        episodes = [random_episode(env, "social-media", 2) for _ in range(12)]
+
+        assert episodes == [episodes[0]] * 12
+
+
 def test_other_seeds_give_other_tasks(url):
     with BrowserEnv(url) as env:
         goals = {begin(env, "enter-text", seed).utterance for seed in range(8)}
