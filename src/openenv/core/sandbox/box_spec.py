@@ -51,6 +51,11 @@ class BoxSpec:
     python: str = PYTHON
     """The interpreter, which `readable` or the system has to contain."""
 
+    @property
+    def script(self) -> str | None:
+        """The Python file of the command `script`. A sandbox with namespaces has it beside its first program."""
+        return self.command[1] if self.command[0] == "script" else None
+
     def to_json(self) -> dict[str, Any]:
         """The specification as a message to the process that starts sandboxes."""
         return asdict(self)
@@ -122,8 +127,12 @@ def init_command(spec: BoxSpec, level: Level, directory: str, uid: int | None, *
     if not is_apart:
         readable, listed = _landlock_paths(spec)
         readable.append(str(_HERE))
+    command = list(spec.command)
+    if spec.script is not None:
+        readable.append(spec.script)
+        command[1] = f"{_INSIDE}/{Path(spec.script).name}" if is_apart else spec.script
     settings: InitSettings = {
-        "command": list(spec.command),
+        "command": command,
         "directory": directory,
         "uid": uid,
         "limits": numbers,
@@ -167,8 +176,9 @@ def bubblewrap_command(bubblewrap: str, spec: BoxSpec, filter_fd: int, *, is_roo
     size = str(spec.limits.session_bytes)
     for path, bytes_ in (("/tmp", size), ("/dev/shm", str(_DEV_SHM_BYTES)), (SESSION, size)):
         command += ["--size", bytes_, "--perms", "1777", "--tmpfs", path]
-    for name in ("box_init.py", "landlock.py", "seccomp.py"):
-        command += [*_parents(f"{_INSIDE}/{name}"), "--ro-bind", str(_HERE / name), f"{_INSIDE}/{name}"]
+    programs = [*(_HERE / name for name in ("box_init.py", "landlock.py", "seccomp.py"))]
+    for file in [*programs, *([] if spec.script is None else [Path(spec.script)])]:
+        command += [*_parents(f"{_INSIDE}/{file.name}"), "--ro-bind", str(file), f"{_INSIDE}/{file.name}"]
     for option, paths in (("--ro-bind", spec.readable), ("--bind", spec.writable)):
         for path in paths:
             command += [*_parents(path), option, path, path]

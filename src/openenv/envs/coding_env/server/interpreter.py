@@ -278,13 +278,20 @@ def _end_all_processes() -> None:
     sys.exit("processes of the last episode do not end")
 
 
-def _remove_all_files() -> None:
-    """Empty the directories that code may write. Exits if something is left, with the whole sandbox."""
-    folders = [os.getcwd(), *(["/tmp", "/dev/shm"] if os.getcwd() == "/session" else [])]
-    for folder in folders:
-        if os.listdir(folder):
+class Folders:
+    """The directories that code may write. They may contain what the sandbox shows of the server's machine."""
+
+    def __init__(self) -> None:
+        folders = [os.getcwd(), *(["/tmp", "/dev/shm"] if os.getcwd() == "/session" else [])]
+        self._shown = {folder: set(os.listdir(folder)) for folder in folders}
+
+    def empty(self) -> None:
+        """Remove what code has left there. Exits if something remains, with the whole sandbox."""
+        for folder, shown in self._shown.items():
+            if set(os.listdir(folder)) == shown:
+                continue
             os.system(f"chmod -R u+rwX {folder} 2>/dev/null; find {folder} -mindepth 1 -delete 2>/dev/null")
-            if os.listdir(folder):
+            if set(os.listdir(folder)) != shown:
                 sys.exit("files of the last episode cannot be removed")
 
 
@@ -292,14 +299,14 @@ def main() -> None:
     """Pass requests to the interpreter of the episode, until the server closes the pipe."""
     requests, responses = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    current: ForkedInterpreter | None = None
+    folders, current = Folders(), None
     for line in requests:
         request = json.loads(line)
         if "begin" in request:
             if current is not None:
                 current.close()
                 _end_all_processes()
-                _remove_all_files()
+                folders.empty()
             current = ForkedInterpreter([requests.fileno(), responses.fileno()])
         assert current is not None, "begin comes first"
         try:

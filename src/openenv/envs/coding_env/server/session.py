@@ -104,9 +104,7 @@ class InterpreterPool:
     def __init__(self, host: SandboxHost, limits: SandboxLimits, packages: tuple[str, ...], num_ready: int = 2) -> None:
         """num_ready: sandboxes that wait. Raises ValueError for a package that is not installed."""
         command = ("script", _PROGRAM)
-        spec = BoxSpec(
-            command=command, limits=limits, readable=(_PROGRAM,), environment=_ENVIRONMENT, python=host.python
-        )
+        spec = BoxSpec(command=command, limits=limits, environment=_ENVIRONMENT, python=host.python)
         self.host = host
         self._spec = with_python(spec, packages)
         self._num_ready = num_ready
