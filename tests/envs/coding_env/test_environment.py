@@ -275,7 +275,7 @@ def test_a_wrong_reset_is_an_error_that_names_the_keyword_and_the_episode_goes_o
         assert run(env, "x").value == "7"
 
 
-def test_the_shell_must_be_allowed() -> None:
+def test_the_shell_must_be_allowed(url: str) -> None:
     with LocalServer("openenv.envs.coding_env.server.app") as server, CodingEnv(base_url=server.base_url) as env:
         env.reset()
         with pytest.raises(EnvironmentFault, match="language='shell': this server runs Python only"):
@@ -284,7 +284,7 @@ def test_the_shell_must_be_allowed() -> None:
             fresh.step(CodeAction(code="1"))
 
 
-def test_a_hundred_sessions_in_a_row_and_fifty_at_once_leave_nothing() -> None:
+def test_a_hundred_sessions_in_a_row_and_fifty_at_once_leave_nothing(url: str) -> None:
     with LocalServer("openenv.envs.coding_env.server.app") as server:
 
         def play(seed: int) -> str:
