@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -205,6 +206,22 @@ def test_a_program_that_cannot_be_started_is_an_error_in_its_output(host: Sandbo
 
     assert result.reason == "exit code 1"
     assert b"No such file or directory" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("size", "message"), [(1 << 18, "bytes: at most 131072 are allowed"), (1 << 16, "Argument list too long")]
+)
+def test_a_sandbox_that_cannot_be_started_leaves_nothing_and_the_others_go_on(
+    host: SandboxHost, size: int, message: str
+) -> None:
+    spec = with_python(BoxSpec(command=("python", "-c", "input()"), python=host.python))
+    with host.start(spec) as other:
+        with pytest.raises(ContainerFault, match=message):
+            host.start(replace(spec, command=("python", "-c", "x" * size)))
+        assert other.end().exit_code == -signal.SIGKILL
+
+    wait_for_removals(host.pid)
+    assert left_of(host.pid) == []
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,12 @@ class Host:
             command = [*bubblewrap_command(str(self._bubblewrap), spec, filter_fd, is_root=self._is_root), *command]
         try:
             pid = _fork_and_execute(command, spec.variables(directory or SESSION), fds, cgroup)
+        except (OSError, subprocess.SubprocessError):
+            if cgroup is not None:
+                cgroup.remove()
+            if directory is not None:
+                os.rmdir(directory)
+            raise
         finally:
             if filter_fd >= 0:
                 os.close(filter_fd)
@@ -257,7 +263,7 @@ def _answer(host: Host, request: dict[str, Any], fds: list[int]) -> tuple[dict[s
             return dict(host.used(request["used"])), []
         number, pid = host.start(BoxSpec.from_json(request["start"]), request["level"], fds)
         return {"number": number}, [os.pidfd_open(pid)]
-    except OSError as error:
+    except (OSError, subprocess.SubprocessError) as error:
         return {"error": f"{type(error).__name__}: {error}"}, []
 
 

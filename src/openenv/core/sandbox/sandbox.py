@@ -170,10 +170,13 @@ class SandboxHost:
 
         Raises ContainerFault with its reason.
         """
+        data = json.dumps(message).encode()
+        if len(data) > MAX_MESSAGE:
+            raise ContainerFault(f"a sandbox is described in {len(data)} bytes: at most {MAX_MESSAGE} are allowed")
         with self._lock:
             control = self._running()
             try:
-                socket.send_fds(control, [json.dumps(message).encode()], fds)
+                socket.send_fds(control, [data], fds)
                 response, received, _, _ = socket.recv_fds(control, MAX_MESSAGE, 1)
             except OSError as error:
                 self._control = None

@@ -47,7 +47,7 @@ class World:
 
     @property
     def user(self) -> str:
-        """The person for whom the agent acts."""
+        """The person whose calendar the agent keeps."""
         return self.people[0]
 
     def day(self, weekday: int) -> str:
