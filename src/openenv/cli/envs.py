@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import typer
+from pydantic_core import to_json
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -69,7 +69,7 @@ def _measure(chosen: Sequence[CatalogEntry], *, as_json: bool) -> None:
         for entry in chosen:
             rows += measure(entry, on_progress=status.update)
     if as_json:
-        typer.echo(json.dumps([asdict(row) for row in rows], indent=2, default=str))
+        typer.echo(to_json(rows, indent=2).decode())
         return
     table = Table("environment", "task", box=box.SIMPLE, pad_edge=False)
     for heading in ("steps/s", "bare library", "ratio", "random", "heuristic", "optimum", *SHOWN_CHECKS):
