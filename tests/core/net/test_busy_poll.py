@@ -1,11 +1,14 @@
 """Busy polling: spins that receive soon are repeated, spins that receive nothing are skipped."""
 
 import asyncio
+import itertools
 import math
 import socket
+from types import SimpleNamespace
 
 import pytest
 
+from openenv.core.net import busy_poll
 from openenv.core.net.busy_poll import (
     INTERRUPTED_S,
     MAX_LATE,
@@ -17,6 +20,15 @@ from openenv.core.net.busy_poll import (
     SocketSpinner,
     SpinBackoff,
 )
+
+TURN_S = 1e-5
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    """A clock of which each look takes `TURN_S`: a real one shows interruptions by whatever else the machine runs."""
+    looks = itertools.count()
+    monkeypatch.setattr(busy_poll, "time", SimpleNamespace(perf_counter=lambda: next(looks) * TURN_S))
 
 
 @pytest.fixture
@@ -140,20 +152,20 @@ def loop():
     loop.close()
 
 
-SLEEPS = 1
-"""Callbacks of a loop that does not spin: the end of the wait. The first one of a spin is `SLEEPS + 1`; how many follow
-depends on the machine."""
+TURNS = 2 * round(SPIN_S / TURN_S)
+"""Turns of the loop that a test waits for: longer than a spin. A loop that does not spin runs one callback in each."""
 
 
 def polls(loop, spinner, *, received_at_once=False) -> int:
-    """Callbacks that the loop runs in 2 ms during which it waits for a message."""
+    """Callbacks that the loop runs while it waits for a message."""
 
     async def wait():
         before = loop.num_polls
         spinner.arm(loop)
         if received_at_once:
             spinner.received()
-        await asyncio.sleep(0.002)
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
         return loop.num_polls - before
 
     return loop.run_until_complete(wait())
@@ -166,19 +178,19 @@ def test_connections_of_a_loop_share_a_spinner(loop):
 def test_an_armed_loop_polls_and_skips_the_spin_after_a_miss(loop):
     spinner = LoopSpinner.of(loop)
     first, second = polls(loop, spinner), polls(loop, spinner)
-    assert first > second == SLEEPS
+    assert first > second == TURNS
 
 
 def test_a_message_ends_the_spin_and_the_next_one_is_not_skipped(loop):
     spinner = LoopSpinner.of(loop)
-    assert [polls(loop, spinner, received_at_once=True) for _ in range(3)] == [SLEEPS + 1] * 3
-    assert polls(loop, spinner) > SLEEPS
+    assert [polls(loop, spinner, received_at_once=True) for _ in range(3)] == [TURNS + 1] * 3
+    assert polls(loop, spinner) > TURNS
 
 
 def test_a_disabled_loop_never_polls(loop):
     spinner = LoopSpinner.of(loop)
     spinner.disable()
-    assert polls(loop, spinner) == SLEEPS
+    assert polls(loop, spinner) == TURNS
 
 
 def test_other_callbacks_run_while_the_loop_spins(loop):
