@@ -13,8 +13,11 @@ import typer
 
 from openenv.auto.environment import IMAGE
 from openenv.core.containers.runtime.owned_server import BoundProvider, OwnedServer
+from openenv.core.containers.sandboxed_server import SandboxedServer
 from openenv.core.env_server import ServerConfig
 from openenv.core.env_server import serve as serve_app
+from openenv.core.env_server.execution.program_exit import exit_on_sigterm
+from openenv.core.env_server.http.auth import warn_if_exposed
 from openenv.core.env_server.serving.app_loader import load_app, setting_of, with_colon
 from openenv.core.env_server.serving.cli_options import (
     add_log_options,
@@ -23,7 +26,7 @@ from openenv.core.env_server.serving.cli_options import (
     server_config,
 )
 from openenv.core.env_server.serving.environment_folder import file_target, folder_target
-from openenv.core.wire.constants import UNIX
+from openenv.core.wire.constants import INHERITED, UNIX
 from openenv.envs.catalog import CatalogEntry, entries, load
 
 EXAMPLE = "Examples: `openenv serve openspiel --game blackjack --port 8004`, `openenv serve my_env.server.app:app`, "
@@ -42,6 +45,9 @@ def serve(
     ),
     port: int = typer.Option(8000, help="Listen on this port (default 8000)."),
     workers: int = typer.Option(1, help="Share the sessions among this many processes (default 1)."),
+    sandbox: bool = typer.Option(
+        False, help="Run the server where it reaches its own files and this port alone (default off)."
+    ),
 ) -> None:
     """Serve an environment until interrupted. Other options are those of the environment's server: `--game chess`, or
     any limit (`python -m openenv.envs.echo_env.server.app --help` lists them)."""
@@ -50,6 +56,9 @@ def serve(
         return
     if "://" in environment:
         raise ValueError(f"{environment} is a server that runs already: other commands take its URL as it is")
+    if sandbox:
+        _serve_sandboxed(environment, context.args, host, port, workers)
+        return
     sys.path.insert(0, os.getcwd())  # imports from the current folder, like other server commands
     target = environment
     if _is_folder(environment):
@@ -95,6 +104,24 @@ def _serve_image(image: str, options: list[str], host: str, port: int, workers: 
         server.stop()
 
 
+def _serve_sandboxed(environment: str, options: list[str], host: str, port: int, workers: int) -> None:
+    """Run the server in a sandbox until interrupted. Raises ValueError for workers, ContainerFault, OSError."""
+    if workers != 1:
+        raise ValueError(f"--workers {workers}: a server in a sandbox is one process. Leave it out, or --sandbox")
+    warn_if_exposed(host, _limits([]))
+    server = SandboxedServer(environment, options, relay=sys.stderr.buffer)
+    exit_on_sigterm()
+    try:
+        server.start(port, host=host)
+        _announce(environment, host, port)
+        missing = [f"{layer} {state}" for layer, state in server.layers.items() if not state.startswith("on")]
+        typer.echo(f"sandbox: {'; '.join(missing) or 'all layers are on'}", err=True)
+        typer.echo(f"the server has ended: {server.wait()}", err=True)
+    finally:
+        server.stop()
+    raise typer.Exit(1)
+
+
 def _is_folder(environment: str) -> bool:
     """Whether this is a path rather than MODULE:NAME or the name of a bundled environment."""
     if ":" in environment or any(environment == entry.name for entry in entries()):
@@ -134,6 +161,9 @@ def _run_program(module: str, args: list[str]) -> None:
 
 
 def _announce(environment: str, host: str, port: int) -> None:
+    """Say where the server listens, unless the program that has opened its socket says so."""
+    if host.startswith(INHERITED):
+        return
     where = host if host.startswith(UNIX) else f"http://{host}:{port}"
     typer.echo(f"serving {environment} at {where} (documentation at /docs); stop it with Ctrl-C", err=True)
 

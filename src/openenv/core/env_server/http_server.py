@@ -72,7 +72,7 @@ from openenv.core.env_server.types import (  # noqa: F401
     WSStateResponse,
     WSStepMessage,
 )
-from openenv.core.wire.constants import UNIX
+from openenv.core.wire.constants import INHERITED, UNIX
 
 if TYPE_CHECKING:
     import uvicorn
@@ -259,8 +259,9 @@ def serve(
     """Run `app` until SIGINT or SIGTERM; steps that run are finished first.
 
     app: an application, an Environment class, a function that returns an application or an environment, or
-    `MODULE:NAME` of one of these. host: an address, or `unix:/run/echo.sock` for a Unix socket. workers: processes that
-    share the sessions behind the port; more than 1 need `MODULE:NAME`, or a class or function of a module. After
+    `MODULE:NAME` of one of these. host: an address, `unix:/run/echo.sock` for a Unix socket, or `fd:0` for a listening
+    socket that this program has inherited as that file descriptor. workers: processes that share the sessions behind
+    the port; more than 1 need `MODULE:NAME`, or a class or function of a module. After
     SIGTERM a program that serves in its main thread exits with 0. Raises ValueError for workers that cannot run or an
     app that cannot be served, LookupError when `MODULE:NAME` does not exist, and, with several workers, OSError when
     it cannot listen.
@@ -288,5 +289,9 @@ def server(app: "AppSource", host: str, port: int, *, log_level: str = "warning"
 
     application = load_app(app)
     warn_if_exposed(host, setting_of(application, "config") or ServerConfig())
-    where: dict[str, Any] = {"uds": host.removeprefix(UNIX)} if host.startswith(UNIX) else {"host": host, "port": port}
+    where: dict[str, Any] = {"host": host, "port": port}
+    if host.startswith(UNIX):
+        where = {"uds": host.removeprefix(UNIX)}
+    elif host.startswith(INHERITED):
+        where = {"fd": int(host.removeprefix(INHERITED))}
     return GracefulServer(application, log_level=log_level, **where)

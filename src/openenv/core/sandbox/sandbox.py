@@ -68,11 +68,10 @@ class _Started(NamedTuple):
     pidfd: int
 
 
-class Sandbox:
-    """A program in a sandbox, with pipes to its standard input, output and error."""
+class RunningBox:
+    """A program in a sandbox."""
 
-    def __init__(self, host: "SandboxHost", started: "_Started", pipes: tuple[IO[bytes], IO[bytes], IO[bytes]]) -> None:
-        self.stdin, self.stdout, self.stderr = pipes
+    def __init__(self, host: "SandboxHost", started: _Started) -> None:
         self.pidfd = started.pidfd
         """A file descriptor that can be read when the program has ended."""
         self._host = host
@@ -94,6 +93,14 @@ class Sandbox:
             self._end = SandboxEnd(**used)
             os.close(self.pidfd)
         return self._end
+
+
+class Sandbox(RunningBox):
+    """A program in a sandbox, with pipes to its standard input, output and error."""
+
+    def __init__(self, host: "SandboxHost", started: _Started, pipes: tuple[IO[bytes], IO[bytes], IO[bytes]]) -> None:
+        super().__init__(host, started)
+        self.stdin, self.stdout, self.stderr = pipes
 
     def close(self) -> None:
         """End it, and close the pipes: what was written and not read is lost."""
@@ -165,6 +172,13 @@ class SandboxHost:
         """Start a program. Raises ContainerFault if it cannot be started."""
         return self._start(spec, self.level)
 
+    def start_on(self, spec: BoxSpec, fds: tuple[int, int, int]) -> RunningBox:
+        """Start a program whose standard input, output and error these file descriptors are.
+
+        Raises ContainerFault if it cannot be started.
+        """
+        return RunningBox(self, self._started(spec, self.level, fds))
+
     def request(self, message: dict[str, Any], fds: tuple[int, ...] = ()) -> tuple[dict[str, Any], list[int]]:
         """The response of the process that starts sandboxes, and its file descriptors.
 
@@ -219,7 +233,7 @@ class SandboxHost:
         (input_end, ours_in), (ours_out, output), (ours_err, errors) = os.pipe(), os.pipe(), os.pipe()
         theirs = (input_end, output, errors)
         try:
-            response, received = self.request({"start": spec.to_json(), "level": level}, theirs)
+            started = self._started(spec, level, theirs)
         except ContainerFault:
             for fd in (ours_in, ours_out, ours_err):
                 os.close(fd)
@@ -228,7 +242,11 @@ class SandboxHost:
             for fd in theirs:
                 os.close(fd)
         pipes = (os.fdopen(ours_in, "wb", 0), os.fdopen(ours_out, "rb", 0), os.fdopen(ours_err, "rb", 0))
-        return Sandbox(self, _Started(response["number"], level, received[0]), pipes)
+        return Sandbox(self, started, pipes)
+
+    def _started(self, spec: BoxSpec, level: Level, fds: tuple[int, int, int]) -> _Started:
+        response, received = self.request({"start": spec.to_json(), "level": level}, fds)
+        return _Started(response["number"], level, received[0])
 
     def _find_level(self, wanted: str) -> tuple[Level, str]:
         """The level to use, and why a stronger one is not. Raises ContainerFault if there is none."""

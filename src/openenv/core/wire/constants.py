@@ -12,6 +12,10 @@ EXTENDED = frozenset({SUBPROTOCOL, ARRAYS_SUBPROTOCOL})
 UNIX = "unix:"
 """Begins the address of a server that listens on a Unix socket: unix:/run/echo.sock."""
 
+INHERITED = "fd:"
+"""Begins the address of a server that gets its listening socket as a file descriptor from the program that starts it:
+fd:0."""
+
 RESPONSE_TYPE = {"reset": "observation", "step": "observation", "state": "state"}
 """The type of the response to each verb of the published dialect."""
 

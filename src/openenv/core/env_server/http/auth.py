@@ -16,7 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openenv.core.env_server.config import ServerConfig
-from openenv.core.wire.constants import UNIX
+from openenv.core.wire.constants import INHERITED, UNIX
 
 log = logging.getLogger(__name__)
 
@@ -182,8 +182,11 @@ async def _closed(receive: Receive) -> None:
 
 
 def warn_if_exposed(host: str, config: ServerConfig) -> None:
-    """Log a warning when the server listens for other machines without a token."""
-    if not host.startswith(UNIX) and not is_loopback(host) and config.token is None:
+    """Log a warning when the server listens for other machines without a token.
+
+    Of a socket that a server inherits, the program that has opened it warns.
+    """
+    if not host.startswith((UNIX, INHERITED)) and not is_loopback(host) and config.token is None:
         log.warning(
             "LISTENING ON %s WITHOUT A TOKEN: every machine that reaches this address can use its sessions. Give "
             "ServerConfig(token=...) (the servers of bundled environments read OPENENV_TOKEN), or listen on 127.0.0.1.",

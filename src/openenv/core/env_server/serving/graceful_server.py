@@ -51,6 +51,8 @@ class GracefulServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Called by uvicorn when the server starts."""
+        if self.config.fd is not None:  # uvicorn itself takes an inherited socket for a Unix one
+            sockets = [socket.socket(fileno=self.config.fd)]
         await super().startup(sockets)
         for server in self.servers:
             for listener in server.sockets:

@@ -23,7 +23,7 @@ from openenv.core.env_server.sessions.worker_share import WorkerShare
 from openenv.core.env_server.workers.dispatcher import ConnectionDispatcher, open_listeners
 from openenv.core.env_server.workers.worker_main import WorkerSpec
 from openenv.core.env_server.workers.worker_pool import WorkerHandle, WorkerPool
-from openenv.core.wire.constants import UNIX
+from openenv.core.wire.constants import INHERITED, UNIX
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -75,7 +75,7 @@ def _check_platform(host: str, workers: int) -> None:
     """Raises ValueError with the remedy where several workers cannot run."""
     if sys.platform != "linux":
         raise ValueError(f"workers={workers}: several processes behind one port need Linux. Serve with workers=1")
-    if host.startswith(UNIX):
+    if host.startswith((UNIX, INHERITED)):
         raise ValueError(f"host={host}: several workers share a port. Serve on an address, or with workers=1")
     if threading.current_thread() is not threading.main_thread():
         raise ValueError(f"workers={workers}: signals reach the main thread only. Serve from there, or with workers=1")
