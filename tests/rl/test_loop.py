@@ -81,6 +81,7 @@ class SmallRun:
 
     async def run(self, steps: int, on_step: Any = None) -> list[dict[str, Any]]:
         store, config = WeightStore(), self.config
+        store.publish(self.model, self.progress.step)
         copy = tiny_model(config.model, self.chat.tokenizer, max_length=64, seed=9)
         generator = Generator(copy, self.chat, max_new_tokens=config.max_res_tokens, store=store)
         reward = EpisodeReward(config.reward)
@@ -200,6 +201,7 @@ async def test_rollouts_that_fail_end_the_run_with_their_error(
     generator = Generator(run.model, run.chat, max_new_tokens=2)
     rollout = Rollout(pool, EchoText(), generator, EpisodeReward(), run.config, run.executor)
     training_log, store = TrainingLog(tmp_path, run.config), WeightStore()
+    store.publish(run.model, 0)
     loop = TrainingLoop(
         [[rollout]], run.trainer, store, run.checkpoints, run.chat, run.config, training_log, run.progress, batch_size=4
     )

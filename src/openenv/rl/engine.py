@@ -80,8 +80,11 @@ class Engine:
             1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,)
         )
         self._served: list[VllmGenerator] = []
-        self._opponents: dict[SelfPlayConfig, BaseGenerator] = {}
         self._generator = self._make_generator(model, self.store)
+        self._opponents = {
+            self_play: self._make_opponents(self_play) for env in environments if (self_play := env.config.self_play)
+        }
+        """Generators with earlier weights. Environments with the same settings share one."""
 
     @classmethod
     async def make(
@@ -94,7 +97,26 @@ class Engine:
         budget: Budget,
         on_progress: "OnProgress",
     ) -> Self:
-        """Load the model, or create and pretrain it. A resumed run restores what it has saved instead."""
+        """Load the model, or create and pretrain it, and publish its weights.
+
+        A resumed run restores what it has saved instead.
+        """
+        engine = await cls._start(config, served, reward, resume=resume, budget=budget, on_progress=on_progress)
+        engine.store.publish(engine.trainer.model, engine.progress.step)
+        return engine
+
+    @classmethod
+    async def _start(
+        cls,
+        config: Config,
+        served: Sequence[ServedEnvironment],
+        reward: Reward | None,
+        *,
+        resume: bool,
+        budget: Budget,
+        on_progress: "OnProgress",
+    ) -> Self:
+        """The parts as a new run starts with them, or as a resumed one had them."""
         torch.set_num_threads(config.threads)
         checkpoints = Checkpoints(config.run_dir)
         if resume and checkpoints.has_reference:
@@ -131,6 +153,7 @@ class Engine:
     ) -> Rollout:
         """A rollout over sessions of an environment, with the latest published weights or with another generator."""
         played = self.environments[environment]
+        self_play = played.config.self_play
         return Rollout(
             pool,
             played.served.text,
@@ -140,18 +163,13 @@ class Engine:
             executor or self._executor,
             chat=played.chat,
             environment=environment,
-            opponents=self._opponents_in(played.config.self_play),
+            opponents=self._opponents[self_play] if self_play else None,
         )
 
-    def _opponents_in(self, self_play: SelfPlayConfig | None) -> BaseGenerator | None:
-        """A generator with earlier weights. Environments with the same settings share one."""
-        if self_play is None:
-            return None
-        if self_play not in self._opponents:
-            folder = self.config.run_dir / "opponents" / f"every_{self_play.refresh}"
-            past = PastWeights(self.store, self_play.refresh, folder)
-            self._opponents[self_play] = self._make_generator(self.trainer.model, past)
-        return self._opponents[self_play]
+    def _make_opponents(self, self_play: SelfPlayConfig) -> BaseGenerator:
+        folder = self.config.run_dir / "opponents" / f"every_{self_play.refresh}"
+        past = PastWeights(self.store, self_play.refresh, folder)
+        return self._make_generator(self.trainer.model, past)
 
     async def train(
         self, rollouts: Sequence[Sequence[Rollout]], steps: int, training_log: TrainingLog, on_step: OnStep

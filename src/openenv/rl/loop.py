@@ -85,8 +85,6 @@ class TrainingLoop:
         """
         first, last = self.progress.step, self.progress.step + steps
         buffer = ReplayBuffer(self._config.max_policy_age, first)
-        if self._store.version < first:
-            self._store.publish(self._trainer.model, first)
         try:
             with self._budget.counting(), _loaded_objects_frozen():
                 async with asyncio.TaskGroup() as group:

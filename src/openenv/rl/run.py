@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
-from openenv.policies import BlackjackChartPolicy, CatchPolicy
 from openenv.rl.comparison import Comparison
 from openenv.rl.config import Config, EnvConfig, RewardConfig, require
 from openenv.rl.reports.report import write_report
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     from openenv.rl.rollouts.rewards import Reward
 
 log = logging.getLogger(__name__)
-
-_CHARTS = {"blackjack": BlackjackChartPolicy, "catch": CatchPolicy}
-_NUM_RECORDED_GAMES = 6
-_FIRST_RECORDED_GROUP = 700_000_000  # far from the groups of training
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.reports.results import read_rows
 from openenv.rl.rollouts.self_play import ALL_SEATS, PastWeights, SelfPlayPlayer
+from openenv.rl.run import run
 from openenv.rl.setup import setup_training
 
 pytestmark = pytest.mark.process
@@ -151,17 +152,29 @@ def config(tmp_path: Path, **overrides: Any) -> Any:
 
 
 async def test_a_run_trains_against_earlier_versions_of_itself(tmp_path: Path) -> None:
-    run = await setup_training(config(tmp_path))
+    training = await setup_training(config(tmp_path))
     try:
-        await run.run()
+        await training.run()
     finally:
-        await run.shutdown()
+        await training.shutdown()
 
-    rows = read_rows(run.config.run_dir / "metrics.jsonl")
+    rows = read_rows(training.config.run_dir / "metrics.jsonl")
     assert [row["step"] for row in rows] == [1, 2, 3]
     assert all(row["num_episodes"] >= 16 for row in rows)
-    kept = (run.config.run_dir / "opponents/every_2").iterdir()
+    kept = (training.config.run_dir / "opponents/every_2").iterdir()
     assert sorted(path.name for path in kept) == ["000000.safetensors", "000002.safetensors"]
+
+
+async def test_a_run_that_was_killed_after_its_last_step_has_its_opponents_when_it_is_resumed(tmp_path: Path) -> None:
+    settings = config(tmp_path, evaluation={"num_games": 4, "sessions": 4})
+    await run(settings)
+    recorded = settings.run_dir / "games.json"
+    games = recorded.read_text()
+    recorded.unlink()
+
+    await run(settings, resume=True)
+
+    assert recorded.read_text() == games
 
 
 def test_opponents_beside_a_vllm_server_are_refused(tmp_path: Path) -> None:
