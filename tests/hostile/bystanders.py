@@ -92,9 +92,11 @@ class Bystanders:
             self.reached.append(name)
             connection.close()
 
-    def _folders(self) -> dict[str, int]:
+    def _folders(self) -> dict[str, tuple[int, ...]]:
+        """What any change of the content, mode, owner or times of a watched path would change."""
         paths = [*_WATCHED, str(self._folder), *map(str, self._folder.iterdir())]
-        return {path: os.stat(path).st_mtime_ns for path in paths if os.path.exists(path)}
+        found = {path: os.stat(path) for path in paths if os.path.exists(path)}
+        return {path: (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_mode, stat.st_size) for path, stat in found.items()}
 
 
 def left_of(pid: int) -> list[str]:

@@ -18,6 +18,8 @@ from tests.hostile.suite import MOST_WAIT_S, programs, run
 pytestmark = pytest.mark.process
 
 QUICK = {
+    "at01",
+    "at05",
     "fs01",
     "fs04",
     "fs08",
@@ -27,12 +29,20 @@ QUICK = {
     "kr28",
     "nt01",
     "nt05",
+    "of01",
     "or01",
     "pr04",
     "pr05",
+    "rg02",
+    "rg03",
     "rs08",
     "rs14",
+    "sc02",
+    "sc03",
+    "so01",
+    "so04",
     "wr01",
+    "xh05",
 }
 """One or two of each category that end by themselves."""
 

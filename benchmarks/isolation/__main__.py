@@ -1,8 +1,7 @@
 """What a sandbox costs: `python -m benchmarks.isolation`.
 
 Each figure has the same work without a sandbox beside it: a program that a plain Python process runs from a pipe, and
-the start of a plain Python process. Turns alternate. With --image, a container of the coding environment's image is
-started, too.
+the start of a plain Python process. Turns alternate.
 """
 
 import argparse
@@ -30,9 +29,9 @@ CODE = "x = sum(range(100))\nx"
 _PIPE = "import sys\nfor line in sys.stdin:\n    exec(eval(line), globals())\n    print('done', flush=True)\n"
 _START = ("-I", "-S", "-c", "pass")
 _NUM_IDLE = 8
-STEP, RESET, START, IMAGE = "a step", "a reset", "a sandbox started and ended", "a container until it is healthy"
+STEP, RESET, START = "a step", "a reset", "a sandbox started and ended"
 PEERS = {STEP: "a plain process, from a pipe", RESET: "a plain process started", START: "a plain process started"}
-WANTED_MS = {STEP: 3.0, RESET: 30.0, IMAGE: 1500.0}
+WANTED_MS = {STEP: 3.0, RESET: 30.0}
 
 
 def timed_ms(act: Callable[[], object], number: int) -> list[float]:
@@ -90,16 +89,6 @@ def _memory_below(pid: int) -> float:
                 lines = Path(f"/proc/{child}/smaps_rollup").read_text()
                 total += int(lines.split("\nPss:")[1].split()[0]) / 1024
     return total
-
-
-def started_container(image: str) -> Callable[[], None]:
-    """Starts a container of an image, and stops it without waiting for that to be part of the time."""
-
-    def start() -> None:
-        with CodingEnv.from_docker_image(image):
-            pass
-
-    return start
 
 
 def main() -> None:

@@ -1,0 +1,12 @@
+# attributes | safe: mode of no file outside is changed
+import os, sys, ctypes, socket, time, signal, subprocess, threading, json
+
+INFO = json.load(open("/session/info.json"))
+
+OUTSIDE = (INFO["secret"], os.path.dirname(INFO["secret"]), INFO["unix"], "/usr/bin", "/etc/passwd", "/tmp/..")
+for path in OUTSIDE:
+    try:
+        os.chmod(path, 0o777)
+        print("CALLED", path)
+    except OSError as e:
+        print(path, e.strerror)
