@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-import openenv
 from openenv.core.containers.runtime.base import RuntimeProvider
 from openenv.core.containers.server_process import wait_until_ready
 from openenv.core.errors import ContainerFault, NotReady
@@ -144,7 +143,7 @@ class SandboxedServer(RuntimeProvider):
             self._output.close()
 
     def _spec(self, env_vars: Mapping[str, str]) -> BoxSpec:
-        package = Path(openenv.__file__).parent
+        package = Path(__file__).parents[2]
         folders = {str(package.parent), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
         token = {_TOKEN: os.environ[_TOKEN]} if _TOKEN in os.environ else {}
         spec = BoxSpec(
