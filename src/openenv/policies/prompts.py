@@ -7,7 +7,7 @@ that the tokens of a reply stay those that the model sampled.
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
-from openenv.core.text.content import Content
+from openenv.core.text.content import Content, joined
 from openenv.core.text_interface import History, TextInterface
 
 THINK, END_OF_THINKING = "<think>", "</think>"
@@ -56,14 +56,17 @@ class PromptBuilder:
         instructions: bool,
         tools: Sequence[Mapping[str, Any]] = (),
         history: History | None = None,
+        openings: Mapping[Hashable, Sequence[ChatMessage]] | None = None,
     ) -> None:
         """instructions: whether a system message with the rules comes first. tools: the function definitions that the
         model is shown. A reply is then a call, and the observation after it is the call's result (role tool). history:
-        None for the text interface's own."""
+        None for the text interface's own. openings: messages of an episode before what it shows first, which a last
+        one of the user begins."""
         self._text = text
         self._tools = tools
         self._instructions = instructions
         self._history = history or text.history
+        self._openings = openings or {}
         self._conversations: dict[Hashable, list[ChatMessage]] = {}
 
     @property
@@ -79,7 +82,8 @@ class PromptBuilder:
     def messages(self, episode: Hashable, observation: Any) -> list[ChatMessage]:
         """The prompt of the episode's next turn. Follow it with `add_reply`."""
         before = self._conversations.get(episode) if self.remembers_episodes else None
-        shown = self.opening(observation) if before is None else [*before, self._next(self._seen(observation))]
+        following = [*(before or ()), self._next(self._seen(observation))]
+        shown = following if before else self._first(episode, observation)
         self._conversations[episode] = shown
         return list(shown)
 
@@ -89,6 +93,14 @@ class PromptBuilder:
         if self._instructions:
             rules.append({"role": "system", "content": self._text.instructions(observation)})
         return [*rules, self._seen(observation)]
+
+    def _first(self, episode: Hashable, observation: Any) -> list[ChatMessage]:
+        """The opening of an episode that may have one of its own."""
+        *rules, seen = self.opening(observation)
+        opening = [*rules, *self._openings.get(episode, ())]
+        if opening and opening[-1]["role"] == seen["role"]:
+            return [*opening[:-1], {**seen, "content": joined(opening[-1]["content"], seen["content"])}]
+        return [*opening, seen]
 
     def add_reply(self, episode: Hashable, reply: str) -> None:
         """Append the model's reply to the episode. Its token ids are kept if it is a `SampledReply`."""

@@ -22,6 +22,8 @@ from openenv.rl.rollouts.rewards import Reward, rate
 from openenv.rl.rollouts.self_play import ALL_SEATS, SelfPlayPlayer
 from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory, Turn
 
+Member = tuple[int, int]
+"""The number of a group, and the place of an episode in it."""
 _OPPONENT = 1 << 31
 """Added to a member's number: the random numbers of its opponents."""
 
@@ -62,29 +64,45 @@ class Rollout:
         reset: keywords of every reset. The seed is added.
         """
         size = self._config.group_size
-        seeds = [group_seed(self._config.seed, index) for index in indices for _ in range(size)]
-        streams = [random_stream(self._config.seed, index, member) for index in indices for member in range(size)]
-        player = _RecordingPlayer(self._text, self._generator, self._chat, self._config, self._executor, seeds, streams)
+        played = await self.play_members([(index, member) for index in indices for member in range(size)], reset)
+        return [
+            Group(index, played[number * size : (number + 1) * size], self._environment)
+            for number, index in enumerate(indices)
+        ]
+
+    async def play_members(
+        self,
+        members: Sequence[Member],
+        reset: Mapping[str, Any] | None = None,
+        openings: Sequence[Sequence[ChatMessage]] = (),
+    ) -> list[Trajectory]:
+        """The same for single episodes: each is a group's number and a place in the group.
+
+        openings: the first messages of each episode, before what it shows first; none: there are none.
+        """
+        seeds = [group_seed(self._config.seed, index) for index, _ in members]
+        streams = [random_stream(self._config.seed, *member) for member in members]
+        prompts = _prompt_builder(self._text, self._chat, self._config, openings)
+        player = _RecordingPlayer(
+            self._text, self._generator, self._chat, self._config, self._executor, seeds, streams, prompts
+        )
         seated: EpisodePlayer = player
         keywords = dict(reset or {})
         if self._opponents is not None:
-            seated = self._with_opponents(player, self._opponents, indices)
+            seated = self._with_opponents(player, self._opponents, members)
             keywords |= ALL_SEATS
         runner = EpisodeRunner(self._pool, seated, max_steps=self._config.conversation.max_turns)
         await runner.run({**keywords, "seed": seed} for seed in seeds)
         for trajectory in player.trajectories:
             rate(trajectory, self._reward)
-        return [
-            Group(index, player.trajectories[number * size : (number + 1) * size], self._environment)
-            for number, index in enumerate(indices)
-        ]
+        return player.trajectories
 
     def _with_opponents(
-        self, player: EpisodePlayer, generator: BaseGenerator, indices: Sequence[int]
+        self, player: EpisodePlayer, generator: BaseGenerator, members: Sequence[Member]
     ) -> SelfPlayPlayer:
         """The player in one seat of each game, and a generator with random numbers of its own in the others."""
-        size, config = self._config.group_size, self._config
-        streams = [random_stream(config.seed, index, _OPPONENT + member) for index in indices for member in range(size)]
+        config = self._config
+        streams = [random_stream(config.seed, index, _OPPONENT + place) for index, place in members]
 
         def complete(episodes: Sequence[Any], conversations: list[list[ChatMessage]]) -> list[str]:
             chosen = [streams[episode] for episode in episodes]
@@ -97,14 +115,20 @@ class Rollout:
             rules=config.conversation.rules,
             fits=self._chat.fits(config.max_req_tokens),
         )
-        groups = [index for index in indices for _ in range(size)]
+        groups = [index for index, _ in members]
         return SelfPlayPlayer(player, conversations, self._text, self._executor, groups, streams)
 
 
-def _prompt_builder(text: TextInterface[Any, Any], chat: Chat, config: Config) -> PromptBuilder:
-    """The prompts of a run."""
+def _prompt_builder(
+    text: TextInterface[Any, Any], chat: Chat, config: Config, openings: Sequence[Sequence[ChatMessage]] = ()
+) -> PromptBuilder:
+    """The prompts of a run. openings: the first messages of each episode."""
     return PromptBuilder(
-        text, instructions=config.model.instructions, tools=chat.tools, history=config.conversation.history
+        text,
+        instructions=config.model.instructions,
+        tools=chat.tools,
+        history=config.conversation.history,
+        openings=dict(enumerate(openings)),
     )
 
 
@@ -133,6 +157,7 @@ class _RecordingPlayer:
         executor: Executor,
         seeds: Sequence[int],
         streams: Sequence[random.Random],
+        prompts: PromptBuilder,
     ) -> None:
         self.trajectories = [Trajectory(seed=seed) for seed in seeds]
         self._streams = streams
@@ -142,7 +167,7 @@ class _RecordingPlayer:
         self._executor = executor
         self._max_turns = config.conversation.max_turns
         self._conversations = Conversations(
-            _prompt_builder(text, chat, config),
+            prompts,
             text,
             self._complete,
             rules=config.conversation.rules,

@@ -1,0 +1,194 @@
+"""TRL's GRPOTrainer plays environments through our rollout function, and learns them."""
+
+import random
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from openenv.core.containers.local_process import LocalServer
+from openenv.core.containers.server_process import free_port
+from openenv.integrations.trl import EpisodesFailed, RolloutFunc, make_rollout_func, reward_from_env
+from openenv.integrations.trl.generators import GenerationFailed
+from openenv.rl.models.chat import Chat
+from openenv.rl.models.generator import Generator
+from tests.conftest import Serving
+from tests.integrations.trl.generate_server import generate_app
+from tests.integrations.trl.trainers import Recorded, tiny_model, trainer, words_tokenizer
+
+pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore")]
+
+DIGITS = "zero one two three four five six seven eight nine 0 1 2 3 4 5 6 7 8 9"
+BLACKJACK = "cards dealer hit stand win loss push A 2 3 4 5 6 7 8 9 10 J Q K play :"
+
+
+@pytest.fixture(scope="module")
+def blackjack_url():
+    with LocalServer("openenv.envs.openspiel_env.server.app", ["--game", "blackjack"]) as server:
+        yield server.base_url
+
+
+def played(rollout_func: RolloutFunc, prompts: list[Any], folder: Path, texts: str, **args: Any) -> dict[str, Any]:
+    """What the rollout function returns to a trainer with a random model."""
+    tokenizer = words_tokenizer([texts])
+    made = trainer(
+        tiny_model(tokenizer), tokenizer, folder, prompts, rollout_func=rollout_func,
+        reward_funcs=reward_from_env, args={"max_steps": 1, **args},
+    )  # fmt: skip
+    return rollout_func(prompts, made)
+
+
+def test_a_game_is_learned(tmp_path: Path) -> None:
+    tokenizer = words_tokenizer([DIGITS, "name the number"])
+    recorded = Recorded(reward_from_env)
+    rollout_func = make_rollout_func("guess", instructions=False, unparseable=0.0)
+    made = trainer(
+        tiny_model(tokenizer), tokenizer, tmp_path, ["name the number"] * 4000, rollout_func=rollout_func,
+        reward_funcs=recorded, args={"max_steps": 120, "max_completion_length": 2, "per_device_train_batch_size": 256},
+    )  # fmt: skip
+    made.train()
+    rollout_func.close()
+
+    assert recorded.means[0] < 0.1
+    assert sum(recorded.means[-10:]) / 10 > 0.5
+    assert set(recorded.received[-1]["env_outcome"]) <= {"won", "lost", "push", "unparseable"}
+
+
+def test_blackjack_with_several_turns_is_learned(blackjack_url: str, tmp_path: Path) -> None:
+    tokenizer = words_tokenizer([BLACKJACK])
+    recorded = Recorded(reward_from_env)
+    rollout_func = make_rollout_func(blackjack_url, instructions=False)
+    made = trainer(
+        tiny_model(tokenizer), tokenizer, tmp_path, ["play :"] * 4000, rollout_func=rollout_func,
+        reward_funcs=recorded, args={"max_steps": 120, "max_completion_length": 2, "learning_rate": 3e-3},
+    )  # fmt: skip
+    made.train()
+    rollout_func.close()
+
+    first, last = (sum(part) / len(part) for part in (recorded.means[:5], recorded.means[-20:]))
+    assert first < -0.8, "the random model names no action"
+    assert last > first + 0.4
+    assert max(map(max, (given["env_turns"] for given in recorded.received))) > 1
+
+
+def test_members_of_a_group_begin_from_one_deal_and_groups_from_others(blackjack_url: str, tmp_path: Path) -> None:
+    with_groups = make_rollout_func(blackjack_url)
+    output = played(with_groups, ["play :"] * 64, tmp_path, BLACKJACK)
+    with_groups.close()
+
+    deals = [tuple(ids) for ids in output["prompt_ids"]]
+    assert all(len(set(deals[start : start + 8])) == 1 for start in range(0, 64, 8))
+    assert len(set(deals)) > 4
+
+
+def test_what_the_environment_shows_is_masked_and_sampled_tokens_have_the_models_logprobs(
+    blackjack_url: str, tmp_path: Path
+) -> None:
+    tokenizer = words_tokenizer([BLACKJACK])
+    model = tiny_model(tokenizer)
+    rollout_func = make_rollout_func(blackjack_url, instructions=False, retries=3)
+    made = trainer(
+        model, tokenizer, tmp_path, ["play :"] * 64, rollout_func=rollout_func, reward_funcs=reward_from_env,
+        args={"max_steps": 1, "max_completion_length": 4},
+    )  # fmt: skip
+    output = rollout_func(["play :"] * 64, made)
+    rollout_func.close()
+
+    longest = max(range(64), key=lambda number: len(output["completion_ids"][number]))
+    prompt, completion = output["prompt_ids"][longest], output["completion_ids"][longest]
+    mask = output["env_mask"][longest]
+    assert 0 in mask
+    assert 1 in mask
+    with torch.no_grad():
+        logits = made.model(input_ids=torch.tensor([[*prompt, *completion]])).logits[0, len(prompt) - 1 : -1]
+    expected = logits.log_softmax(-1).gather(1, torch.tensor(completion)[:, None])[:, 0]
+    for token, (is_sampled, logprob) in enumerate(zip(mask, output["logprobs"][longest], strict=True)):
+        assert logprob == (pytest.approx(expected[token].item(), abs=1e-4) if is_sampled else 0.0)
+
+
+def test_a_conversational_prompt_comes_before_what_is_seen(blackjack_url: str, tmp_path: Path) -> None:
+    prompt = [{"role": "system", "content": "play :"}, {"role": "user", "content": "win"}]
+    rollout_func = make_rollout_func(blackjack_url, instructions=False)
+    output = played(rollout_func, [prompt] * 8, tmp_path, BLACKJACK, per_device_train_batch_size=8)
+    rollout_func.close()
+
+    shown = words_tokenizer([BLACKJACK]).decode(output["prompt_ids"][0])
+    assert shown.startswith("<|system|> play : <|end|> <|user|> win cards")
+
+
+def test_a_failing_environment_is_an_error_with_its_reason(tmp_path: Path) -> None:
+    broken = make_rollout_func("openspiel", reset={"game_name": "no_such_game"})
+    with pytest.raises(EpisodesFailed, match="no_such_game"):
+        played(broken, ["play :"] * 8, tmp_path, BLACKJACK, per_device_train_batch_size=8)
+    broken.close()
+
+
+def test_a_reward_function_without_the_rollout_function_is_refused() -> None:
+    with pytest.raises(ValueError, match="rollout_func"):
+        reward_from_env(completions=["hit"])
+
+
+class OlderArguments(SimpleNamespace):
+    """The arguments that a rollout function gets from TRL before it passed the trainer."""
+
+    num_generations = 4
+    max_completion_length = 2
+    temperature = 1.0
+    seed = 0
+    vllm_server_host = "0.0.0.0"
+
+
+def test_the_older_contract_samples_on_a_vllm_server(blackjack_url: str, serving: Serving) -> None:
+    tokenizer = words_tokenizer([BLACKJACK])
+    url = serving(generate_app(tiny_model(tokenizer), tokenizer))
+    rollout_func = make_rollout_func(blackjack_url, instructions=False)
+    output = rollout_func(["play :"] * 3, OlderArguments(vllm_server_port=url.rpartition(":")[2]), tokenizer)
+    rollout_func.close()
+
+    assert {len(values) for values in output.values()} == {12}, "each prompt has num_generations episodes"
+    for ids, mask, logprobs in zip(output["completion_ids"], output["env_mask"], output["logprobs"], strict=True):
+        assert len(ids) == len(mask) == len(logprobs)
+        assert all(value < 0 for value, is_sampled in zip(logprobs, mask, strict=True) if is_sampled)
+
+
+def test_a_vllm_server_that_is_not_there_is_named(blackjack_url: str) -> None:
+    rollout_func = make_rollout_func(blackjack_url)
+    args = OlderArguments(vllm_server_port=free_port())
+    with pytest.raises(GenerationFailed, match=rf"127\.0\.0\.1:{args.vllm_server_port}/generate/"):
+        rollout_func(["play :"], args, words_tokenizer([BLACKJACK]))
+    rollout_func.close()
+
+
+class TrainersVllm:
+    """Speaks as TRL's `vllm_generation` does, on our generator."""
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self._generator = Generator(model, Chat(tokenizer, end_ids=[tokenizer.eos_token_id]), max_new_tokens=2)
+        self.num_prompts = 0
+
+    def generate(self, prompts: list[list[int]], images: None, num_generations: int, profiler: Any = None) -> Any:
+        """Prompt ids, completion ids, and one log-probability and its token for each."""
+        assert num_generations == 1
+        self.num_prompts += len(prompts)
+        segments = self._generator.generate(
+            [tuple(p) for p in prompts], [random.Random(n) for n in range(len(prompts))]
+        )
+        ids = [list(s.token_ids[len(p) :]) for s, p in zip(segments, prompts, strict=True)]
+        logprobs = [[[value] for value in s.logprobs[len(p) :]] for s, p in zip(segments, prompts, strict=True)]
+        return prompts, ids, logprobs, [[[token] for token in reply] for reply in ids]
+
+
+def test_a_trainer_with_vllm_samples_there(blackjack_url: str, tmp_path: Path) -> None:
+    tokenizer = words_tokenizer([BLACKJACK])
+    model = tiny_model(tokenizer)
+    rollout_func = make_rollout_func(blackjack_url, instructions=False)
+    made = trainer(model, tokenizer, tmp_path, ["play :"] * 8, rollout_func=rollout_func,
+                   reward_funcs=reward_from_env, args={"max_steps": 1, "per_device_train_batch_size": 8})  # fmt: skip
+    made.use_vllm, made.vllm_generation = True, TrainersVllm(model, tokenizer)
+    output = rollout_func(["play :"] * 8, made)
+    rollout_func.close()
+
+    assert made.vllm_generation.num_prompts >= 8
+    assert len(output["completion_ids"]) == 8
