@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from openenv.cli import check, envs, evaluate, init, replay, serve, show, train
+from openenv.cli import check, compat_path, envs, evaluate, init, replay, serve, show, train
 from openenv.core.env_server.observability.log_context import configure_logging
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command("eval", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("check", epilog=check.EXAMPLE)(check.check)
 app.command("show", epilog=show.EXAMPLE)(show.show)
 app.command("replay", epilog=replay.EXAMPLE)(replay.replay)
+app.command("compat-path", epilog=compat_path.EXAMPLE)(compat_path.compat_path)
 app.command("train", epilog=train.EXAMPLE)(train.train)
 
 
