@@ -9,10 +9,13 @@ from pathlib import Path
 import httpx
 import pytest
 import uvicorn
+from docker import DockerClient
+from docker.models.containers import Container
 from fastapi import FastAPI
 
+from openenv.core.containers.engine.owner import OWNER_PID
 from openenv.core.env_server.http_server import server
-from tests.core.containers import fake_tools
+from tests.core.containers import engines, fake_tools
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker of pytest-xdist has one core, and torch is not loaded yet
 
@@ -87,3 +90,36 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def calls_of(tools: Path) -> Callable[[str], list[list[str]]]:
     """The arguments of each call of a tool so far."""
     return lambda tool: fake_tools.calls(tools, tool)
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[DockerClient]:
+    """A Docker engine, which DOCKER_HOST names, with images of the echo, openspiel and coding environments."""
+    with engines.engine_of_this_run(os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))) as client:
+        yield client
+
+
+@pytest.fixture
+def containers(engine: DockerClient) -> Iterator[Callable[[], list[Container]]]:
+    """This process's containers, with those that have ended; no test leaves one behind."""
+    own = {"label": f"{OWNER_PID}={os.getpid()}"}
+    yield lambda: engine.containers.list(all=True, filters=own, ignore_removed=True)
+    left = engine.containers.list(all=True, filters=own)
+    for container in left:
+        container.remove(force=True)
+    assert left == [], "a test left a container behind"
+
+
+@pytest.fixture
+def name_echo_image(engine: DockerClient) -> Iterator[Callable[[str], None]]:
+    """Give the image of the echo environment a further name for the length of a test."""
+    names: list[str] = []
+
+    def add(name: str) -> None:
+        repository, tag = name.rsplit(":", 1)
+        engine.images.get("echo-env").tag(repository, tag)
+        names.append(name)
+
+    yield add
+    for name in names:
+        engine.images.remove(name)

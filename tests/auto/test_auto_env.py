@@ -61,24 +61,27 @@ def test_skip_install_plays_a_bundled_environment_with_dictionaries():
         assert env.step(action).observation["echoed_message"] == "hi"
 
 
-def test_a_docker_image_runs_while_the_client_is_open(tools, calls_of):
+def test_a_docker_image_runs_while_the_client_is_open(containers, name_echo_image):
+    name_echo_image("my-echo:v2")
     with AutoEnv.from_env("echo", docker_image="my-echo:v2", env_vars={"A": "b"}) as env:
         env.reset()
         assert isinstance(env, EchoEnv)
+        (container,) = containers()
 
-    run = next(args for args in calls_of("docker") if args[0] == "run")
-    assert run[-1] == "my-echo:v2"
-    assert "--env=A=b" in run
+    assert container.name.startswith("my-echo-")
+    assert "A=b" in container.attrs["Config"]["Env"]
+    assert containers() == []
 
 
-def test_a_container_provider_runs_the_image_of_the_environment(tools, calls_of):
+def test_a_container_provider_runs_the_image_of_the_environment(containers):
     from openenv.core.containers.runtime import LocalDockerProvider
 
     with AutoEnv.from_env("openspiel", container_provider=LocalDockerProvider()) as env:
         assert isinstance(env, OpenSpielEnv)
         env.connect()
+        (container,) = containers()
 
-    assert next(args for args in calls_of("docker") if args[0] == "run")[-1] == "openspiel-env:latest"
+    assert container.name.startswith("openspiel-env-")
 
 
 def test_a_missing_extra_raises_with_the_command_that_installs_it(monkeypatch):

@@ -10,7 +10,8 @@ from tests.core.containers import fake_tools
 pytestmark = pytest.mark.filterwarnings("ignore:openenv_core")
 
 
-def test_an_installed_package_written_for_the_published_one_is_found_and_played(site, tools):
+def test_an_installed_package_written_for_the_published_one_is_found_and_played(site, containers, name_echo_image):
+    name_echo_image("maze-env:latest")
     fake_tools.make_package(site, "maze")
     with AutoEnv.from_env("maze") as env:
         env.reset()

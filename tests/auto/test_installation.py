@@ -25,7 +25,10 @@ def test_a_space_is_not_installed_without_trust(name, site, tools, calls_of, mon
 
 
 @pytest.mark.parametrize("by", ["argument", "variable"])
-def test_a_trusted_space_is_installed_once_and_its_image_runs(by, site, tools, calls_of, no_running_space, monkeypatch):
+def test_a_trusted_space_is_installed_once_and_its_image_runs(
+    by, site, tools, calls_of, containers, name_echo_image, no_running_space, monkeypatch
+):
+    name_echo_image("registry.hf.space/owner-maze:latest")
     if by == "variable":
         monkeypatch.setenv("OPENENV_TRUST_REMOTE_CODE", "1")
     for _ in range(2):
@@ -34,14 +37,16 @@ def test_a_trusted_space_is_installed_once_and_its_image_runs(by, site, tools, c
             action = AutoAction.from_env("owner/maze")(message="left")
             assert env.step(action).observation["echoed_message"] == "left"
             assert type(env).__name__ == "MazeEnv"
+            assert [container.name.rpartition("-")[0] for container in containers()] == ["owner-maze"]
     (install,) = calls_of("uv")
 
     assert install == ["pip", "install", "--python", sys.executable, "git+https://huggingface.co/spaces/owner/maze"]
-    images = [args[-1] for args in calls_of("docker") if args[0] == "run"]
-    assert images == ["registry.hf.space/owner-maze:latest"] * 2
 
 
-def test_a_space_that_is_not_installed_is_played_with_dictionaries(tools, calls_of, no_running_space):
+def test_a_space_that_is_not_installed_is_played_with_dictionaries(
+    tools, calls_of, containers, name_echo_image, no_running_space
+):
+    name_echo_image("registry.hf.space/owner-maze:latest")
     with AutoEnv.from_env("owner/maze", skip_install=True) as env:
         env.reset()
         assert isinstance(env, GenericEnvClient)

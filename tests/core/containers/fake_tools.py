@@ -1,4 +1,4 @@
-"""Small executables that stand in for docker, kubectl, uv and git: they log their calls and run the echo server.
+"""Small executables that stand in for kubectl, uv and git: they log their calls and run the echo server.
 
 `python fake_tools.py TOOL ARGS...`; the folder of their log and state is in FAKE_TOOLS. A file `<tool>.fails` there
 makes the tool fail with that file's text.
@@ -20,7 +20,7 @@ def install(folder: Path) -> Path:
     """Make the executables. Returns the folder to put on PATH."""
     bin_folder = folder / "bin"
     bin_folder.mkdir()
-    for tool in ("docker", "kubectl", "uv", "git"):
+    for tool in ("kubectl", "uv", "git"):
         path = bin_folder / tool
         path.write_text(f'#!/bin/sh\nexec {sys.executable} {__file__} {tool} "$@"\n')
         path.chmod(0o755)
@@ -45,40 +45,13 @@ def main(tool: str, *args: str) -> None:
     failing = FOLDER / f"{tool}.fails"
     if failing.exists():
         sys.exit(failing.read_text())
-    {"docker": docker, "kubectl": kubectl, "uv": uv, "git": git}[tool](list(args))
-
-
-def docker(args: list[str]) -> None:
-    if args[0] == "run" or args[:2] == ["service", "create"]:
-        published = option(args, "publish")[0]
-        asked = published.split(":")[1] if args[0] == "run" else published.split(",")[0].partition("=")[2]
-        image = next(arg for arg in args[1:] if not arg.startswith("-") and arg != "create")
-        if image.startswith("missing"):
-            sys.exit(f"Unable to find image '{image}' locally")
-        start_server(
-            option(args, "name")[0], int(asked or 0), option(args, "env"), crashes=image.startswith("crashing")
-        )
-        print("f00d")
-    elif args[0] == "port":
-        print(f"127.0.0.1:{state(args[1])['port']}")
-    elif args[0] == "inspect":
-        print("running" if is_alive(state(args[-1])["pid"]) else "exited")
-    elif args[0] == "logs":
-        sys.stderr.write((FOLDER / f"{args[-1]}.log").read_text())
-    elif args[0] in ("rm", "stop") or args[:2] == ["service", "rm"]:
-        stop_server(args[-1], forget=args[0] != "stop", what="container")
-    elif args[0] == "info":
-        print("active" if (FOLDER / "swarm").exists() else "inactive")
-    elif args[:2] == ["swarm", "init"]:
-        (FOLDER / "swarm").touch()
-    elif args[:2] == ["network", "ls"]:
-        print("bridge")
+    {"kubectl": kubectl, "uv": uv, "git": git}[tool](list(args))
 
 
 def kubectl(args: list[str]) -> None:
     args = [arg for arg in args if not arg.startswith(("--namespace", "--context"))]
     if args[0] == "run":
-        start_server(args[1], 0, option(args, "env"), crashes=False)
+        start_server(args[1], 0, option(args, "env"))
     elif args[0] == "delete":
         stop_server(args[2], forget=True, what="pod")
     elif args[0] == "port-forward":
@@ -125,13 +98,11 @@ def git(args: list[str]) -> None:
     (Path(args[-1]) / "pyproject.toml").touch()
 
 
-def start_server(name: str, port: int, env: list[str], *, crashes: bool) -> None:
+def start_server(name: str, port: int, env: list[str]) -> None:
     from openenv.core.containers.server_process import free_port
 
     port = port or free_port()
-    command = (
-        [sys.executable, "-c", "import sys; sys.exit('no module named game')"] if crashes else [*SERVER, str(port)]
-    )
+    command = [*SERVER, str(port)]
     with (FOLDER / f"{name}.log").open("w") as log:
         variables = {**os.environ, **dict(pair.split("=", 1) for pair in env)}
         process = subprocess.Popen(command, stdout=log, stderr=log, env=variables, start_new_session=True)

@@ -24,7 +24,7 @@ def is_up(base_url: str) -> bool:
         return False
 
 
-def test_a_docker_image_is_played_used_as_it_is(tools):
+def test_a_docker_image_is_played_used_as_it_is(containers):
     env = EchoEnv.from_docker_image("echo-env:latest")
     assert env.base_url is None
     assert env.reset().observation.echoed_message
@@ -37,7 +37,7 @@ def test_a_docker_image_is_played_used_as_it_is(tools):
     assert env.base_url is None
 
 
-def test_a_docker_image_is_played_in_a_with_statement_and_through_sync(tools):
+def test_a_docker_image_is_played_in_a_with_statement_and_through_sync(containers):
     with EchoEnv.from_docker_image("echo-env:latest", env_vars={"A": "b"}, wait_timeout=30).sync() as env:
         env.reset()
         assert env.step(EchoAction(message="hello")).observation.echoed_message == "hello"
@@ -46,7 +46,7 @@ def test_a_docker_image_is_played_in_a_with_statement_and_through_sync(tools):
     assert not is_up(base_url)
 
 
-async def test_a_docker_image_is_played_awaited(tools):
+async def test_a_docker_image_is_played_awaited(containers):
     env = await EchoEnv.from_docker_image("echo-env:latest")
     base_url = env.base_url
     await env.reset()
@@ -56,7 +56,7 @@ async def test_a_docker_image_is_played_awaited(tools):
     assert not is_up(base_url)
 
 
-async def test_a_docker_image_is_played_in_an_async_with_statement(tools):
+async def test_a_docker_image_is_played_in_an_async_with_statement(containers):
     async with EchoEnv.from_docker_image("echo-env:latest") as env:
         base_url = env.base_url
         assert (await env.reset()).observation.echoed_message
@@ -64,19 +64,20 @@ async def test_a_docker_image_is_played_in_an_async_with_statement(tools):
     assert not is_up(base_url)
 
 
-async def test_first_verbs_awaited_together_start_one_container(tools, calls_of):
+async def test_first_verbs_awaited_together_start_one_container(containers):
     env = EchoEnv.from_docker_image("echo-env:latest")
     await asyncio.gather(env.connect(), env.connect())
     await asyncio.gather(env.reset(), env.state())
+    started = containers()
     await env.close()
 
-    assert [args[0] for args in calls_of("docker")].count("run") == 1
+    assert len(started) == 1
 
 
-async def test_a_start_that_is_cancelled_leaves_no_container(tools, calls_of):
+async def test_a_start_that_is_cancelled_leaves_no_container(containers):
     env = EchoEnv.from_docker_image("echo-env:latest")
     starting = asyncio.ensure_future(env.connect())
-    await asyncio.to_thread(wait_until, lambda: any(args[0] == "run" for args in calls_of("docker")))
+    await asyncio.to_thread(wait_until, containers)
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
@@ -84,21 +85,23 @@ async def test_a_start_that_is_cancelled_leaves_no_container(tools, calls_of):
     # that no container is left is checked by the fixture
 
 
-def test_a_container_that_does_not_become_ready_is_removed_and_the_error_has_its_log(tools):
-    env = EchoEnv.from_docker_image("crashing")
+def test_a_container_that_does_not_become_ready_is_removed_and_the_error_has_its_log(containers):
+    crashing = ["python3", "-c", "import sys; sys.exit('no module named game')"]
     with pytest.raises(NotReady, match="no module named game"):
-        env.reset()
-    with pytest.raises(ContainerFault, match="Unable to find image"):
+        EchoEnv.from_docker_image("echo-env:latest", command=crashing).reset()
+    with pytest.raises(ContainerFault, match="Docker has no image 'missing'"):
         EchoEnv.from_docker_image("missing").connect()
 
 
-def test_a_space_is_played_from_its_image(tools, calls_of):
+def test_a_space_is_played_from_its_image(containers, name_echo_image):
+    name_echo_image("registry.hf.space/openenv-echo-env:latest")
+    name_echo_image("registry.hf.space/a-b:v2")
     with EchoEnv.from_env("OpenEnv/Echo_Env", port=None) as env, EchoEnv.from_hub("a/b", tag="v2") as other:
         env.reset()
         other.reset()
-    images = [args[-1] for args in calls_of("docker") if args[0] == "run"]
+        started = sorted(container.name.rpartition("-")[0] for container in containers())
 
-    assert images == ["registry.hf.space/openenv-echo-env:latest", "registry.hf.space/a-b:v2"]
+    assert started == ["a-b", "openenv-echo-env"]
 
 
 def test_a_space_is_played_from_its_code(tools, calls_of):
@@ -140,12 +143,12 @@ def test_a_runtime_provider_starts_with_the_client_and_again_after_close(tools):
         assert not is_up(base_url)
 
 
-def test_a_container_provider_without_an_image_names_the_missing_argument(tools):
+def test_a_container_provider_without_an_image_names_the_missing_argument(containers):
     with pytest.raises(ValueError, match=r"LocalDockerProvider requires image: use from_docker_image"):
         EchoEnv(provider=LocalDockerProvider()).reset()
 
 
-def test_a_provider_that_runs_already_is_stopped_with_the_client(tools):
+def test_a_provider_that_runs_already_is_stopped_with_the_client(containers):
     provider = LocalDockerProvider()
     base_url = provider.start_container("echo-env:latest")
     provider.wait_for_ready(base_url)
@@ -155,7 +158,7 @@ def test_a_provider_that_runs_already_is_stopped_with_the_client(tools):
     assert not is_up(base_url)
 
 
-def test_disconnect_keeps_the_server_and_ends_the_session(tools):
+def test_disconnect_keeps_the_server_and_ends_the_session(containers):
     with EchoEnv.from_docker_image("echo-env:latest") as env:
         env.reset()
         first = env.session_id
@@ -166,7 +169,7 @@ def test_disconnect_keeps_the_server_and_ends_the_session(tools):
         assert env.session_id != first
 
 
-def test_a_session_that_cannot_be_opened_on_a_server_just_started_stops_it(tools):
+def test_a_session_that_cannot_be_opened_on_a_server_just_started_stops_it(containers):
     with pytest.raises(Unauthorized):
         EchoEnv.from_docker_image("echo-env", env_vars={"OPENENV_TOKEN": "secret"}).connect()
     # that no container is left is checked by the fixture

@@ -11,8 +11,12 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
+from typing import Self
 
 from openenv.core.errors import ContainerFault, NotReady
+from openenv.core.wire.constants import UNIX
 
 _POLL_INTERVAL_S = 0.05
 _ENDED_INTERVAL_S = 0.5
@@ -40,12 +44,42 @@ def wait_until_ready(base_url: str, timeout_s: float, ended: Callable[[], str | 
                 raise NotReady(reason)
         if left_s <= 0:
             raise NotReady(f"{base_url} was not healthy in {timeout_s:g} s")
-        with (
-            contextlib.suppress(OSError),
-            _OPENER.open(f"{base_url.rstrip('/')}/health", timeout=min(left_s, _REQUEST_TIMEOUT_S)),
-        ):
+        if _is_healthy(base_url, min(left_s, _REQUEST_TIMEOUT_S)):
             return
         time.sleep(min(_POLL_INTERVAL_S, max(deadline - time.monotonic(), 0)))
+
+
+def _is_healthy(base_url: str, timeout_s: float) -> bool:
+    """Whether `/health` succeeds, on a port or a Unix socket."""
+    try:
+        if not base_url.startswith(UNIX):
+            with _OPENER.open(f"{base_url.rstrip('/')}/health", timeout=timeout_s):
+                return True
+        with _UnixConnection(base_url.removeprefix(UNIX), timeout_s) as connection:
+            connection.request("GET", "/health")
+            return connection.getresponse().status == HTTPStatus.OK
+    except (OSError, HTTPException):
+        return False
+
+
+class _UnixConnection(HTTPConnection):
+    """HTTP over a Unix socket; closed at the end of a `with` block."""
+
+    def __init__(self, path: str, timeout_s: float) -> None:
+        super().__init__("localhost", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        """Called by the first request."""
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 log = logging.getLogger(__name__)
@@ -67,16 +101,15 @@ def _close_in_fork() -> None:
 os.register_at_fork(after_in_child=_close_in_fork)
 
 
-class ServerProcess:
-    """A command that serves at `base_url`. Its output is kept for error messages.
+class ChildProcess:
+    """A command that runs beside this process. Its output is kept for error messages.
 
-    Its standard input is a pipe that closes when this process ends, however it ends. A server that reads the pipe can
+    Its standard input is a pipe that closes when this process ends, however it ends. A command that reads the pipe can
     then end too.
     """
 
-    def __init__(self, command: Sequence[str], base_url: str, env_vars: Mapping[str, str] | None = None) -> None:
+    def __init__(self, command: Sequence[str], env_vars: Mapping[str, str] | None = None) -> None:
         """Start the command. env_vars: added to the environment. Raises ContainerFault if there is no such command."""
-        self.base_url = base_url
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed by stop()
         servers_end, self._parent_pipe = os.pipe()
         _PARENT_PIPES.add(self._parent_pipe)
@@ -94,7 +127,7 @@ class ServerProcess:
             raise ContainerFault(f"{command[0]} cannot be run: {error}") from error
         finally:
             os.close(servers_end)
-        log.info("started %s: pid=%d url=%s", " ".join(command), self._process.pid, base_url)
+        log.info("started %s: pid=%d", " ".join(command), self._process.pid)
 
     @property
     def pid(self) -> int:
@@ -109,13 +142,6 @@ class ServerProcess:
     def wait(self, timeout_s: float) -> int:
         """Wait for the process to end and return its exit code. Raises TimeoutExpired after `timeout_s`."""
         return self._process.wait(timeout_s)
-
-    def wait_until_healthy(self, timeout_s: float) -> None:
-        """Wait until the server is healthy. Raises NotReady, with its output, if it ends or after `timeout_s`."""
-        try:
-            wait_until_healthy(self.base_url, self._process, timeout_s)
-        except NotReady as error:
-            raise NotReady(f"{error}\n{self.output()[-_OUTPUT_IN_ERRORS:]}") from None
 
     def stop(self) -> None:
         """Stop the process and its children: SIGTERM, then SIGKILL after five seconds. A second call does nothing."""
@@ -144,6 +170,22 @@ class ServerProcess:
         return os.pread(self._log.fileno(), _MAX_OUTPUT_BYTES, max(0, size - _MAX_OUTPUT_BYTES)).decode(
             errors="replace"
         )
+
+
+class ServerProcess(ChildProcess):
+    """A command that serves at `base_url`."""
+
+    def __init__(self, command: Sequence[str], base_url: str, env_vars: Mapping[str, str] | None = None) -> None:
+        """As `ChildProcess`."""
+        super().__init__(command, env_vars)
+        self.base_url = base_url
+
+    def wait_until_healthy(self, timeout_s: float) -> None:
+        """Wait until the server is healthy. Raises NotReady, with its output, if it ends or after `timeout_s`."""
+        try:
+            wait_until_healthy(self.base_url, self._process, timeout_s)
+        except NotReady as error:
+            raise NotReady(f"{error}\n{self.output()[-_OUTPUT_IN_ERRORS:]}") from None
 
 
 def module_command(module: str, port: int, args: Sequence[str] = ()) -> list[str]:

@@ -1,5 +1,6 @@
 """Limits of the resources that the programs of one sandbox may use together."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 _MIB = 1 << 20
@@ -33,9 +34,16 @@ class SandboxLimits:
     """Size of `/session`, its working directory, and of `/tmp`, each. Needs namespaces."""
 
     def __post_init__(self) -> None:
-        for name, low in _LEAST.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < low:
-                raise ValueError(f"SandboxLimits.{name}={value!r}: expected a whole number of at least {low}.")
-        if not self.cpus > 0:
-            raise ValueError(f"SandboxLimits.cpus={self.cpus!r}: expected a number above 0.")
+        check_limits(self, _LEAST)
+
+
+def check_limits(limits: object, least: Mapping[str, int]) -> None:
+    """Raise ValueError, naming the field, for a limit below its least value, or for processors that are not above 0."""
+    name_of_class = type(limits).__name__
+    for name, low in least.items():
+        value = getattr(limits, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < low:
+            raise ValueError(f"{name_of_class}.{name}={value!r}: expected a whole number of at least {low}.")
+    cpus = getattr(limits, "cpus", None)
+    if cpus is not None and not cpus > 0:
+        raise ValueError(f"{name_of_class}.cpus={cpus!r}: expected a number above 0.")

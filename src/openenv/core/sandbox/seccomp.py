@@ -7,118 +7,132 @@ falls back to clone, and calls of another architecture end the process. Standard
 import ctypes
 import platform
 import struct
-from typing import NamedTuple
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
-_EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
+_EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 """Offsets in `struct seccomp_data`. An argument has 64 bits, its low half first."""
-_NAMESPACE_FLAGS = 0x7E020080
+NAMESPACE_FLAGS = 0x7E020080
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME."""
 _X32 = 0x40000000
 """Numbers from here on are those of the x32 ABI."""
-_LOCAL_FAMILIES = (1, 2, 10)
+LOCAL_FAMILIES = (1, 2, 10)
 """AF_UNIX, AF_INET and AF_INET6."""
 
-
-class _Calls(NamedTuple):
-    """The system call numbers of an architecture."""
-
-    audit: int
-    """The architecture, as the kernel names it."""
-    denied: tuple[int, ...]
-    own_process_only: tuple[int, ...]
-    """Calls whose first argument is a process id: 0, the caller's own, is allowed."""
-    clone: int
-    socket: int
-
-
-_CLONE3 = 435
-_DENIED_EVERYWHERE = (425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 442, 447)
-"""io_uring_*, open_tree, move_mount, fs*, pidfd_getfd, mount_setattr and memfd_secret have one number everywhere."""
-
-_X86_64 = _Calls(
-    audit=0xC000003E,
-    denied=(
-        *(29, 64, 68),  # shmget semget msgget: their objects outlive the process
-        101,  # ptrace
-        103,  # syslog
-        *(134, 135, 136, 139, 141, 251),  # uselib personality ustat sysfs setpriority ioprio_set
-        *(153, 154, 155, 156),  # vhangup modify_ldt pivot_root _sysctl
-        *(159, 161, 163, 164, 165, 166, 167, 168, 169),  # adjtimex chroot acct settimeofday mount umount2 swap* reboot
-        *(170, 171, 172, 173, 174, 175, 176, 177, 178, 179, 180),  # set*name iop* *_module quotactl nfsservctl
-        *(
-            212,
-            227,
-            237,
-            238,
-            239,
-            246,
-            248,
-            249,
-            250,
-            256,
-        ),  # lookup_dcookie clock_settime *mempolicy kexec keys migrate
-        *(272, 279, 298, 300, 303, 304, 305, 308),  # unshare move_pages perf fanotify *_handle_at clock_adjtime setns
-        *(310, 311, 312, 313, 320, 321, 323),  # process_vm_* kcmp finit_module kexec_file_load bpf userfaultfd
-        *_DENIED_EVERYWHERE,
-    ),
-    own_process_only=(142, 144, 203, 302, 314),  # sched_setparam sched_setscheduler sched_setaffinity prlimit64 setattr
-    clone=56,
-    socket=41,
-)
-_AARCH64 = _Calls(
-    audit=0xC00000B7,
-    denied=(
-        *(
-            30,
-            39,
-            40,
-            41,
-            51,
-            58,
-            60,
-            89,
-            140,
-        ),  # ioprio_set umount2 mount pivot_root chroot vhangup quotactl acct setprio
-        *(92, 97, 104, 105, 106, 112, 116, 117, 142),  # personality unshare kexec *_module clock_settime syslog ptrace
-        *(161, 162, 170, 171, 217, 218, 219, 224, 225),  # set*name settimeofday adjtimex keys swap*
-        *(235, 236, 237, 238, 239, 241, 262, 264, 265, 266, 268),  # mempolicy perf fanotify *_handle_at adjtime setns
-        *(186, 190, 194),  # msgget semget shmget
-        *(270, 271, 272, 273, 280, 282, 294),  # process_vm_* kcmp finit_module bpf userfaultfd kexec_file_load
-        *_DENIED_EVERYWHERE,
-    ),
-    own_process_only=(118, 119, 122, 261, 274),
-    clone=220,
-    socket=198,
-)
-_BY_MACHINE = {"x86_64": _X86_64, "aarch64": _AARCH64}
+DENIED: dict[str, tuple[int, int | None]] = {
+    "_sysctl": (156, None),
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "adjtimex": (159, 171),
+    "bpf": (321, 280),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "create_module": (174, None),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "finit_module": (313, 273),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "get_kernel_syms": (177, None),
+    "get_mempolicy": (239, 236),
+    "init_module": (175, 105),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "ioprio_set": (251, 30),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "lookup_dcookie": (212, None),
+    "mbind": (237, 235),
+    "memfd_secret": (447, 447),
+    "migrate_pages": (256, 238),
+    "modify_ldt": (154, None),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "move_pages": (279, 239),
+    "msgget": (68, 186),
+    "name_to_handle_at": (303, 264),
+    "nfsservctl": (180, None),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "perf_event_open": (298, 241),
+    "personality": (135, 92),
+    "pidfd_getfd": (438, 438),
+    "pivot_root": (155, 41),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    "query_module": (178, None),
+    "quotactl": (179, 60),
+    "reboot": (169, 142),
+    "request_key": (249, 218),
+    "semget": (64, 190),
+    "set_mempolicy": (238, 237),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "setns": (308, 268),
+    "setpriority": (141, 140),
+    "settimeofday": (164, 170),
+    "shmget": (29, 194),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "sysfs": (139, None),
+    "syslog": (103, 116),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "uselib": (134, None),
+    "userfaultfd": (323, 282),
+    "ustat": (136, None),
+    "vhangup": (153, 58),
+}
+"""The denied system calls, and their numbers on x86_64 and aarch64. shmget, semget and msgget are among them, because
+their objects outlive the process."""
+_OWN_PROCESS_ONLY = {
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "sched_setaffinity": (203, 122),
+    "prlimit64": (302, 261),
+    "sched_setattr": (314, 274),
+}
+"""Calls whose first argument is a process id: 0, the caller's own, is allowed."""
+_CLONE, _SOCKET, _CLONE3 = (56, 220), (41, 198), 435
+_MACHINES = ("x86_64", "aarch64")
+_AUDIT = (0xC000003E, 0xC00000B7)
+"""The architectures, as the kernel names them."""
 
 
 def is_supported() -> bool:
     """Whether there is a filter for this machine's processor."""
-    return platform.machine() in _BY_MACHINE
+    return platform.machine() in _MACHINES
 
 
 def deny_filter(*, sockets: bool) -> bytes:
     """The filter for this machine. sockets: allow local sockets and those of the internet; else none can be made.
 
-    Raises KeyError for a processor without a filter.
+    Raises ValueError for a processor without a filter.
     """
-    calls = _BY_MACHINE[platform.machine()]
-    program = [_jump(_LOAD, _ARCHITECTURE), _jump(_EQUAL, calls.audit, 1, 0), _jump(_RETURN, _KILL)]
+    which = _MACHINES.index(platform.machine())
+    program = [_jump(_LOAD, _ARCHITECTURE), _jump(_EQUAL, _AUDIT[which], 1, 0), _jump(_RETURN, _KILL)]
     program += [_jump(_LOAD, _NUMBER)]
-    if calls is _X86_64:
+    if platform.machine() == "x86_64":
         program += [_jump(_AT_LEAST, _X32, 0, 1), _jump(_RETURN, _KILL)]
-    for number in sorted(calls.denied):
-        program += _when(number, [_jump(_RETURN, _ERRNO | _EPERM)])
-    program += _when(_CLONE3, [_jump(_RETURN, _ERRNO | _ENOSYS)])
-    program += _when(calls.clone, _first_argument(_ANY_BIT, (_NAMESPACE_FLAGS,), allow=False, error=_EPERM))
-    for number in calls.own_process_only:
-        program += _when(number, _first_argument(_EQUAL, (0,), allow=True, error=_EPERM))
-    families = _LOCAL_FAMILIES if sockets else ()
-    program += _when(calls.socket, _first_argument(_EQUAL, families, allow=True, error=_EAFNOSUPPORT))
+    for denied in sorted(number for numbers in DENIED.values() if (number := numbers[which]) is not None):
+        program += _when(denied, [_jump(_RETURN, _ERRNO | _EPERM)])
+    program += _when(_CLONE3, [_jump(_RETURN, _ERRNO | ENOSYS)])
+    program += _when(_CLONE[which], _first_argument(_ANY_BIT, (NAMESPACE_FLAGS,), allow=False, error=_EPERM))
+    for numbers in _OWN_PROCESS_ONLY.values():
+        program += _when(numbers[which], _first_argument(_EQUAL, (0,), allow=True, error=_EPERM))
+    families = LOCAL_FAMILIES if sockets else ()
+    program += _when(_SOCKET[which], _first_argument(_EQUAL, families, allow=True, error=EAFNOSUPPORT))
     return b"".join([*program, _jump(_RETURN, _ALLOW)])
 
 

@@ -1,7 +1,17 @@
 """The two provider interfaces: they start and stop a server for a client."""
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+from openenv.core.errors import ContainerFault
+
+
+class ExecResult(NamedTuple):
+    """What a command in a container wrote, and how it ended."""
+
+    exit_code: int
+    output: str
 
 
 class ContainerProvider(ABC):
@@ -32,6 +42,19 @@ class ContainerProvider(ABC):
     @abstractmethod
     def wait_for_ready(self, base_url: str, timeout_s: float = 30.0) -> None:
         """Wait until the server is healthy. Raises TimeoutError after `timeout_s`."""
+
+    def logs(self, tail: int = 50) -> str:
+        """The last lines of the server's output. Raises ContainerFault if the provider has none."""
+        raise ContainerFault(f"{type(self).__name__} keeps no log")
+
+    def exec(self, command: Sequence[str]) -> ExecResult:
+        """Run a command in the container. Raises ContainerFault if the provider cannot."""
+        raise ContainerFault(f"{type(self).__name__} runs no commands in its container")
+
+    @property
+    def layers(self) -> dict[str, str]:
+        """Each layer of isolation: `on`, or `off` with the reason. Empty where the provider does not know."""
+        return {}
 
     def close(self) -> None:  # noqa: B027  optional: most providers hold nothing else
         """Release the resources that the provider holds besides its container."""
