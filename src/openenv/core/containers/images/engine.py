@@ -1,0 +1,49 @@
+"""The container engine that builds images: its client of the Docker SDK, and the `docker build` command."""
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from openenv.core.errors import ContainerFault
+
+REMEDY = "Is an engine running (`docker info`), does DOCKER_HOST name it, and may this user access it?"
+_TIMEOUT_S = 600.0  # one step of a build sends nothing while it runs
+
+
+def engine_client() -> Any:
+    """A client of the engine at DOCKER_HOST, or of the local one. Raises ContainerFault without SDK or engine."""
+    try:
+        # an extra: building from a Dockerfile needs the command only
+        import docker
+        from docker.errors import DockerException
+    except ImportError:
+        raise ContainerFault("this needs the Docker SDK: pip install 'openenv-rl[docker]'") from None
+    try:
+        client = docker.from_env(timeout=_TIMEOUT_S)
+        client.ping()
+    except DockerException as error:
+        raise ContainerFault(f"no container engine answers: {error}. {REMEDY}") from error
+    return client
+
+
+def docker_build(
+    tag: str, dockerfile: Path, context: Path, *, build_args: Mapping[str, str] | None = None, no_cache: bool = False
+) -> None:
+    """Build an image with the `docker` command, which writes its progress to this process's output.
+
+    The command has BuildKit, which many Dockerfiles need and the SDK cannot use. Raises ContainerFault if there is no
+    such command, or if it fails.
+    """
+    command = ["docker", "build", f"--tag={tag}", f"--file={dockerfile}"]
+    command += ["--no-cache"] if no_cache else []
+    command += [f"--build-arg={name}={value}" for name, value in (build_args or {}).items()]
+    try:
+        done = subprocess.run([*command, str(context)], stdin=subprocess.DEVNULL, check=False)
+    except FileNotFoundError:
+        raise ContainerFault("there is no command 'docker' on PATH. Install it, or build with --from-machine") from None
+    if done.returncode != 0:
+        raise ContainerFault(
+            f"docker build of {dockerfile} failed with code {done.returncode}; its output is above. {REMEDY} Where no "
+            "registry can be reached, build with --from-machine"
+        )
