@@ -7,18 +7,18 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-
-docker = pytest.importorskip("docker")
 
 START_TIMEOUT_S = 30.0
 _NETWORK = "172.31.252.1/24"
 
 
 @pytest.fixture(scope="package")
-def engine() -> Iterator[docker.DockerClient]:
+def engine() -> Iterator[Any]:
     """A client of the engine. DOCKER_HOST names it for commands. Images that the tests make on it are removed."""
+    docker = pytest.importorskip("docker", reason="the extra docker is not installed")
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="oe-dockerd-") as folder:
         daemon = None
         if not _answers():
@@ -37,6 +37,8 @@ def engine() -> Iterator[docker.DockerClient]:
 
 
 def _answers() -> bool:
+    import docker
+
     try:
         client = docker.from_env(timeout=5)
         client.ping()
@@ -50,6 +52,8 @@ def _start(folder: Path) -> "subprocess.Popen[bytes]":
     """Start an engine whose data are below `folder`. Skips the test, with the reason, where that cannot be."""
     if os.geteuid() != 0 or shutil.which("dockerd") is None:
         pytest.skip("no container engine answers, and only root can start dockerd, if it is installed")
+    import docker
+
     command = ["dockerd", "-H", f"unix://{folder}/d.sock", "--data-root", f"{folder}/data", f"--bip={_NETWORK}"]
     with (folder / "log").open("wb") as log:
         daemon = subprocess.Popen(
@@ -69,7 +73,7 @@ def _start(folder: Path) -> "subprocess.Popen[bytes]":
     pytest.skip(f"dockerd does not start here: {(folder / 'log').read_text(errors='replace')[-500:]}")
 
 
-def _remove_images(client: docker.DockerClient, before: set[str]) -> None:
+def _remove_images(client: Any, before: set[str]) -> None:
     for image in client.images.list():
         for tag in set(image.tags) - before:
             client.images.remove(tag, force=True)

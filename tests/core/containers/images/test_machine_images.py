@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 
+from openenv.core.containers.images.machine_image import build_from_machine
 from openenv.core.errors import ContainerFault
 from openenv.envs.coding_env import CodeAction, CodingEnv
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from tests.cli.commands import run
-
-docker = pytest.importorskip("docker")
-from openenv.core.containers.images.machine_image import build_from_machine  # noqa: E402
 
 pytestmark = pytest.mark.process
 
