@@ -81,7 +81,7 @@ def build(
     dockerfile = dockerfile or _dockerfile(source.folder)
     if not dockerfile.is_file():
         raise ValueError(f"there is no {dockerfile}: give --dockerfile, or --from-machine to build without one")
-    arguments = dict(_name_and_value(argument) for argument in build_arg)
+    arguments = dict(name_and_value("--build-arg", argument) for argument in build_arg)
     if _begins_with_base(dockerfile):
         _build_base(no_cache=no_cache)
     docker_build(tag, dockerfile, context or source.folder, build_args=arguments, no_cache=no_cache)
@@ -149,10 +149,11 @@ def _build_from_machine(source: Source, tag: str) -> None:
     typer.echo(f"built {tag}: {client.images.get(tag).attrs['Size'] / 1e6:.0f} MB")
 
 
-def _name_and_value(argument: str) -> tuple[str, str]:
-    name, equals, value = argument.partition("=")
+def name_and_value(option: str, pair: str) -> tuple[str, str]:
+    """The two parts of an option's NAME=VALUE. Raises ValueError."""
+    name, equals, value = pair.partition("=")
     if not name or not equals:
-        raise ValueError(f"--build-arg {argument}: write NAME=VALUE")
+        raise ValueError(f"{option} {pair}: write NAME=VALUE")
     return name, value
 
 

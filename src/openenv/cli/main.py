@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from openenv.cli import build, check, compat_path, envs, evaluate, init, replay, serve, show, train
+from openenv.cli import build, check, compat_path, deploy, envs, evaluate, init, replay, serve, show, train
 from openenv.core.env_server.observability.log_context import configure_logging
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app.command("envs", epilog=envs.EXAMPLE)(envs.envs)
 app.command("serve", epilog=serve.EXAMPLE, context_settings=serve.PASSES_OPTIONS_ON)(serve.serve)
 app.command("eval", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("build", epilog=build.EXAMPLE)(build.build)
+app.add_typer(deploy.app, name="deploy")
 app.command("check", epilog=check.EXAMPLE)(check.check)
 app.command("show", epilog=show.EXAMPLE)(show.show)
 app.command("replay", epilog=replay.EXAMPLE)(replay.replay)

@@ -50,13 +50,8 @@ def main(tool: str, *args: str) -> None:
 
 def kubectl(args: list[str]) -> None:
     args = [arg for arg in args if not arg.startswith(("--namespace", "--context"))]
-    if args[0] == "run":
-        start_server(args[1], 0, option(args, "env"))
-    elif args[0] == "delete":
-        stop_server(args[2], forget=True, what="pod")
-    elif args[0] == "port-forward":
-        target = state(args[-2].removeprefix("pod/"))["port"]
-        forward(int(args[-1].split(":")[0]), target)
+    assert args[0] == "port-forward"
+    forward(int(args[-1].split(":")[0]), state(args[-2].removeprefix("pod/"))["port"])
 
 
 def uv(args: list[str]) -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from openenv.core.containers.runtime import (
     DockerSwarmProvider,
-    KubernetesProvider,
     UVProvider,
 )
 from openenv.core.errors import ContainerFault, NotReady
@@ -90,29 +89,6 @@ def test_swarm_is_not_begun_unasked(swarm):
 def test_swarm_refuses_what_it_does_not_know(swarm, keywords, match):
     with pytest.raises(ValueError, match=match):
         DockerSwarmProvider().start_container("echo-env", **keywords)
-
-
-def test_kubernetes_runs_a_pod_forwards_a_port_to_it_and_deletes_it(tools, calls_of):
-    provider = KubernetesProvider(namespace="games", start_timeout_s=30)
-    base_url = provider.start_container("echo-env:latest", env_vars={"A": "b"}, image_pull_policy="Never")
-    provider.wait_for_ready(base_url)
-    echoed = played(base_url)
-    provider.stop_container()
-    run, wait, forward, delete = calls_of("kubectl")
-
-    assert echoed == "hello"
-    assert all(args[0] == "--namespace=games" for args in (run, wait, forward, delete))
-    assert {"--image=echo-env:latest", "--restart=Never", "--env=A=b", "--image-pull-policy=Never"} <= set(run)
-    assert wait[1:] == ["wait", "--for=condition=Ready", f"pod/{run[2]}", "--timeout=30s"]
-    assert delete[1:4] == ["delete", "pod", run[2]]
-    with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(f"{base_url}/health")
-
-
-def test_a_cluster_that_refuses_raises_kubectls_message(tools):
-    (tools / "kubectl.fails").write_text("error: the namespace is full")
-    with pytest.raises(ContainerFault, match=r"the namespace is full(?s:.*)kubectl get pods"):
-        KubernetesProvider().start_container("echo-env")
 
 
 def test_uv_serves_a_project(tools, calls_of):

@@ -1,0 +1,80 @@
+"""`openenv deploy`: write what runs an environment's server elsewhere."""
+
+import re
+from pathlib import Path
+
+import typer
+import yaml
+
+from openenv.cli.build import name_and_value
+from openenv.core.containers.kubernetes.deployment import Replicas, deployment
+from openenv.core.containers.kubernetes.pods import PodSettings
+
+EXAMPLE = "Example: `openenv deploy kubernetes echo --image owner/echo-env:1 --replicas 3 | kubectl apply -f -`"
+
+app = typer.Typer(help="Write what runs an environment's server elsewhere.", no_args_is_help=True)
+
+
+@app.callback()
+def _group() -> None:
+    """Keeps the name of the only command."""
+
+
+@app.command("kubernetes", epilog=EXAMPLE)
+def kubernetes(
+    environment: str = typer.Argument(help="Name the objects after this environment, such as echo."),
+    image: str = typer.Option(..., "--image", help="Run this image, which the nodes can pull."),
+    replicas: int = typer.Option(1, help="Run this many pods (default 1)."),
+    max_replicas: int | None = typer.Option(
+        None, help="Add pods up to this number while they are busy (default: none)."
+    ),
+    namespace: str | None = typer.Option(None, help="Put the objects into this namespace (default: kubectl's)."),
+    cpu: str = typer.Option("1", help="Let each pod use this much processor, such as 500m or 2 (default 1)."),
+    memory: str = typer.Option("1Gi", help="Let each pod use this much memory (default 1Gi)."),
+    disk: str = typer.Option("1Gi", help="Let each pod write this much to /tmp (default 1Gi)."),
+    runtime_class: str | None = typer.Option(
+        None, help="Run pods by this RuntimeClass, such as gvisor (default: none)."
+    ),
+    token_secret: str | None = typer.Option(
+        None, help="Require the token in the key `token` of this Secret from clients (default: none)."
+    ),
+    image_pull_policy: str | None = typer.Option(
+        None, help="Pull the image Always, IfNotPresent or Never (default: the cluster's choice)."
+    ),
+    env: list[str] = typer.Option(
+        [],
+        "--env",
+        help="Set a variable of the server, as NAME=VALUE; may be repeated (default: none).",
+        show_default=False,
+    ),
+    output: Path | None = typer.Option(None, "--output", "-o", help="Write to this file (default: the output)."),
+) -> None:
+    """Write the manifests of a server: its pods with probes, limits and isolation, the services, and a network policy
+    that lets nothing out."""
+    settings = PodSettings(
+        name=re.sub(r"[^a-z0-9]+", "-", environment.lower().removesuffix("_env").removesuffix("-env")) + "-env",
+        image=image,
+        namespace=namespace,
+        cpu=cpu,
+        memory=memory,
+        disk=disk,
+        runtime_class=runtime_class,
+        token_secret=token_secret,
+        image_pull_policy=image_pull_policy,
+        env_vars=dict(name_and_value("--env", pair) for pair in env),
+    )
+    manifests = deployment(settings, Replicas(number=replicas, at_most=max_replicas))
+    text = yaml.dump_all(manifests, sort_keys=False, Dumper=_PlainDumper)
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+        typer.echo(f"written: {output}. Next: kubectl apply -f {output}")
+
+
+class _PlainDumper(yaml.SafeDumper):
+    """Writes a part that occurs twice twice: references are hard to read."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Called by the library."""
+        return True

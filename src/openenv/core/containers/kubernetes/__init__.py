@@ -1,0 +1,1 @@
+"""Kubernetes: manifests of pods and deployments, and the connection to a cluster."""

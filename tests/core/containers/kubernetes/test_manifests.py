@@ -1,0 +1,127 @@
+"""`openenv deploy kubernetes` writes manifests that the published schemas accept, for servers whose sessions live in
+one replica each."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.commands import run
+
+kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="the extra dev is not installed")
+
+
+def manifests(*options: str) -> dict[str, dict[str, Any]]:
+    """What the command writes, by kind and name. Each is valid."""
+    done = run("deploy", "kubernetes", "echo", "--image", "owner/echo-env:1", *options)
+    assert done.returncode == 0, done.stderr
+    found = list(yaml.safe_load_all(done.stdout))
+    for each in found:
+        kubernetes_validate.validate(each, kubernetes_validate.latest_version(), strict=True)
+    return {f"{each['kind']}/{each['metadata']['name']}": each for each in found}
+
+
+def test_one_replica_has_a_policy_services_and_a_set_of_one_pod() -> None:
+    assert list(manifests()) == [
+        "NetworkPolicy/echo-env", "Service/echo-env", "Service/echo-env-replicas", "StatefulSet/echo-env",
+    ]  # fmt: skip
+
+
+def test_every_option_reaches_the_pod() -> None:
+    found = manifests(
+        "--replicas", "3", "--max-replicas", "9", "--namespace", "games", "--cpu", "500m", "--memory", "2Gi",
+        "--disk", "64Mi", "--runtime-class", "gvisor", "--token-secret", "mine", "--image-pull-policy", "Never",
+        "--env", "GAME=catch",
+    )  # fmt: skip
+    stateful = found["StatefulSet/echo-env"]["spec"]
+    pod = stateful["template"]["spec"]
+    (container,) = pod["containers"]
+    token = {"secretKeyRef": {"name": "mine", "key": "token"}}
+
+    assert stateful["replicas"] == 3
+    assert {each["metadata"]["namespace"] for each in found.values()} == {"games"}
+    assert container["resources"]["limits"] == {"cpu": "500m", "memory": "2Gi", "ephemeral-storage": "64Mi"}
+    assert container["env"] == [{"name": "GAME", "value": "catch"}, {"name": "OPENENV_TOKEN", "valueFrom": token}]
+    assert (container["image"], container["imagePullPolicy"]) == ("owner/echo-env:1", "Never")
+    assert pod["runtimeClassName"] == "gvisor"
+    assert pod["volumes"] == [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}]
+
+
+def test_a_client_that_reconnects_reaches_its_replica_and_each_replica_has_a_name() -> None:
+    found = manifests("--replicas", "2")
+
+    assert found["Service/echo-env"]["spec"]["sessionAffinity"] == "ClientIP"
+    assert found["Service/echo-env-replicas"]["spec"]["clusterIP"] == "None"
+    assert found["StatefulSet/echo-env"]["spec"]["serviceName"] == "echo-env-replicas"
+
+
+def test_all_objects_select_the_pods_of_the_set() -> None:
+    found = manifests("--replicas", "2")
+    labels = found["StatefulSet/echo-env"]["spec"]["template"]["metadata"]["labels"]
+    specs = {name: each["spec"] for name, each in found.items()}
+    selectors = [
+        specs["Service/echo-env"]["selector"], specs["Service/echo-env-replicas"]["selector"],
+        specs["StatefulSet/echo-env"]["selector"]["matchLabels"],
+        specs["NetworkPolicy/echo-env"]["podSelector"]["matchLabels"],
+        specs["PodDisruptionBudget/echo-env"]["selector"]["matchLabels"],
+    ]  # fmt: skip
+
+    assert all(selector == {"app.kubernetes.io/name": "echo-env"} for selector in selectors)
+    assert labels.items() >= selectors[0].items()
+
+
+def test_nothing_leaves_a_pod_and_only_its_namespace_enters() -> None:
+    spec = manifests()["NetworkPolicy/echo-env"]["spec"]
+
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    assert spec["egress"] == []
+    assert spec["ingress"] == [{"from": [{"podSelector": {}}], "ports": [{"protocol": "TCP", "port": 8000}]}]
+
+
+def test_the_autoscaler_removes_no_replica_because_its_sessions_would_end() -> None:
+    spec = manifests("--replicas", "2", "--max-replicas", "5")["HorizontalPodAutoscaler/echo-env"]["spec"]
+
+    assert (spec["minReplicas"], spec["maxReplicas"]) == (2, 5)
+    assert spec["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "echo-env"}
+    assert spec["behavior"] == {"scaleDown": {"selectPolicy": "Disabled"}}
+
+
+def test_a_wrong_field_is_found_by_the_schemas() -> None:
+    wrong = manifests()["StatefulSet/echo-env"]
+    wrong["spec"]["template"]["spec"]["containers"][0]["securityContext"]["runAsNonroot"] = True
+
+    with pytest.raises(kubernetes_validate.ValidationError, match="runAsNonroot"):
+        kubernetes_validate.validate(wrong, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_a_file_is_written_without_references(tmp_path: Path) -> None:
+    done = run("deploy", "kubernetes", "grid_world", "--image", "a", "-o", str(tmp_path / "x.yaml"))
+    text = (tmp_path / "x.yaml").read_text()
+
+    assert f"kubectl apply -f {tmp_path}/x.yaml" in done.stdout
+    assert "&id" not in text
+    assert "name: grid-world-env\n" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--replicas", "0"], "replicas=0: give 1 or more"),
+        (["--replicas", "3", "--max-replicas", "3"], "max_replicas=3: give more than replicas=3"),
+        (["--memory", "1 GB"], "memory='1 GB': write a quantity"),
+        (["--image-pull-policy", "never"], "image_pull_policy='never': expected one of Always"),
+        (["--env", "A"], "--env A: write NAME=VALUE"),
+    ],
+)
+def test_a_value_that_the_api_would_refuse_is_named(options: list[str], message: str) -> None:
+    refused = run("deploy", "kubernetes", "echo", "--image", "a", *options)
+
+    assert refused.returncode == 1
+    assert message in refused.stderr
+
+
+def test_a_name_whose_pods_would_be_too_long_is_refused() -> None:
+    refused = run("deploy", "kubernetes", "a" * 50, "--image", "a")
+
+    assert "use at most 52 characters" in refused.stderr
