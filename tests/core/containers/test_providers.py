@@ -1,6 +1,5 @@
 """Providers drive the installed tools, and their errors contain the output of a tool that failed."""
 
-import urllib.request
 from pathlib import Path
 
 import pytest

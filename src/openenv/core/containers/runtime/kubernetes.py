@@ -3,12 +3,12 @@
 import contextlib
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from openenv.core.containers.kubernetes.cluster import Cluster
 from openenv.core.containers.kubernetes.manifest_types import Manifest
 from openenv.core.containers.kubernetes.pods import PodSettings, metadata, network_policy, pod_spec, service
-from openenv.core.containers.runtime.base import ContainerProvider
+from openenv.core.containers.runtime.base import ContainerProvider, ExecResult
 from openenv.core.containers.runtime.subprocess_tool import PORT_IN_CONTAINER, options, unique_name
 from openenv.core.containers.server_process import ServerProcess, free_port, wait_until_ready
 from openenv.core.errors import ContainerFault, NotReady
@@ -16,13 +16,6 @@ from openenv.core.errors import ContainerFault, NotReady
 _SET_HERE = {"name", "image", "namespace", "env_vars"}
 _KEYWORDS = tuple(field.name for field in dataclasses.fields(PodSettings) if field.name not in _SET_HERE)
 _OWNED = ("pod", "service")
-
-
-class ExecResult(NamedTuple):
-    """What a command in a container wrote, and how it ended."""
-
-    exit_code: int
-    output: str
 
 
 class KubernetesProvider(ContainerProvider):
