@@ -140,7 +140,7 @@ def init_command(spec: BoxSpec, level: Level, directory: str, uid: int | None, *
         "listed": listed,
         "writable": [directory, *spec.writable, *(["/tmp", "/dev/shm"] if is_apart else [])],
         "tcp": is_apart,
-        "filter": None if is_apart else seccomp.deny_filter(sockets=False).hex(),
+        "filter": None if is_apart else seccomp.deny_filter(sockets=False, attributes=uid is not None).hex(),
     }
     program = f"{_INSIDE if is_apart else _HERE}/box_init.py"
     return [spec.python, "-S", "-B", program, marshal.dumps(dict(settings), _MARSHAL_VERSION).hex()]

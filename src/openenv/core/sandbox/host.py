@@ -75,7 +75,7 @@ class Host:
         """Processes that remove directories of ended sandboxes."""
         self._is_root = os.geteuid() == 0
         self._bubblewrap = find_bubblewrap()
-        self._filter = seccomp.deny_filter(sockets=True)
+        self._filter = seccomp.deny_filter(sockets=True, attributes=True)
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if hierarchy.roots:
             remove_groups_of_ended_servers(hierarchy)

@@ -7,6 +7,7 @@ falls back to clone, and calls of another architecture end the process. Standard
 import ctypes
 import platform
 import struct
+from collections.abc import Mapping
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
@@ -96,6 +97,35 @@ DENIED: dict[str, tuple[int, int | None]] = {
 }
 """The denied system calls, and their numbers on x86_64 and aarch64. shmget, semget and msgget are among them, because
 their objects outlive the process."""
+_OF_ATTRIBUTES = {
+    "chown": (92, None),
+    "fchown": (93, 55),
+    "fchownat": (260, 54),
+    "file_setattr": (469, 469),
+    "fremovexattr": (199, 16),
+    "fsetxattr": (190, 7),
+    "lchown": (94, None),
+    "lremovexattr": (198, 15),
+    "lsetxattr": (189, 6),
+    "removexattr": (197, 14),
+    "removexattrat": (466, 466),
+    "setxattr": (188, 5),
+    "setxattrat": (463, 463),
+}
+"""Calls that change owners and attributes of files, which Landlock does not hold back."""
+_OF_MODES = {
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "futimesat": (261, None),
+    "utime": (132, None),
+    "utimensat": (280, 88),
+    "utimes": (235, None),
+}
+"""The same for modes and times. Programs that copy files make these calls, and would fail without them."""
+_OF_DISKS = {"sync": (162, 81), "syncfs": (306, 267)}
+"""Calls that wait for the machine's disks, and make all wait."""
 _OWN_PROCESS_ONLY = {
     "sched_setparam": (142, 118),
     "sched_setscheduler": (144, 119),
@@ -115,18 +145,22 @@ def is_supported() -> bool:
     return platform.machine() in _MACHINES
 
 
-def deny_filter(*, sockets: bool) -> bytes:
-    """The filter for this machine. sockets: allow local sockets and those of the internet; else none can be made.
+def deny_filter(*, sockets: bool, attributes: bool) -> bytes:
+    """The filter for this machine. Calls that wait for its disks do nothing.
 
-    Raises ValueError for a processor without a filter.
+    sockets: allow local sockets and those of the internet; else none can be made. attributes: allow changes of files'
+    modes, times, owners and attributes; else the first two do nothing, and the others fail. Raises ValueError for a
+    processor without a filter.
     """
     which = _MACHINES.index(platform.machine())
     program = [_jump(_LOAD, _ARCHITECTURE), _jump(_EQUAL, _AUDIT[which], 1, 0), _jump(_RETURN, _KILL)]
     program += [_jump(_LOAD, _NUMBER)]
     if platform.machine() == "x86_64":
         program += [_jump(_AT_LEAST, _X32, 0, 1), _jump(_RETURN, _KILL)]
-    for denied in sorted(number for numbers in DENIED.values() if (number := numbers[which]) is not None):
+    for denied in _numbers(DENIED if attributes else {**DENIED, **_OF_ATTRIBUTES}, which):
         program += _when(denied, [_jump(_RETURN, _ERRNO | _EPERM)])
+    for ignored in _numbers(_OF_DISKS if attributes else {**_OF_DISKS, **_OF_MODES}, which):
+        program += _when(ignored, [_jump(_RETURN, _ERRNO)])
     program += _when(_CLONE3, [_jump(_RETURN, _ERRNO | ENOSYS)])
     program += _when(_CLONE[which], _first_argument(_ANY_BIT, (NAMESPACE_FLAGS,), allow=False, error=_EPERM))
     for numbers in _OWN_PROCESS_ONLY.values():
@@ -134,6 +168,11 @@ def deny_filter(*, sockets: bool) -> bytes:
     families = LOCAL_FAMILIES if sockets else ()
     program += _when(_SOCKET[which], _first_argument(_EQUAL, families, allow=True, error=EAFNOSUPPORT))
     return b"".join([*program, _jump(_RETURN, _ALLOW)])
+
+
+def _numbers(calls: Mapping[str, tuple[int, int | None]], which: int) -> list[int]:
+    """The numbers of these calls on an architecture that has them."""
+    return sorted(number for numbers in calls.values() if (number := numbers[which]) is not None)
 
 
 def apply(program: bytes) -> None:
