@@ -101,35 +101,40 @@ class Engine:
 
         A resumed run restores what it has saved instead.
         """
-        engine = await cls._start(config, served, reward, resume=resume, budget=budget, on_progress=on_progress)
+        torch.set_num_threads(config.threads)
+        if resume and Checkpoints(config.run_dir).has_reference:
+            engine = cls._resumed(config, served, reward, budget)
+        else:
+            engine = await cls._begun(config, served, reward, budget, on_progress)
         engine.store.publish(engine.trainer.model, engine.progress.step)
         return engine
 
     @classmethod
-    async def _start(
+    def _resumed(
+        cls, config: Config, served: Sequence[ServedEnvironment], reward: Reward | None, budget: Budget
+    ) -> Self:
+        checkpoints = Checkpoints(config.run_dir)
+        model, tokenizer, batch_size = checkpoints.load_reference(config.model)
+        returns = checkpoints.load_random_returns()
+        start = StartingModel(model, tokenizer, checkpoints.load_image_reader(model, tokenizer))
+        environments = _environments(config, served, start, reward, returns)
+        engine = cls(config, model, environments, batch_size, budget)
+        if checkpoints.has_any:
+            engine.progress = checkpoints.restore(engine.trainer)
+            budget.earlier_s += engine.progress.spent_s
+        log.info("resumed: step=%d", engine.progress.step)
+        return engine
+
+    @classmethod
+    async def _begun(
         cls,
         config: Config,
         served: Sequence[ServedEnvironment],
         reward: Reward | None,
-        *,
-        resume: bool,
         budget: Budget,
         on_progress: "OnProgress",
     ) -> Self:
-        """The parts as a new run starts with them, or as a resumed one had them."""
-        torch.set_num_threads(config.threads)
         checkpoints = Checkpoints(config.run_dir)
-        if resume and checkpoints.has_reference:
-            model, tokenizer, batch_size = checkpoints.load_reference(config.model)
-            returns = checkpoints.load_random_returns()
-            start = StartingModel(model, tokenizer, checkpoints.load_image_reader(model, tokenizer))
-            environments = _environments(config, served, start, reward, returns)
-            engine = cls(config, model, environments, batch_size, budget)
-            if checkpoints.has_any:
-                engine.progress = checkpoints.restore(engine.trainer)
-                budget.earlier_s += engine.progress.spent_s
-            log.info("resumed: step=%d", engine.progress.step)
-            return engine
         played = await random_play(config, served, budget, on_progress)
         returns = [RandomReturns.of(one.returns) for one in played]
         start = await make_starting_model(config, played, budget, on_progress)
