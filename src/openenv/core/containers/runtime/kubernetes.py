@@ -21,8 +21,8 @@ _OWNED = ("pod", "service")
 class KubernetesProvider(ContainerProvider):
     """Runs a pod with its service and a network policy that lets nothing out.
 
-    A port of this machine is forwarded to the pod by `kubectl`, whose process forwards many connections. The client
-    library forwards one connection at a time, in threads of this process that would wait for those of the client.
+    A port of this machine is forwarded to the pod by `kubectl`. The client library forwards single connections: each
+    would need a listener, a thread and a WebSocket of this process.
     """
 
     def __init__(
