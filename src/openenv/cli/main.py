@@ -6,7 +6,8 @@ import sys
 
 import typer
 
-from openenv.cli import build, check, compat_path, deploy, envs, evaluate, init, replay, serve, show, train
+from openenv.cli import check, compat_path, envs, evaluate, init, replay, serve, show, train
+from openenv.cli.containers import build, deploy
 from openenv.core.env_server.observability.log_context import configure_logging
 
 app = typer.Typer(

@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 import yaml
 
-from openenv.cli.build import name_and_value
+from openenv.cli.containers.build import name_and_value
 from openenv.core.containers.kubernetes.deployment import Replicas, deployment
 from openenv.core.containers.kubernetes.pods import PodSettings
 
