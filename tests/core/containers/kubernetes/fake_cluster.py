@@ -48,10 +48,12 @@ class FakeCluster:
         self.namespaces.add(namespace)
         self.created.append(json.loads(json.dumps(found)))
         self.objects[kind, name] = found
-        if kind == "pods" and not _image(found).startswith(("missing", "big")):
+        if kind == "pods" and _image(found).startswith("crashing"):
+            (fake_tools.FOLDER / f"{name}.log").write_text("no module named game")
+        elif kind == "pods" and not _image(found).startswith(("missing", "big")):
             container = found["spec"]["containers"][0]
             env = [f"{pair['name']}={pair['value']}" for pair in container["env"] if "value" in pair]
-            fake_tools.start_server(name, 0, env, crashes=_image(found).startswith("crashing"))
+            fake_tools.start_server(name, 0, env)
         return JSONResponse(found, 201)
 
     async def watch(self, namespace: str, kind: str, request: Request) -> StreamingResponse:
