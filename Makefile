@@ -34,6 +34,7 @@ hostile: $(VENV)/.installed  ## Hostile programs in sandboxes of every level: a 
 	[ "$$(id -u)" -ne 0 ] || sh tests/hostile/as_user.sh $(BIN)/python -m tests.hostile --level namespaces
 	$(BIN)/python -m tests.hostile --level landlock --python /usr/bin/python3
 	[ "$$(id -u)" -ne 0 ] || sh tests/hostile/as_user.sh $(BIN)/python -m tests.hostile --level landlock
+	$(BIN)/python -m tests.hostile --level docker
 
 lint: $(VENV)/.installed  ## Style, types, and who may import whom
 	$(BIN)/ruff check .

@@ -11,28 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from openenv.core.sandbox.box_spec import BoxSpec
-from openenv.core.sandbox.limits import SandboxLimits
-from openenv.core.sandbox.program import ProgramResult, run_program
-from openenv.core.sandbox.python_files import with_python
-from openenv.core.sandbox.sandbox import SandboxHost
+from openenv.core.sandbox.program import ProgramResult
 from tests.hostile.bystanders import LEAKS, Bystanders
+from tests.hostile.levels import Level
 
 PROGRAMS = Path(__file__).with_name("programs")
-LIMITS = SandboxLimits(cpu_seconds=3, processes=32)
-SECONDS = 4.0
 MOST_WAIT_S = 1.0
 """The longest that a harmless program of another sandbox should take meanwhile."""
-_START = """
-import json, os, sys
-given = json.load(sys.stdin)
-here = os.getcwd()
-for name, text in given["files"].items():
-    with open(name, "w") as file:
-        file.write(text.replace("/session", here))
-os.execv(given["run"][0] or sys.executable, [given["run"][0] or sys.executable, *given["run"][1:]])
-"""
-"""Writes the program into its directory, and becomes it."""
 
 
 @dataclass
@@ -52,29 +37,26 @@ def programs(only: str = "") -> Iterator[Path]:
     return (path for path in sorted(PROGRAMS.glob("*/*.*")) if re.match(only, path.stem))
 
 
-def run(host: SandboxHost, path: Path, bystanders: Bystanders) -> Outcome:
+def run(level: Level, path: Path, bystanders: Bystanders) -> Outcome:
     """Run one program beside harmless ones, and look at what it reached."""
-    text = path.read_text()
-    files = {path.name: text, "info.json": json.dumps(bystanders.info)}
+    files = {path.name: path.read_text(), "info.json": json.dumps(bystanders.info)}
     command = ["/bin/sh", path.name] if path.suffix == ".sh" else ["", "-I", "-S", "-B", path.name]
-    spec = with_python(BoxSpec(command=("python", "-I", "-S", "-c", _START), limits=LIMITS, python=host.python))
-    neighbour = _Neighbour(host)
-    given = json.dumps({"files": files, "run": command}).encode()
-    result = run_program(host, spec, stdin=given, seconds=SECONDS)
+    neighbour = _Neighbour(level)
+    result = level.run(files, command)
     outcome = Outcome(path.stem, path.parent.name, result)
     outcome.slowest_neighbour_s = neighbour.stop()
     output = result.stdout + result.stderr
     outcome.harm += [f"it printed {leak.decode()}" for leak in LEAKS if leak in output]
     outcome.harm += bystanders.harm()
-    outcome.harm += _unsafe_words(host, path.stem, output.decode(errors="replace"))
+    outcome.harm += _unsafe_words(level, path.stem, output.decode(errors="replace"))
     return outcome
 
 
 class _Neighbour:
-    """Runs harmless programs in sandboxes of their own, one after another, and keeps the longest time."""
+    """Runs harmless programs apart from the hostile one, one after another, and keeps the longest time."""
 
-    def __init__(self, host: SandboxHost) -> None:
-        self._host = host
+    def __init__(self, level: Level) -> None:
+        self._level = level
         self._is_done = threading.Event()
         self._slowest = 0.0
         self._thread = threading.Thread(target=self._run)
@@ -87,11 +69,9 @@ class _Neighbour:
         return self._slowest
 
     def _run(self) -> None:
-        spec = with_python(BoxSpec(command=("python", "-I", "-S", "-c", "print(1)"), python=self._host.python))
         while True:
             started = time.monotonic()
-            result = run_program(self._host, spec)
-            assert result.stdout == b"1\n", result
+            self._level.run_harmless()
             self._slowest = max(self._slowest, time.monotonic() - started)
             if self._is_done.wait(0.2):
                 return
@@ -102,8 +82,16 @@ _UNSAFE = re.compile(r"\b(WROTE|OPENED|MADE|CHROOTED|CONNECTED|KILLED|DONE|RAISE
 _NEEDS_SESSION_SIZE = {"rs08"}
 """Programs that only a limit on the size of the session contains."""
 
+_OF_A_CONTAINER = {
+    "kr20": r"RAISED",  # it sets limits that a process has not: its control group limits memory and processors
+    "sc05": r"WROTE 1 \w+",  # process 1 is the container's own
+}
+"""What programs may print in a container, where it harms nothing outside."""
 
-def _unsafe_words(host: SandboxHost, name: str, output: str) -> list[str]:
+
+def _unsafe_words(level: Level, name: str, output: str) -> list[str]:
+    if level.name == "docker" and name in _OF_A_CONTAINER:
+        output = re.sub(_OF_A_CONTAINER[name], "", output)
     found = _UNSAFE.search(output)
-    is_known = name in _NEEDS_SESSION_SIZE and host.layers["session size"] != "on"
+    is_known = name in _NEEDS_SESSION_SIZE and level.layers["session size"] != "on"
     return [] if found is None or is_known else [f"it printed {found.group()!r}"]

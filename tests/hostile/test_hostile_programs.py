@@ -1,18 +1,17 @@
-"""Hostile programs in sandboxes of every level: they reach nothing, and programs beside them go on.
+"""Hostile programs in sandboxes of every level, and in containers: they reach nothing, and programs beside them go on.
 
 `make hostile` runs them all and prints a table, also as an ordinary user.
 """
 
-import os
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from openenv.core.sandbox.host import users_of
-from openenv.core.sandbox.sandbox import SandboxHost
 from tests.core.sandbox.test_sandbox import make_host
 from tests.hostile.bystanders import Bystanders
+from tests.hostile.levels import DockerLevel, Level, SandboxLevel
 from tests.hostile.suite import MOST_WAIT_S, programs, run
 
 pytestmark = pytest.mark.process
@@ -47,15 +46,19 @@ QUICK = {
 """One or two of each category that end by themselves."""
 
 
-@pytest.fixture(scope="module", params=["namespaces", "landlock"])
-def host(request: pytest.FixtureRequest) -> Iterator[SandboxHost]:
-    with make_host(request.param) as made:
-        yield made
+@pytest.fixture(scope="module", params=["namespaces", "landlock", "docker"])
+def level(request: pytest.FixtureRequest) -> Iterator[Level]:
+    if request.param == "docker":
+        with contextlib.closing(DockerLevel(request.getfixturevalue("engine"), "echo-env")) as made:
+            yield made
+    else:
+        with make_host(request.param) as host:
+            yield SandboxLevel(host)
 
 
 @pytest.fixture(scope="module")
-def bystanders(host: SandboxHost) -> Iterator[Bystanders]:
-    with Bystanders(users_of(host.pid)[1] if os.geteuid() == 0 else None) as made:
+def bystanders(level: Level) -> Iterator[Bystanders]:
+    with Bystanders(level.user) as made:
         yield made
 
 
@@ -63,8 +66,8 @@ def bystanders(host: SandboxHost) -> Iterator[Bystanders]:
     "path",
     [pytest.param(path, marks=() if path.stem in QUICK else pytest.mark.slow, id=path.stem) for path in programs()],
 )
-def test_a_hostile_program_is_contained(host: SandboxHost, bystanders: Bystanders, path: Path) -> None:
-    outcome = run(host, path, bystanders)
+def test_a_hostile_program_is_contained(level: Level, bystanders: Bystanders, path: Path) -> None:
+    outcome = run(level, path, bystanders)
 
     assert outcome.harm == []
     assert outcome.slowest_neighbour_s < 10 * MOST_WAIT_S  # the machine may be busy; `make hostile` prints the times

@@ -60,6 +60,22 @@ print(json.dumps({
 }))
 """
 
+ISOLATED = {
+    **dict.fromkeys(("unshare", "clone a namespace", "io_uring", "userfaultfd", "keyctl", "ptrace"), "EPERM"),
+    **dict.fromkeys(("vsock", "netlink"), "EAFNOSUPPORT"),
+    **dict.fromkeys(("tcp", "write /tmp"), "done"),
+    "write /": "EROFS",
+    "rights": "0" * 16,
+    "no new privileges": "1",
+    "user": 1000,
+    "open files": 4096,
+}
+"""What the attempts find in a container with the isolation that is on by default."""
+FILL_A_MEBIBYTE = """
+open('/tmp/fill', 'wb', 0).write(b'x' * (2 << 20))
+open('/tmp/more', 'wb', 0).write(b'x')
+"""
+
 
 @pytest.fixture
 def provider(containers):
@@ -113,12 +129,7 @@ def test_a_container_is_isolated_by_default(provider):
     provider.start_container(ECHO)
     found = attempts(provider)
 
-    assert found == {
-        "write /": "EROFS", "write /tmp": "done", "tcp": "done", "vsock": "EAFNOSUPPORT", "netlink": "EAFNOSUPPORT",
-        "unshare": "EPERM", "clone a namespace": "EPERM", "io_uring": "EPERM", "userfaultfd": "EPERM",
-        "keyctl": "EPERM", "ptrace": "EPERM", "rights": "0" * 16, "no new privileges": "1", "user": 1000,
-        "open files": 4096,
-    }  # fmt: skip
+    assert found == ISOLATED
     assert {layer for layer, state in provider.layers.items() if state != "on"} == {"landlock", "network"}
 
 
@@ -139,15 +150,14 @@ def test_each_layer_can_be_loosened_and_is_reported(provider):
 def test_the_limits_of_a_container_hold(provider):
     limits = ContainerLimits(memory_bytes=96 << 20, processes=24, cpus=0.5, tmp_bytes=1 << 20)
     provider.start_container(ECHO, limits=limits)
-    fill = "open('/tmp/fill', 'wb', 0).write(b'x' * (1 << 20) + b'x')\nopen('/tmp/more', 'wb', 0).write(b'x')"
     fork = "import os, time\nwhile True:\n    os.fork() or time.sleep(60)"
     memory = "bytearray(b'x') * (200 << 20)"
-    outcomes = {name: provider.exec(["python3", "-c", code]) for name, code in
-                {"fill": fill, "memory": memory}.items()}  # fmt: skip
+    filled = provider.exec(["python3", "-c", FILL_A_MEBIBYTE])
+    allocated = provider.exec(["python3", "-c", memory])
     forked = provider.exec(["python3", "-c", fork])
 
-    assert "No space left" in outcomes["fill"].output
-    assert outcomes["memory"].exit_code == 137
+    assert "No space left" in filled.output
+    assert allocated.exit_code == 137
     assert "Resource temporarily unavailable" in forked.output
 
 

@@ -55,6 +55,10 @@ class Engine:
         except (DockerException, RequestException) as error:
             raise ContainerFault(f"{self.kind}: {doing} failed: {error}. {self._remedy}") from error
 
+    def profile_argument(self, profile: str) -> str:
+        """What a container's option says of a seccomp profile."""
+        return profile
+
     @property
     def architecture(self) -> str:
         """The processor, such as x86_64."""

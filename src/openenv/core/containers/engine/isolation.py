@@ -10,7 +10,14 @@ from openenv.core.errors import ContainerFault
 from openenv.core.sandbox.limits import check_limits
 
 _MIB = 1 << 20
-_LEAST = {"memory_bytes": 16 * _MIB, "processes": 2, "open_files": 16, "tmp_bytes": 4096, "log_bytes": 4096}
+_LEAST = {
+    "memory_bytes": 16 * _MIB,
+    "processes": 2,
+    "open_files": 16,
+    "file_bytes": 4096,
+    "tmp_bytes": 4096,
+    "log_bytes": 4096,
+}
 _ROOT = ("", "0", "root")
 _USER = "1000:1000"
 _SHARED_NETWORKS = ("host", "container")
@@ -33,10 +40,17 @@ class ContainerLimits:
     """Processors: 0.5 is half the time of one."""
     open_files: int = 4096
     """Open file descriptors of each process."""
+    file_bytes: int | None = 256 * _MIB
+    """Size of one file, also of those in volumes."""
     tmp_bytes: int = 256 * _MIB
     """Size of `/tmp`, and of shared memory, each."""
     log_bytes: int = 16 * _MIB
     """Output that the engine keeps, the newest."""
+
+    def of_each_process(self) -> dict[str, int]:
+        """Limits that the kernel has for each process, by their names there."""
+        files = {} if self.file_bytes is None else {"fsize": self.file_bytes}
+        return {"nofile": self.open_files, "core": 0, "msgqueue": 0, **files}
 
     def __post_init__(self) -> None:
         check_limits(self, {name: low for name, low in _LEAST.items() if getattr(self, name) is not None})
@@ -93,7 +107,7 @@ class Isolation:
         limits = self.limits
         security = [] if self.new_privileges else ["no-new-privileges"]
         if self._seccomp_layer(engine) == "on":
-            security.append(f"seccomp={seccomp_profile(engine.architecture)}")
+            security.append(f"seccomp={engine.profile_argument(seccomp_profile(engine.architecture))}")
         size = {"mem_limit": limits.memory_bytes, "memswap_limit": limits.memory_bytes, "pids_limit": limits.processes}
         cpus = {} if limits.cpus is None else {"nano_cpus": int(limits.cpus * 1e9)}
         return {
@@ -109,10 +123,7 @@ class Isolation:
             "init": True,
             "tmpfs": {"/tmp": f"size={limits.tmp_bytes},mode=1777,nosuid,nodev,exec"},
             "shm_size": limits.tmp_bytes,
-            "ulimits": [
-                Ulimit(name="nofile", soft=limits.open_files, hard=limits.open_files),
-                Ulimit(name="core", soft=0, hard=0),
-            ],
+            "ulimits": [Ulimit(name=name, soft=limit, hard=limit) for name, limit in limits.of_each_process().items()],
             "log_config": LogConfig(type="json-file", config={"max-size": str(limits.log_bytes), "max-file": "1"}),
         }
 

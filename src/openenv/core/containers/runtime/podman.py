@@ -1,11 +1,15 @@
 """A provider for Podman: one isolated container, through the API that is compatible with Docker's."""
 
 import os
+import tempfile
+from typing import Any
 
 from openenv.core.containers.engine.connection import Engine
 from openenv.core.containers.runtime.engine_provider import EngineProvider
 
 REMEDY = "Does its service run? `systemctl start podman.socket`, or `podman system service --time=0 URL`"
+
+_USER_PROCESSES = 4096
 
 
 class PodmanProvider(EngineProvider):
@@ -21,7 +25,30 @@ class PodmanProvider(EngineProvider):
 
         Raises ContainerFault if the extra `docker` is missing, or no service answers there.
         """
-        super().__init__(Engine("Podman", url or _usual_socket(), REMEDY))
+        super().__init__(_Podman("Podman", url or _usual_socket(), REMEDY))
+
+    def _engine_options(self) -> dict[str, Any]:
+        """Podman's own limit of a user's processes is higher than an engine without all rights may set."""
+        # an extra: `Engine` has found it
+        from docker.types import Ulimit
+
+        return {"ulimits": [Ulimit(name="nproc", soft=_USER_PROCESSES, hard=_USER_PROCESSES)]}
+
+
+class _Podman(Engine):
+    """Podman's service. It reads a profile from a file."""
+
+    def profile_argument(self, profile: str) -> str:
+        """The path of a file with the profile, which is removed with this object."""
+        self._profile = tempfile.NamedTemporaryFile("w", prefix="openenv-seccomp-", suffix=".json")  # noqa: SIM115
+        self._profile.write(profile)
+        self._profile.flush()
+        return self._profile.name
+
+    def close(self) -> None:
+        """Close the connections, and remove the file."""
+        super().close()
+        self._profile.close()
 
 
 def _usual_socket() -> str:
