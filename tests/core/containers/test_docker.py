@@ -17,6 +17,7 @@ from openenv.envs.coding_env.client import CodingEnv
 from openenv.envs.coding_env.models import CodeAction
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
+from tests.core.containers import engines
 from tests.core.env_server.probes import wait_until
 
 pytestmark = pytest.mark.process
@@ -175,6 +176,13 @@ def test_a_container_that_uses_up_its_memory_is_reported_with_the_reason(provide
         provider.wait_for_ready(base_url)
 
 
+def test_a_port_is_published_on_the_loopback_interface_alone(provider, containers):
+    base_url = provider.start_container(ECHO)
+    (container,) = containers()
+
+    assert container.ports == {"8000/tcp": [{"HostIp": "127.0.0.1", "HostPort": base_url.rpartition(":")[2]}]}
+
+
 def test_a_container_has_the_environment_labels_and_sdk_options_that_it_is_given(provider, containers, tmp_path):
     (tmp_path / "data").write_text("here")
     tmp_path.chmod(0o755)
@@ -255,11 +263,20 @@ def test_a_runtime_that_the_engine_lacks_is_refused(provider):
         provider.start_container(ECHO, runtime="no-such")
 
 
-def test_a_limit_that_the_runtime_would_ignore_is_refused(provider, containers, engine):
-    if "loose" not in engine.info()["Runtimes"]:
-        pytest.skip("the engine at DOCKER_HOST has no runtime that ignores limits")
-    with pytest.raises(ContainerFault, match=r"the limit of memory would not be enforced: the runtime loose is called"):
-        provider.start_container(ECHO, runtime="loose")
+@pytest.mark.parametrize(
+    ("keywords", "match"),
+    [
+        ({"runtime": "loose"}, r"the limit of memory would not be enforced: the runtime loose is called with --ignore"),
+        ({"runtime": "runsc"}, r"no port would be reached: the runtime runsc has --network=none"),
+        ({"runtime": "runsc", "network": "none"}, r"Unix socket would stay in runsc\. Call it with --host-uds=all"),
+        ({"runtime": "runsc", "seccomp": True}, r"profile would not be enforced: the kernel of runsc answers"),
+    ],
+)
+def test_what_a_runtime_would_not_enforce_is_refused(provider, containers, engine, keywords, match):
+    if not engines.is_own(engine):
+        pytest.skip("the engine at DOCKER_HOST may have other runtimes")
+    with pytest.raises(ContainerFault, match=match):
+        provider.start_container(ECHO, **keywords)
     assert containers() == []
 
 
@@ -348,11 +365,17 @@ def test_what_a_program_forgets_to_close_is_stopped_when_it_ends(engine):
     assert engine.containers.list(all=True, filters={"label": f"{OWNER_PID}={program.pid}"}) == []
 
 
-def test_a_container_that_is_stopped_leaves_no_folder(provider):
-    before = set(os.listdir(tempfile.gettempdir()))
+def test_a_container_that_is_stopped_leaves_no_folder_no_process_and_nothing_open(containers):
+    def belongings():
+        folders = {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("openenv-socket-")}
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        return folders, children, len(os.listdir("/proc/self/fd"))
+
+    before = belongings()
+    provider = LocalDockerProvider()
     provider.start_container(ECHO, network="none")
-    during = set(os.listdir(tempfile.gettempdir()))
+    during = belongings()
     provider.stop_container()
 
-    assert {name for name in during - before if name.startswith("openenv-socket-")}
-    assert not {name for name in set(os.listdir(tempfile.gettempdir())) - before if name.startswith("openenv-socket-")}
+    assert [len(now) - len(then) for now, then in zip(during[:2], before[:2], strict=True)] == [1, 1]
+    assert belongings() == before

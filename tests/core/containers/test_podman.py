@@ -16,7 +16,7 @@ from openenv.envs.echo_env import EchoAction, EchoEnv
 from tests.core.containers.test_docker import FILL_A_MEBIBYTE, ISOLATED, attempts
 from tests.core.env_server.probes import wait_until
 
-pytestmark = [pytest.mark.process, pytest.mark.slow]
+pytestmark = pytest.mark.process
 
 ECHO = "localhost/echo-env:latest"
 
@@ -96,6 +96,11 @@ def test_a_container_of_podman_is_removed(podman, provider):
 
     assert len(before) == 1
     assert client.containers.list(all=True) == []
+
+
+def test_a_runtime_whose_arguments_podman_does_not_give_is_refused(provider):
+    with pytest.raises(ContainerFault, match=r"Podman does not say how it calls its runtimes, such as runsc"):
+        provider.start_container(ECHO, runtime="runsc")
 
 
 def test_a_service_that_does_not_answer_is_an_error_with_the_remedy(tmp_path):

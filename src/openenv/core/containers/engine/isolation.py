@@ -21,6 +21,8 @@ _LEAST = {
 _ROOT = ("", "0", "root")
 _USER = "1000:1000"
 _SHARED_NETWORKS = ("host", "container")
+_WITHOUT_NETWORK = "--network=none"
+_WITH_SOCKETS = {"--host-uds=all", "--host-uds=create"}
 _OWN_KERNEL = "runsc"
 """gVisor: system calls are answered by a kernel of its own."""
 
@@ -96,7 +98,7 @@ class Isolation:
             "read-only root": "on" if self.read_only else "off: not asked for",
             "capabilities": "off: " + ", ".join(self.cap_add) if self.cap_add else "on",
             "no new privileges": "off: not asked for" if self.new_privileges else "on",
-            "network": "on" if self.network == "none" else f"off: the network {self.network} leads out",
+            "network": self._network_layer(engine),
         }
 
     def options(self, engine: Engine, image_user: str) -> dict[str, Any]:
@@ -148,6 +150,21 @@ class Isolation:
         if reason:
             raise ContainerFault(
                 f"the seccomp profile would not be enforced: {reason}. Give seccomp=False to go without"
+            )
+        return "on"
+
+    def _network_layer(self, engine: Engine) -> str:
+        arguments = [] if self.runtime is None else engine.runtime_arguments(self.runtime)
+        if self.network != "none":
+            if _WITHOUT_NETWORK in arguments:
+                raise ContainerFault(
+                    f"no port would be reached: the runtime {self.runtime} has {_WITHOUT_NETWORK}. Leave that out"
+                )
+            return f"off: the network {self.network} leads out"
+        if self.runtime == _OWN_KERNEL and not _WITH_SOCKETS & set(arguments):
+            raise ContainerFault(
+                f"the server's Unix socket would stay in {_OWN_KERNEL}. Call it with {min(_WITH_SOCKETS)}, which "
+                "versions from 2023 on take, or use a network"
             )
         return "on"
 

@@ -86,6 +86,7 @@ class EngineProvider(ContainerProvider):
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.stop()
+        self._engine.close()  # the next request connects again
 
     def wait_for_ready(self, base_url: str, timeout_s: float = 30.0) -> None:
         """Wait until the server is healthy. Raises NotReady, with the container's log, if it ends or times out."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from openenv.core.containers.engine.connection import Engine
 from openenv.core.containers.runtime.engine_provider import EngineProvider
+from openenv.core.errors import ContainerFault
 
 REMEDY = "Does its service run? `systemctl start podman.socket`, or `podman system service --time=0 URL`"
 
@@ -38,17 +39,25 @@ class PodmanProvider(EngineProvider):
 class _Podman(Engine):
     """Podman's service. It reads a profile from a file."""
 
+    _profile: Any = None
+
+    def runtime_arguments(self, runtime: str) -> list[str]:
+        """Raises ContainerFault: what a runtime would not enforce cannot be known."""
+        raise ContainerFault(f"Podman does not say how it calls its runtimes, such as {runtime}. Leave runtime out")
+
     def profile_argument(self, profile: str) -> str:
         """The path of a file with the profile, which is removed with this object."""
-        self._profile = tempfile.NamedTemporaryFile("w", prefix="openenv-seccomp-", suffix=".json")  # noqa: SIM115
-        self._profile.write(profile)
-        self._profile.flush()
-        return self._profile.name
+        file = tempfile.NamedTemporaryFile("w", prefix="openenv-seccomp-", suffix=".json")  # noqa: SIM115
+        file.write(profile)
+        file.flush()
+        self._profile = file
+        return file.name
 
     def close(self) -> None:
         """Close the connections, and remove the file."""
         super().close()
-        self._profile.close()
+        if self._profile is not None:
+            self._profile.close()
 
 
 def _usual_socket() -> str:
