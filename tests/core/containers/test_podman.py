@@ -44,7 +44,7 @@ def podman(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
     command = ["podman", "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--runtime", "runc"]
     command += ["--cgroup-manager", "cgroupfs", "system", "service", "--time=0", url]
     environment = {**os.environ, "CONTAINERS_CONF": f"{folder}/containers.conf"}
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment) as service:
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment, cwd=folder) as service:
         try:
             wait_until(lambda: _client(url) is not None, timeout_s=60)
             client = _client(url)
