@@ -4,7 +4,7 @@ import json
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.learning.tasks import TASKS
@@ -36,6 +36,8 @@ def train(name: str, seed: int, config: Path, folder: Path) -> list[PlayerResult
         env={"name": task.env, "reset": task.reset},
         checkpoint={"folder": str(folder), "interval": 0},
     )
+    if task.num_games is not None:
+        settings = replace(settings, evaluation=replace(settings.evaluation, num_games=task.num_games))
     return run_blocking(settings).results
 
 
@@ -76,4 +78,6 @@ def _read(record: Path, settings: str) -> Run | None:
 
 def _settings(name: str, config: Path) -> str:
     """All that a run depends on, its seed excepted."""
-    return f"{TASKS[name].env} {TASKS[name].reset}\n{config.read_text()}"
+    task = TASKS[name]
+    games = "" if task.num_games is None else f" {task.num_games} games"
+    return f"{task.env} {task.reset}{games}\n{config.read_text()}"
