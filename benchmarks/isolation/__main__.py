@@ -1,7 +1,8 @@
 """What a sandbox costs: `python -m benchmarks.isolation`.
 
 Each figure has the same work without a sandbox beside it: a program that a plain Python process runs from a pipe, and
-the start of a plain Python process. Turns alternate.
+the start of a plain Python process. Turns alternate. With --image, a container of the coding environment's image is
+started, until its first reset is done, and stopped.
 """
 
 import argparse
@@ -29,9 +30,9 @@ CODE = "x = sum(range(100))\nx"
 _PIPE = "import sys\nfor line in sys.stdin:\n    exec(eval(line), globals())\n    print('done', flush=True)\n"
 _START = ("-I", "-S", "-c", "pass")
 _NUM_IDLE = 8
-STEP, RESET, START = "a step", "a reset", "a sandbox started and ended"
+STEP, RESET, START, IMAGE = "a step", "a reset", "a sandbox started and ended", "a container, to its first observation"
 PEERS = {STEP: "a plain process, from a pipe", RESET: "a plain process started", START: "a plain process started"}
-WANTED_MS = {STEP: 3.0, RESET: 30.0}
+WANTED_MS = {STEP: 3.0, RESET: 30.0, IMAGE: 1500.0}
 
 
 def timed_ms(act: Callable[[], object], number: int) -> list[float]:
@@ -91,11 +92,23 @@ def _memory_below(pid: int) -> float:
     return total
 
 
+def started_container_ms(image: str, number: int) -> Figures:
+    """How long a client takes from the start of its container to the first observation."""
+    times = []
+    for _ in range(number):
+        began = time.perf_counter()
+        with CodingEnv.from_docker_image(image) as env:
+            env.reset()
+            times.append(1e3 * (time.perf_counter() - began))
+    return {"median": statistics.median(times), "p90": max(times)}
+
+
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="Turns of each side; medians are shown (default 5).")
     parser.add_argument("--number", type=int, default=40, help="Calls of one turn (default 40).")
+    parser.add_argument("--image", help="Image of the coding environment, as `openenv build coding` names it.")
     args = parser.parse_args()
     sides = Sides("", args.rounds, 0.0)
     with (
@@ -127,6 +140,9 @@ def main() -> None:
         bare = f"{peer['median']:.2f} ({PEERS[name]})"
         shown.add_row(name, f"{one['median']:.2f}", f"{one['p90']:.2f}", wanted, bare,
                       f"{one['median'] / peer['median']:.1f}")  # fmt: skip
+    if args.image:
+        one = started_container_ms(args.image, args.rounds)
+        shown.add_row(IMAGE, f"{one['median']:.0f}", f"{one['p90']:.0f}", f"{WANTED_MS[IMAGE]:g}")
     console = Console(width=130)
     console.print(shown)
     console.print(f"memory of a session that does nothing: {memory:.1f} MiB")
