@@ -8,6 +8,7 @@ import typer
 
 from openenv.cli import check, compat_path, envs, evaluate, init, replay, serve, show, train
 from openenv.cli.containers import build, deploy
+from openenv.cli.hub import push
 from openenv.core.env_server.observability.log_context import configure_logging
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app.command("serve", epilog=serve.EXAMPLE, context_settings=serve.PASSES_OPTIONS
 app.command("eval", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("build", epilog=build.EXAMPLE)(build.build)
 app.add_typer(deploy.app, name="deploy")
+app.command("push", epilog=push.EXAMPLE)(push.push)
 app.command("check", epilog=check.EXAMPLE)(check.check)
 app.command("show", epilog=show.EXAMPLE)(show.show)
 app.command("replay", epilog=replay.EXAMPLE)(replay.replay)

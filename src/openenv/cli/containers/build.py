@@ -22,7 +22,7 @@ EXAMPLE = "Examples: `openenv build echo`, `openenv build ./my_env --tag owner/m
 EXAMPLE += "`openenv build openspiel --from-machine`"
 BASE = "openenv-base"
 """The image that the Dockerfiles of environments begin with."""
-_BASE_DOCKERFILE = Path(images.__file__).with_name("Dockerfile")
+BASE_DOCKERFILE = Path(images.__file__).with_name("Dockerfile")
 _REPOSITORY = Path(images.__file__).parents[5]
 _PROVIDED = {"openenv", "openenv-core", OWN}
 """Distributions whose packages this one has."""
@@ -164,7 +164,7 @@ def _begins_with_base(dockerfile: Path) -> bool:
 def _build_base(*, no_cache: bool) -> None:
     """Build the base image from the repository, or, where this package is not in one, from the package index."""
     if (_REPOSITORY / "constraints.txt").is_file():
-        docker_build(BASE, _BASE_DOCKERFILE, _REPOSITORY, no_cache=no_cache)
+        docker_build(BASE, BASE_DOCKERFILE, _REPOSITORY, no_cache=no_cache)
     else:
         requirement = {"OPENENV": f"{OWN}=={version(OWN)}"}
-        docker_build(BASE, _BASE_DOCKERFILE, _BASE_DOCKERFILE.parent, build_args=requirement, no_cache=no_cache)
+        docker_build(BASE, BASE_DOCKERFILE, BASE_DOCKERFILE.parent, build_args=requirement, no_cache=no_cache)

@@ -1,0 +1,1 @@
+"""The commands that put Spaces on the Hugging Face Hub."""
