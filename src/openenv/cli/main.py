@@ -8,7 +8,7 @@ import typer
 
 from openenv.cli import check, compat_path, envs, evaluate, init, replay, serve, show, train
 from openenv.cli.containers import build, deploy
-from openenv.cli.hub import push
+from openenv.cli.hub import fork, push
 from openenv.core.env_server.observability.log_context import configure_logging
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("eval", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("build", epilog=build.EXAMPLE)(build.build)
 app.add_typer(deploy.app, name="deploy")
 app.command("push", epilog=push.EXAMPLE)(push.push)
+app.command("fork", epilog=fork.EXAMPLE)(fork.fork)
 app.command("check", epilog=check.EXAMPLE)(check.check)
 app.command("show", epilog=show.EXAMPLE)(show.show)
 app.command("replay", epilog=replay.EXAMPLE)(replay.replay)
