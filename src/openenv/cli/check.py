@@ -29,15 +29,20 @@ def check(
     """Check whether an environment keeps the specification and is worth training on. The command serves an
     environment of this machine by itself, and then runs more checks. It sends the token of OPENENV_TOKEN, if that is
     set. The exit code is 1 if a check fails."""
-    progress = Console(stderr=True)
-    options: dict[str, Any] = {
-        "seed": seed,
-        "seconds": seconds,
-        "headers": token_headers(),
-    }
-    with progress.status("starting") as status:
-        options["on_check"] = lambda name: status.update(f"checking: {name}")
-        rows = check_environment(target, **options)
+    rows = run_checks(target, seed=seed, seconds=seconds)
+    report(target, rows, as_json=as_json)
+
+
+def run_checks(target: str, **options: Any) -> list[CheckRow]:
+    """The rows of the checks of `target`, with the token of OPENENV_TOKEN. options: those of `check_environment`."""
+    with Console(stderr=True).status("starting") as status:
+        return check_environment(
+            target, headers=token_headers(), on_check=lambda name: status.update(f"checking: {name}"), **options
+        )
+
+
+def report(target: str, rows: list[CheckRow], *, as_json: bool) -> None:
+    """Print the rows. Ends with exit code 1 if a check fails."""
     if as_json:
         typer.echo(json.dumps(as_object(target, rows), indent=2))
     else:

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from openenv.cli import check, compat_path, envs, evaluate, init, replay, serve, show, train
+from openenv.cli import check, compat_path, envs, evaluate, init, replay, serve, show, train, validate
 from openenv.cli.containers import build, deploy
 from openenv.cli.hub import fork, push
 from openenv.core.env_server.observability.log_context import configure_logging
@@ -27,6 +27,7 @@ app.add_typer(deploy.app, name="deploy")
 app.command("push", epilog=push.EXAMPLE)(push.push)
 app.command("fork", epilog=fork.EXAMPLE)(fork.fork)
 app.command("check", epilog=check.EXAMPLE)(check.check)
+app.command("validate", epilog=validate.EXAMPLE)(validate.validate)
 app.command("show", epilog=show.EXAMPLE)(show.show)
 app.command("replay", epilog=replay.EXAMPLE)(replay.replay)
 app.command("compat-path", epilog=compat_path.EXAMPLE)(compat_path.compat_path)

@@ -3,9 +3,10 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Literal
 
 from openenv.auto.environment import NamedEnvironment, named_environment
 from openenv.core.containers.local_process import LocalServer
@@ -27,6 +28,8 @@ from openenv.evaluation.quality.target import CheckResult, CheckRow, Target, fai
 
 log = logging.getLogger(__name__)
 
+Level = Literal["runtime", "semantic"]
+"""`runtime`: whether the server keeps the specification. `semantic`: also whether it is worth training on."""
 OnCheck = Callable[[str], None]
 """Called with the name of each check as it begins."""
 
@@ -42,16 +45,17 @@ class Check:
     run: Callable[[Target], Awaitable[CheckResult]]
     needs: tuple[str, ...] = ()
     """Names of checks that must succeed first. If one fails, this check is skipped."""
+    level: Level = "semantic"
 
 
 _PLAYS = ("reachable", "actions", "verbs")
 CHECKS = (
-    Check("reachable", reachable),
-    Check("actions", actions, ("reachable",)),
-    Check("verbs", verbs, ("reachable", "actions")),
-    Check("schema", schema, _PLAYS),
-    Check("ending", ending, _PLAYS),
-    Check("errors", errors, _PLAYS),
+    Check("reachable", reachable, level="runtime"),
+    Check("actions", actions, ("reachable",), level="runtime"),
+    Check("verbs", verbs, ("reachable", "actions"), level="runtime"),
+    Check("schema", schema, _PLAYS, level="runtime"),
+    Check("ending", ending, _PLAYS, level="runtime"),
+    Check("errors", errors, _PLAYS, level="runtime"),
     Check("same seed", same_seed, _PLAYS),
     Check("same seed, used session", same_seed_again, (*_PLAYS, "same seed")),
     Check("same seed, other process", same_seed_elsewhere, (*_PLAYS, "same seed")),
@@ -67,21 +71,22 @@ CHECKS = (
 
 
 def check_url(
-    base_url: str, *, seed: int = 0, seconds: float = 60.0, headers: Mapping[str, str] | None = None,
-    on_check: OnCheck | None = None,
+    base_url: str, *, seed: int = 0, seconds: float = 60.0, timeout_s: float | None = None, level: Level = "semantic",
+    headers: Mapping[str, str] | None = None, on_check: OnCheck | None = None,
 ) -> list[CheckRow]:  # fmt: skip
     """Check a running server. Returns a row for each check.
 
-    seed: of the first episode, 0 or more. seconds: all checks together, 5 or more. headers: sent with each request.
-    Raises ValueError for numbers outside these ranges and for an invalid URL.
+    seed: of the first episode, 0 or more. seconds: all checks together, 5 or more. timeout_s: until a response; None:
+    a twelfth of seconds. level: the last kind of checks to run. headers: sent with each request. Raises ValueError for
+    numbers outside these ranges and for an invalid URL.
     """
-    target = _target(base_url, seed, seconds, headers)
-    return asyncio.run(_rows(target, time.monotonic() + seconds, on_check or _nothing))
+    target = _target(base_url, seed, seconds, timeout_s, headers)
+    return asyncio.run(_rows(target, _checks(level), time.monotonic() + seconds, on_check or _nothing))
 
 
 def check_environment(
-    name: str, *, seed: int = 0, seconds: float = 60.0, headers: Mapping[str, str] | None = None,
-    on_check: OnCheck | None = None,
+    name: str, *, seed: int = 0, seconds: float = 60.0, timeout_s: float | None = None, level: Level = "semantic",
+    headers: Mapping[str, str] | None = None, on_check: OnCheck | None = None,
 ) -> list[CheckRow]:  # fmt: skip
     """Serve the environment of a name, as in `openenv.auto.environment`, and check it. Returns a row for each check.
 
@@ -89,14 +94,22 @@ def check_environment(
     Also raises LookupError for a name without an environment.
     """
     named = named_environment(name)
+
+    def check_running(base_url: str) -> list[CheckRow]:
+        return check_url(
+            base_url, seed=seed, seconds=seconds, timeout_s=timeout_s, level=level, headers=headers, on_check=on_check
+        )
+
     if named.url is not None:
-        return check_url(named.url, seed=seed, seconds=seconds, headers=headers, on_check=on_check)
+        return check_running(named.url)
     started = time.monotonic()
-    _target("http://127.0.0.1", seed, seconds, headers)  # raises for wrong numbers before a server is started
+    # raises for wrong numbers before a server is started
+    _target("http://127.0.0.1", seed, seconds, timeout_s, headers)
     server = named.provider()
     if not isinstance(server, LocalServer):
         with named.running() as base_url:
-            return check_url(base_url, seed=seed, seconds=seconds, headers=headers, on_check=on_check)
+            return check_running(base_url)
+    checks = _checks(level)
     with ExitStack() as stack:
         try:
             stack.enter_context(server)
@@ -106,10 +119,14 @@ def check_environment(
                 failed(f"the server did not start: {error}", "correct what the error names"),
                 _since(started),
             )
-            return [row, *(CheckRow(check.name, skipped("needs `reachable`"), 0.0) for check in CHECKS[1:])]
-        target = _target(server.base_url, seed, seconds, headers)
+            return [row, *(CheckRow(check.name, skipped("needs `reachable`"), 0.0) for check in checks[1:])]
+        target = _target(server.base_url, seed, seconds, timeout_s, headers)
         target.server, target.start_another = server, lambda: _another(named)
-        return asyncio.run(_rows(target, started + seconds, on_check or _nothing))
+        return asyncio.run(_rows(target, checks, started + seconds, on_check or _nothing))
+
+
+def _checks(level: Level) -> list[Check]:
+    return [check for check in CHECKS if level == "semantic" or check.level == level]
 
 
 def _another(named: NamedEnvironment) -> LocalServer:
@@ -118,23 +135,27 @@ def _another(named: NamedEnvironment) -> LocalServer:
     return server
 
 
-def _target(base_url: str, seed: int, seconds: float, headers: Mapping[str, str] | None) -> Target:
+def _target(
+    base_url: str, seed: int, seconds: float, timeout_s: float | None, headers: Mapping[str, str] | None
+) -> Target:
     if not base_url.startswith(("http://", "https://")):
         raise ValueError(f"{base_url!r} is not a URL. Give one such as http://localhost:8000")
     if seed < 0:
         raise ValueError(f"seed={seed}: give 0 or more")
     if seconds < 5:
         raise ValueError(f"seconds={seconds:g}: give 5 or more")
-    address = ServerAddress(base_url=base_url, timeout_s=_RESPONSE_SHARE * seconds, headers=headers or {})
+    if timeout_s is None:
+        timeout_s = _RESPONSE_SHARE * seconds
+    address = ServerAddress(base_url=base_url, timeout_s=timeout_s, headers=headers or {})
     return Target(address=address, seed=seed)
 
 
-async def _rows(target: Target, deadline: float, on_check: OnCheck) -> list[CheckRow]:
+async def _rows(target: Target, checks: Sequence[Check], deadline: float, on_check: OnCheck) -> list[CheckRow]:
     """deadline: of all checks together, in seconds of the monotonic clock."""
     limit_s = _CHECK_SHARE * (deadline - time.monotonic())
     rows: dict[str, CheckRow] = {}
     is_lost = False
-    for check in CHECKS:
+    for check in checks:
         started = time.monotonic()
         on_check(check.name)
         missing = [name for name in check.needs if rows[name].result.status in ("fail", "skip")]

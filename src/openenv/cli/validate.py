@@ -1,0 +1,63 @@
+"""`openenv validate`: the checks of `openenv check`, with the arguments and exit codes of the published command."""
+
+import json
+from pathlib import Path
+from typing import NoReturn, get_args
+
+import typer
+
+from openenv.auto.environment import FORMS, named_environment
+from openenv.cli.check import as_object, report, run_checks
+from openenv.evaluation.quality import Level
+
+EXAMPLE = "Examples: `openenv validate`, `openenv validate --url http://localhost:8000 --level runtime --json`"
+_FAILED, _NO_ENVIRONMENT, _CANNOT_RUN = 1, 2, 3
+
+
+def validate(
+    target: str | None = typer.Argument(None, help=f"Check this environment: {FORMS} (default: the current folder)."),
+    url: str | None = typer.Option(None, "--url", help="Check the running server of this URL (default: TARGET)."),
+    level: str = typer.Option(
+        "semantic",
+        "--level",
+        help="Run the checks up to this level: runtime (the specification), or semantic (all; default).",
+    ),
+    skip_build: bool = typer.Option(
+        False, "--skip-build", help="Build no image, which this command does not do anyway (default)."
+    ),
+    local: bool = typer.Option(False, "--local", help="Refuse a URL (default: check it)."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: a table)."),
+    output: Path | None = typer.Option(None, "--output", help="Also write the JSON to this file (default: none)."),
+    timeout: float = typer.Option(
+        5.0, "--timeout", min=0.1, help="Fail a check whose response takes longer, in seconds (default 5)."
+    ),
+) -> None:
+    """Check an environment, as `openenv check` does. Exit codes: 0 passed, 1 a check failed or the target is not clear,
+    2 no environment, 3 an unknown level or no place for the output."""
+    if level not in get_args(Level):
+        _end(_CANNOT_RUN, f"--level {level}: give one of {', '.join(get_args(Level))}. Each check needs a server")
+    if output is not None and not output.absolute().parent.is_dir():
+        _end(_CANNOT_RUN, f"--output {output}: there is no folder {output.parent}")
+    checked = _target(target, url, local=local)
+    try:
+        named_environment(checked)
+    except LookupError as error:
+        _end(_NO_ENVIRONMENT, str(error))
+    rows = run_checks(checked, level=level, timeout_s=timeout)
+    if output is not None:
+        output.write_text(json.dumps(as_object(checked, rows), indent=2) + "\n", encoding="utf-8")
+    report(checked, rows, as_json=as_json)
+
+
+def _target(target: str | None, url: str | None, *, local: bool) -> str:
+    if url is not None and target not in (None, url):
+        _end(_FAILED, f"--url {url} and {target}: give one of them")
+    chosen = url or target or "."
+    if local and "://" in chosen:
+        _end(_FAILED, f"--local and {chosen}: give one of them")
+    return chosen
+
+
+def _end(code: int, message: str) -> NoReturn:
+    typer.echo(f"openenv: {message}", err=True)
+    raise typer.Exit(code)
