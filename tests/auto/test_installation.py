@@ -17,8 +17,11 @@ pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:openenv_co
 @pytest.mark.parametrize("name", ["owner/maze", "https://huggingface.co/spaces/owner/maze"])
 def test_a_space_is_not_installed_without_trust(name, site, tools, calls_of, monkeypatch):
     monkeypatch.delenv("OPENENV_TRUST_REMOTE_CODE", raising=False)
-    for ask in (AutoEnv.from_env, AutoAction.from_env):
-        with pytest.raises(RemoteCodeRefused, match=r"trust_remote_code=True(?s:.*)OPENENV_TRUST_REMOTE_CODE=1"):
+    for ask in (AutoEnv.from_env, AutoEnv.from_hub, AutoAction.from_env, AutoAction.from_hub):
+        with pytest.raises(
+            RemoteCodeRefused,
+            match=r"install git\+https://huggingface.co/spaces/owner/maze(?s:.*)trust_remote_code=True(?s:.*)OPENENV_TRUST_REMOTE_CODE=1",
+        ):
             ask(name)
 
     assert calls_of("uv") == []
@@ -34,13 +37,19 @@ def test_a_trusted_space_is_installed_once_and_its_image_runs(
     for _ in range(2):
         with AutoEnv.from_env("owner/maze", trust_remote_code=by == "argument") as env:
             env.reset()
-            action = AutoAction.from_env("owner/maze")(message="left")
+            action = AutoAction.from_env("owner/maze", trust_remote_code=by == "argument")(message="left")
             assert env.step(action).observation["echoed_message"] == "left"
             assert type(env).__name__ == "MazeEnv"
             assert [container.name.rpartition("-")[0] for container in containers()] == ["owner-maze"]
     (install,) = calls_of("uv")
 
     assert install == ["pip", "install", "--python", sys.executable, "git+https://huggingface.co/spaces/owner/maze"]
+
+
+@pytest.mark.parametrize("by_name", [AutoAction.from_env, AutoAction.from_hub], ids=["from_env", "from_hub"])
+def test_the_action_class_of_a_trusted_space_is_installed(by_name, site, tools, calls_of):
+    assert by_name("owner/maze", trust_remote_code=True).__module__.startswith("maze_env")
+    assert len(calls_of("uv")) == 1
 
 
 def test_a_space_that_is_not_installed_is_played_with_dictionaries(

@@ -16,18 +16,20 @@ class AutoAction:
         raise TypeError("AutoAction has no instances: call AutoAction.from_env(name)")
 
     @classmethod
-    def from_env(cls, name: str, skip_install: bool = False) -> type[Any]:
+    def from_env(cls, name: str, skip_install: bool = False, *, trust_remote_code: bool = False) -> type[Any]:
         """Return the action class of an environment. name: as in `AutoEnv.from_env`.
 
-        skip_install: return GenericAction, for the client of `AutoEnv.from_env(name, skip_install=True)`. A Space is
-        installed only with OPENENV_TRUST_REMOTE_CODE=1. Raises UnknownEnvironment, RemoteCodeRefused, ImportError.
+        skip_install: return GenericAction, for the client of `AutoEnv.from_env(name, skip_install=True)`.
+        trust_remote_code: allow the installation of a Space's package.
+
+        Raises UnknownEnvironment, RemoteCodeRefused, ImportError.
         """
-        return GenericAction if skip_install else _info(name).action_class
+        return GenericAction if skip_install else _info(name, trust_remote_code=trust_remote_code).action_class
 
     @classmethod
-    def from_hub(cls, env_name: str, skip_install: bool = False) -> type[Any]:
+    def from_hub(cls, env_name: str, skip_install: bool = False, *, trust_remote_code: bool = False) -> type[Any]:
         """Alias of `from_env`."""
-        return cls.from_env(env_name, skip_install)
+        return cls.from_env(env_name, skip_install, trust_remote_code=trust_remote_code)
 
     @classmethod
     def get_action_info(cls, name: str) -> dict[str, Any]:
@@ -53,5 +55,5 @@ class AutoAction:
             print(f"{info.key:<16} {name:<24} {info.package}")
 
 
-def _info(name: str) -> EnvironmentInfo:
-    return install_space(Space(name), trust_remote_code=False) if "/" in name else find_environment(name)
+def _info(name: str, *, trust_remote_code: bool) -> EnvironmentInfo:
+    return install_space(Space(name), trust_remote_code=trust_remote_code) if "/" in name else find_environment(name)

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import shutil
 import sys
 import urllib.request
@@ -10,13 +9,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from openenv.auto.discovery import EnvironmentInfo, environments, find_environment, names_source
-from openenv.core.containers.hub import Space
+from openenv.core.containers.hub import OPENENV_TRUST_REMOTE_CODE as OPENENV_TRUST_REMOTE_CODE
+from openenv.core.containers.hub import RemoteCodeRefused as RemoteCodeRefused
+from openenv.core.containers.hub import Space, require_trust
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.containers.runtime.base import ContainerProvider
 from openenv.core.containers.runtime.owned_server import BoundProvider
 from openenv.core.containers.runtime.subprocess_tool import run_tool
 from openenv.core.env_client import EnvClient
-from openenv.core.errors import OpenEnvError
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.utils import hf_space_subdomain as hf_space_subdomain
 from openenv.core.utils import run_async_safely as run_async_safely
@@ -27,13 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-OPENENV_TRUST_REMOTE_CODE = "OPENENV_TRUST_REMOTE_CODE"
-
 _INSTALL_TIMEOUT_S = 900.0
-
-
-class RemoteCodeRefused(OpenEnvError, ValueError):
-    """A Space is not installed, and the user has not declared that its code is trusted."""
 
 
 def install_space(space: Space, *, trust_remote_code: bool) -> EnvironmentInfo:
@@ -45,13 +39,8 @@ def install_space(space: Space, *, trust_remote_code: bool) -> EnvironmentInfo:
     found = _find_installed(space)
     if found is not None:
         return found
-    trusted = trust_remote_code or os.environ.get(OPENENV_TRUST_REMOTE_CODE, "").lower() in ("1", "true", "yes")
-    if not trusted:
-        raise RemoteCodeRefused(
-            f"{space.repo_id} is not installed, and installing it runs code of its authors on this machine. Read "
-            f"https://huggingface.co/spaces/{space.repo_id}, then pass trust_remote_code=True or set "
-            f"{OPENENV_TRUST_REMOTE_CODE}=1; or pass skip_install=True to use dictionaries instead of its classes"
-        )
+    otherwise = "pass skip_install=True to use dictionaries instead of its classes"
+    require_trust(space, trust_remote_code=trust_remote_code, otherwise=otherwise)
     log.info("installing %s", space.repository)
     uv = shutil.which("uv")
     pip = [uv, "pip", "install", "--python", sys.executable] if uv else [sys.executable, "-m", "pip", "install"]

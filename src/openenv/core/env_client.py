@@ -139,14 +139,20 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         *,
         use_docker: bool = True,
         provider: ContainerProvider | RuntimeProvider | None = None,
+        trust_remote_code: bool = False,
         **provider_kwargs: Any,
     ) -> Self:
         """A client of a Hugging Face Space (`owner/name`) that runs on this machine, as `from_docker_image` has it.
 
         use_docker: run its image (tag="latest"); False: run its code with uv, as this user and without isolation
-        (project_path: instead of the Space's repository). Further keywords go to the provider.
+        (project_path: instead of the Space's repository). trust_remote_code: allow the latter; so does the environment
+        variable OPENENV_TRUST_REMOTE_CODE=1. Further keywords go to the provider. Raises RemoteCodeRefused (a
+        ValueError).
         """
-        return cls(provider=space_runtime(repo_id, use_docker=use_docker, provider=provider, **provider_kwargs))
+        runtime = space_runtime(
+            repo_id, use_docker=use_docker, trust_remote_code=trust_remote_code, provider=provider, **provider_kwargs
+        )
+        return cls(provider=runtime)
 
     @classmethod
     def from_hub(cls, repo_id: str, **kwargs: Any) -> Self:

@@ -5,6 +5,7 @@ import urllib.request
 
 import pytest
 
+from openenv.core.containers.hub import RemoteCodeRefused
 from openenv.core.containers.runtime import ContainerProvider, LocalDockerProvider, RuntimeProvider, UVProvider
 from openenv.core.env_server import create_app
 from openenv.core.errors import ContainerFault, NotReady, Unauthorized
@@ -105,13 +106,24 @@ def test_a_space_is_played_from_its_image(containers, name_echo_image):
 
 
 def test_a_space_is_played_from_its_code(tools, calls_of):
-    with EchoEnv.from_env("openenv/echo-env", use_docker=False) as env:
+    with EchoEnv.from_env("openenv/echo-env", use_docker=False, trust_remote_code=True) as env:
         env.reset()
         assert env.step(EchoAction(message="hello")).observation.echoed_message == "hello"
         base_url = env.base_url
 
     assert calls_of("git")[0][3] == "https://huggingface.co/spaces/openenv/echo-env"
     assert not is_up(base_url)
+
+
+@pytest.mark.parametrize("by_name", [EchoEnv.from_env, EchoEnv.from_hub], ids=["from_env", "from_hub"])
+def test_the_code_of_a_space_runs_only_with_trust(by_name, tools, calls_of, monkeypatch):
+    monkeypatch.delenv("OPENENV_TRUST_REMOTE_CODE", raising=False)
+    with pytest.raises(RemoteCodeRefused, match=r"install git\+https://huggingface.co/spaces/a/b "):
+        by_name("a/b", use_docker=False)
+    monkeypatch.setenv("OPENENV_TRUST_REMOTE_CODE", "1")
+    by_name("a/b", use_docker=False)
+
+    assert calls_of("git") == []
 
 
 def test_a_space_is_played_from_a_checkout(tools, calls_of, tmp_path):

@@ -1,13 +1,16 @@
 """Spaces of the Hugging Face Hub: each is a repository, an image, and perhaps a running server."""
 
+import os
 import re
 from typing import Any
 
 from openenv.core.containers.runtime.base import ContainerProvider, RuntimeProvider
 from openenv.core.containers.runtime.owned_server import BoundProvider
 from openenv.core.containers.runtime.uv_provider import UVProvider
+from openenv.core.errors import OpenEnvError
 from openenv.core.utils import hf_space_subdomain
 
+OPENENV_TRUST_REMOTE_CODE = "OPENENV_TRUST_REMOTE_CODE"
 _SPACE = re.compile(r"(?:https?://huggingface\.co/(?:spaces/)?)?([\w.-]+/[\w.-]+?)/?")
 
 
@@ -36,15 +39,44 @@ class Space:
         return f"registry.hf.space/{self._subdomain}:{tag}"
 
 
+class RemoteCodeRefused(OpenEnvError, ValueError):
+    """Code of a Space would run on this machine, and the user has not declared that it is trusted."""
+
+
+def require_trust(space: Space, *, trust_remote_code: bool, otherwise: str) -> None:
+    """Raise RemoteCodeRefused unless the user trusts the code of the Space.
+
+    trust_remote_code: the user's argument; OPENENV_TRUST_REMOTE_CODE=1 is equal to it. otherwise: what the user can do
+    without that trust.
+    """
+    if not (trust_remote_code or os.environ.get(OPENENV_TRUST_REMOTE_CODE, "").lower() in ("1", "true", "yes")):
+        raise RemoteCodeRefused(
+            f"{space.repo_id}: this would install {space.repository} with its dependencies, and run code of its "
+            f"authors on this machine. Read https://huggingface.co/spaces/{space.repo_id}, then pass "
+            f"trust_remote_code=True or set {OPENENV_TRUST_REMOTE_CODE}=1; or {otherwise}"
+        )
+
+
 def space_runtime(
-    repo_id: str, *, use_docker: bool, provider: ContainerProvider | RuntimeProvider | None, **kwargs: Any
+    repo_id: str,
+    *,
+    use_docker: bool,
+    trust_remote_code: bool,
+    provider: ContainerProvider | RuntimeProvider | None,
+    **kwargs: Any,
 ) -> BoundProvider:
-    """A provider that runs a Space on this machine: its image in a container, or its repository with uv."""
+    """A provider that runs a Space on this machine: its image in a container, or its repository with uv.
+
+    The repository runs only with trust, as `require_trust` has it. A folder (project_path) and a provider are the
+    caller's own.
+    """
     space = Space(repo_id)
     if use_docker:
         return BoundProvider(provider, space.image(kwargs.pop("tag", "latest")), **kwargs)
     start = {key: kwargs.pop(key) for key in ("port", "env_vars", "workers", "wait_timeout") if key in kwargs}
     if provider is None:
+        if "project_path" not in kwargs:
+            require_trust(space, trust_remote_code=trust_remote_code, otherwise="run its image: use_docker=True")
         provider = UVProvider(project_path=kwargs.pop("project_path", space.repository), **kwargs)
     elif kwargs:
         raise ValueError(f"{', '.join(kwargs)}: not accepted with a provider, which is already configured")
