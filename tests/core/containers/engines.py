@@ -64,23 +64,35 @@ def engine_of_this_run(run: str) -> Iterator[Any]:
         return
     if shutil.which("dockerd") is None or os.geteuid() != 0:
         pytest.skip("no Docker engine answers at DOCKER_HOST, and only root with dockerd can start one")
+    for left in Path(tempfile.gettempdir()).glob(_NAME.format("*/d.pid")):
+        _stop_unused(left.parent)
     folder = Path(tempfile.gettempdir(), _NAME.format(run))
-    folder.mkdir(exist_ok=True)
-    with (folder / "users").open("w") as users, pytest.MonkeyPatch.context() as patch:
-        fcntl.flock(users, fcntl.LOCK_SH)
+    with _in_use(folder), pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOCKER_HOST", f"unix://{folder}/d.sock")
-        try:
-            with (folder / "start").open("w") as start:
-                fcntl.flock(start, fcntl.LOCK_EX)
-                if (client := answering()) is None:
-                    client = _start_engine(folder)
-                    make_images(client)
-            with contextlib.closing(client):
-                yield client
-        finally:
-            with contextlib.suppress(BlockingIOError):  # another process still uses it
-                fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _stop_engine(folder)
+        with (folder / "start").open("w") as start:
+            fcntl.flock(start, fcntl.LOCK_EX)
+            if (client := answering()) is None:
+                client = _start_engine(folder)
+                make_images(client)
+        with contextlib.closing(client):
+            yield client
+
+
+@contextlib.contextmanager
+def _in_use(folder: Path) -> Iterator[None]:
+    """A folder with a lock that each process which uses its engine shares; the last one stops the engine."""
+    while True:
+        folder.mkdir(exist_ok=True)
+        users = (folder / "users").open("w")
+        fcntl.flock(users, fcntl.LOCK_SH)
+        if os.fstat(users.fileno()).st_nlink:  # else the last process has removed it meanwhile
+            break
+        users.close()
+    try:
+        with users:
+            yield
+    finally:
+        _stop_unused(folder)
 
 
 def is_own(client: Any) -> bool:
@@ -107,14 +119,17 @@ def _start_engine(folder: Path) -> Any:
     return answering()
 
 
-def _stop_engine(folder: Path) -> None:
-    pid_file = folder / "d.pid"
-    if pid_file.exists():
-        pid = int(pid_file.read_text())
-        os.kill(pid, signal.SIGTERM)
-        wait_until(lambda: not is_running(pid), timeout_s=60)
-        _ip("link", "del", _bridge(folder))
-    shutil.rmtree(folder, ignore_errors=True)
+def _stop_unused(folder: Path) -> None:
+    """Stop the engine of a folder unless a process uses it, as none does after a run of tests that was killed."""
+    with (folder / "users").open("w") as users, contextlib.suppress(BlockingIOError):
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        pid = int((folder / "d.pid").read_text() or 0) if (folder / "d.pid").exists() else 0
+        if is_running(pid) and str(folder) in Path(f"/proc/{pid}/cmdline").read_text():
+            os.kill(pid, signal.SIGTERM)
+            wait_until(lambda: not is_running(pid), timeout_s=60)
+        if _bridge(folder) in _ip("link"):
+            _ip("link", "del", _bridge(folder))
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _bridge(folder: Path) -> str:

@@ -93,11 +93,12 @@ def git(args: list[str]) -> None:
     (Path(args[-1]) / "pyproject.toml").touch()
 
 
-def start_server(name: str, port: int, env: list[str]) -> None:
+def start_server(name: str, port: int, env: list[str], *, crashes: bool = False) -> None:
     from openenv.core.containers.server_process import free_port
 
     port = port or free_port()
-    command = [*SERVER, str(port)]
+    crash = [sys.executable, "-c", "import sys; sys.exit('no module named game')"]
+    command = crash if crashes else [*SERVER, str(port)]
     with (FOLDER / f"{name}.log").open("w") as log:
         variables = {**os.environ, **dict(pair.split("=", 1) for pair in env)}
         process = subprocess.Popen(command, stdout=log, stderr=log, env=variables, start_new_session=True)

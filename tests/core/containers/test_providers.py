@@ -33,6 +33,10 @@ def test_a_missing_tool_is_named_with_what_to_do(tmp_path, monkeypatch):
         UVProvider(project_path=".")
 
 
+_GATEWAY = "docker_gwbridge"
+"""The bridge that a swarm makes on its machine."""
+
+
 @pytest.fixture
 def swarm(engine):
     """An engine that is in no swarm, and is in none after the test."""
@@ -41,6 +45,8 @@ def swarm(engine):
     yield engine
     if engine.info()["Swarm"]["LocalNodeState"] != "inactive":
         engine.swarm.leave(force=True)
+        for network in engine.networks.list(names=[_GATEWAY]):
+            network.remove()
 
 
 def test_swarm_makes_a_service_with_its_options(swarm):
