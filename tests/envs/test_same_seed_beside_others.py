@@ -73,7 +73,7 @@ def test_an_episode_is_the_same_beside_sixty_four_others(served):
 
 async def _alone_and_beside_others(url, reset):
     """Where both parted, the steps of the episode, and the steps that the others took meanwhile."""
-    target = Target(address=ServerAddress(base_url=url, timeout_s=30.0, headers={}), seed=SEED)
+    target = Target(address=ServerAddress(base_url=url, timeout_s=300.0, headers={}), seed=SEED)
     await reachable(target)
     async with target.client() as client:
         alone, actions = await _episode(target, client, reset)
