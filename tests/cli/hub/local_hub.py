@@ -92,8 +92,10 @@ class LocalHub:
         async def commit(owner: str, name: str, revision: str, request: Request) -> dict[str, Any]:
             space, url = self.spaces[f"{owner}/{name}"], f"{request.base_url}spaces/{owner}/{name}"
             changed = dict(space.files)
-            for line in (await request.body()).splitlines():
-                entry = json.loads(line)
+            entries = [json.loads(line) for line in (await request.body()).splitlines()]
+            paths = [entry["value"]["path"] for entry in entries if entry["key"] != "header"]
+            assert len(paths) == len({*paths}), "a commit changes a file once"
+            for entry in entries:
                 if entry["key"] == "file":
                     changed[entry["value"]["path"]] = base64.b64decode(entry["value"]["content"])
                 elif entry["key"] == "deletedFile":
