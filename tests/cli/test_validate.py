@@ -59,9 +59,10 @@ def test_a_response_later_than_the_timeout_fails_its_check(serving):
     done = run("validate", serving(create_app(WaitsToStep)), "--level", "runtime", "--timeout", "0.2", "--json")
     WaitsToStep.checks_are_done.set()
 
-    status = {row["check"]: row["status"] for row in json.loads(done.stdout)["rows"]}
+    rows = {row["check"]: row for row in json.loads(done.stdout)["rows"]}
     assert done.returncode == 1
-    assert (status["reachable"], status["actions"]) == ("pass", "fail")
+    assert (rows["reachable"]["status"], rows["actions"]["status"]) == ("pass", "fail")
+    assert " 0.2 s" in rows["actions"]["seen"]
 
 
 @pytest.mark.parametrize(
