@@ -3,7 +3,9 @@
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import docker
@@ -31,14 +33,14 @@ def _client(url: str) -> Any:
 
 
 @pytest.fixture(scope="module")
-def podman(engine: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def podman(engine: Any) -> Iterator[str]:
     """The URL of a service of Podman that has the image of the echo environment."""
     if os.geteuid() != 0 or shutil.which("podman") is None or shutil.which("runc") is None:
         pytest.skip("a service of Podman is started by root alone, with podman and runc")
     init = shutil.which("catatonit") or shutil.which("docker-init")
     if init is None:
         pytest.skip("Podman needs catatonit for its first process")
-    folder = tmp_path_factory.mktemp("podman")
+    folder = Path(tempfile.mkdtemp(prefix="podman-"))  # Podman refuses paths of more than 50 characters
     url = f"unix://{folder}/p.sock"
     (folder / "containers.conf").write_text(f'[engine]\ninit_path = "{init}"\n')
     command = ["podman", "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--runtime", "runc"]

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from docker.errors import APIError
 
 from openenv.core.containers.runtime import (
     DockerSwarmProvider,
@@ -11,6 +12,7 @@ from openenv.core.containers.runtime import (
 from openenv.core.errors import ContainerFault, NotReady
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from tests.core.containers import engines
+from tests.core.env_server.probes import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -45,8 +47,17 @@ def swarm(engine):
     yield engine
     if engine.info()["Swarm"]["LocalNodeState"] != "inactive":
         engine.swarm.leave(force=True)
-        for network in engine.networks.list(names=[_GATEWAY]):
+        wait_until(lambda: _removed(engine, _GATEWAY), timeout_s=60)
+
+
+def _removed(engine, name):
+    """Remove a network; False while a container that ends still uses it."""
+    try:
+        for network in engine.networks.list(names=[name]):
             network.remove()
+    except APIError:
+        return False
+    return True
 
 
 def test_swarm_makes_a_service_with_its_options(swarm):
