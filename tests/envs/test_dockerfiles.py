@@ -60,7 +60,7 @@ def test_the_extra_of_the_manifest_is_installed_in_the_versions_that_are_tested(
     wanted = [f'"openenv-rl[{entry.extra}]"'] if entry.extra else []
 
     assert [line.split()[-1] for line in installed] == wanted
-    assert all("--constraint /opt/openenv/constraints.txt" in line for line in installed)
+    assert all("--constraint /srv/openenv/constraints.txt" in line for line in installed)
     assert not entry.extra or re.search(rf"^{entry.extra} = ", PYPROJECT.read_text(encoding="utf-8"), re.MULTILINE)
 
 
@@ -74,7 +74,7 @@ def test_the_programs_of_the_manifest_are_installed(entry: CatalogEntry) -> None
 def test_the_base_has_the_health_check_the_port_and_a_user_without_a_home() -> None:
     text = BASE.read_text(encoding="utf-8")
 
-    assert 'HEALTHCHECK CMD ["python", "-I", "-S", "/opt/openenv/health_check.py"]' in text
+    assert 'HEALTHCHECK CMD ["python", "-I", "-S", "/srv/openenv/health_check.py"]' in text
     assert "EXPOSE 8000" in text
     assert "useradd --uid 1000 --no-create-home --home-dir /tmp" in text
 

@@ -3,7 +3,7 @@ import os, sys, ctypes, socket, time, signal, subprocess, threading, json
 
 until = time.monotonic() + 3
 count = 0
-for top in ("/tmp", "/var", "/home", "/root", "/srv", "/opt", "/run", "/etc", "/dev", "/mnt", "/work"):
+for top in ("/tmp", "/var", "/home", "/root", "/srv", "/opt", "/run", "/etc", "/dev", "/mnt", "/data"):
     for folder, _, names in os.walk(top):
         for name in names:
             path = os.path.join(folder, name)

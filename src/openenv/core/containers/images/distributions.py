@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from openenv.core.containers.images.image_files import ImageFiles
 from openenv.core.containers.images.machine_python import VERSION, add_libraries, is_program
 
-ENVIRONMENT = "opt/openenv"
+ENVIRONMENT = "srv/openenv"
 """The virtual environment of an image."""
 PACKAGES = f"{ENVIRONMENT}/lib/{VERSION}/site-packages"
 OWN = "openenv-rl"
