@@ -51,9 +51,11 @@ def swarm(engine):
 
 
 def _removed(engine, name):
-    """Remove a network; False while a container that ends still uses it."""
+    """Remove a network; False while an endpoint that ends still uses it."""
     try:
-        for network in engine.networks.list(names=[name]):
+        for network in engine.networks.list(names=[name], greedy=True):
+            for endpoint in network.attrs["Containers"].values():
+                network.disconnect(endpoint["Name"], force=True)  # of a swarm's load balancer, which may stay for ever
             network.remove()
     except APIError:
         return False

@@ -28,6 +28,7 @@ def test_every_new_session_goes_to_the_worker_with_the_fewest(url):
         for env in envs:
             if pid_of(env) == first:
                 env.close()
+        wait_until(lambda: num_sessions(url) == 2)
         with clients(url, 2) as more:
             assert {pid_of(env) for env in more} == {first} != {second}
 
@@ -38,6 +39,7 @@ async def test_sessions_opened_at_one_moment_even_out_an_uneven_load(url):
         for env in envs:
             if pid_of(env) != first:
                 env.close()
+        wait_until(lambda: num_sessions(url) == 4)
         async with SessionPool(CountEnv, url, 8) as pool:
             await pool.reset({index: {} for index in range(8)})
             steps = await pool.step({index: CountAction(amount=0, mischief="pid") for index in range(8)})
