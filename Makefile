@@ -6,7 +6,7 @@ GAME ?= blackjack
 # pip's folder of extra wheels, if one is set, is uv's too.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
-.PHONY: demo test test-envs test-fast test-slow findings fuzz hostile lint interop bench bench-learning bench-trl clean
+.PHONY: demo test test-envs test-fast test-slow findings integrations fuzz hostile lint interop bench bench-learning bench-trl clean
 
 demo: $(VENV)/.installed  ## A language model learns GAME (blackjack, catch, tic_tac_toe) and shows it
 	$(BIN)/openenv train examples/grpo_blackjack/blackjack.yaml --game $(GAME)
@@ -25,6 +25,9 @@ test-envs: .venv-envs/.installed  ## Every environment, those with heavy extras 
 
 findings: $(VENV)/.installed  ## What broke when strangers used it: a table of what holds
 	$(BIN)/python -m pytest -n 2 -p tests.findings -m "not interop"
+
+integrations: $(VENV)/.installed  ## TRL, notebooks, the Hub, data formats, other dialects: a table of what ran
+	$(BIN)/python -m pytest -n 2 -p tests.integrations_table
 
 fuzz: $(VENV)/.installed  ## A minute of odd frames and a minute of odd HTTP requests, with the seeds and counts
 	$(BIN)/pytest -m slow tests/fuzz

@@ -7,6 +7,7 @@ import pytest
 from nbclient import NotebookClient
 
 from openenv.rl.reports.results import load_results
+from tests.integrations_table import Record
 
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore")]
 
@@ -21,14 +22,18 @@ def executed(name: str, folder: Path) -> str:
     return "\n".join(output.get("text") or str(output.get("data", {}).get("text/plain", "")) for output in outputs)
 
 
-def test_a_model_is_trained_in_three_environments(tmp_path: Path) -> None:
+@pytest.mark.integration("notebooks", "train a model in any environment", package="nbclient")
+def test_a_model_is_trained_in_three_environments(tmp_path: Path, record_property: Record) -> None:
     executed("train_any_environment.ipynb", tmp_path)
 
     for name in ("blackjack", "tic_tac_toe", "guess"):
         players = {result.role: result for result in load_results(tmp_path / "runs" / name)}
-        assert players["after"].win_rate > players["before"].win_rate + 0.03, name
+        before, after = players["before"].win_rate, players["after"].win_rate
+        record_property("figure", f"{name} won {before:.0%} to {after:.0%}")
+        assert after > before + 0.03, name
 
 
+@pytest.mark.integration("notebooks", "from zero to your own environment", package="nbclient")
 def test_an_environment_is_written_and_played(tmp_path: Path) -> None:
     printed = executed("your_own_environment.ipynb", tmp_path)
 

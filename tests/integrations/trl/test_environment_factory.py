@@ -12,6 +12,7 @@ from openenv.core.containers.local_process import LocalServer
 from openenv.envs.echo_env import EchoEnv
 from openenv.integrations.trl import ToolEnvironment, as_environment_factory
 from tests.integrations.trl.trainers import teach, tiny_model, tools_tokenizer, trainer
+from tests.integrations_table import Record
 
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore")]
 
@@ -108,7 +109,10 @@ def test_a_client_class_plays_a_server_that_runs() -> None:
         assert env.get_reward() == pytest.approx(0.5)
 
 
-def test_trl_trains_a_model_to_call_the_tool_with_longer_messages(factories, tmp_path: Path) -> None:
+@pytest.mark.integration("TRL", "GRPOTrainer with an environment_factory on echo, tool calls", package="trl")
+def test_trl_trains_a_model_to_call_the_tool_with_longer_messages(
+    factories, tmp_path: Path, record_property: Record
+) -> None:
     calls = [
         f"<tool_call>\n{json.dumps({'name': 'echo', 'arguments': {'message': 'ab' * length}})}\n</tool_call><|im_end|>"
         for length in range(1, 9)
@@ -135,5 +139,7 @@ def test_trl_trains_a_model_to_call_the_tool_with_longer_messages(factories, tmp
     made.train()
 
     rewards = [row["reward"] for row in made.state.log_history if "reward" in row]
-    assert sum(rewards[-5:]) > 1.3 * sum(rewards[:5])
+    first, last = (sum(part) / 5 for part in (rewards[:5], rewards[-5:]))
+    record_property("figure", f"reward {first:.2f} to {last:.2f}")
+    assert last > 1.3 * first
     assert sum(row["tools/call_frequency"] for row in made.state.log_history if "reward" in row) > 0

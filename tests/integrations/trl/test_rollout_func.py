@@ -17,6 +17,7 @@ from openenv.rl.models.generator import Generator
 from tests.conftest import Serving
 from tests.integrations.trl.generate_server import generate_app
 from tests.integrations.trl.trainers import Recorded, tiny_model, trainer, words_tokenizer
+from tests.integrations_table import Record
 
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore")]
 
@@ -40,7 +41,8 @@ def played(rollout_func: RolloutFunc, prompts: list[Any], folder: Path, texts: s
     return rollout_func(prompts, made)
 
 
-def test_a_game_is_learned(tmp_path: Path) -> None:
+@pytest.mark.integration("TRL", "GRPOTrainer with a rollout_func on guess", package="trl")
+def test_a_game_is_learned(tmp_path: Path, record_property: Record) -> None:
     tokenizer = words_tokenizer([DIGITS, "name the number"])
     recorded = Recorded(reward_from_env)
     rollout_func = make_rollout_func("guess", instructions=False, unparseable=0.0)
@@ -51,12 +53,15 @@ def test_a_game_is_learned(tmp_path: Path) -> None:
     made.train()
     rollout_func.close()
 
+    last = sum(recorded.means[-10:]) / 10
+    record_property("figure", f"reward {recorded.means[0]:.2f} to {last:.2f}")
     assert recorded.means[0] < 0.1
-    assert sum(recorded.means[-10:]) / 10 > 0.5
+    assert last > 0.5
     assert set(recorded.received[-1]["env_outcome"]) <= {"won", "lost", "push", "unparseable"}
 
 
-def test_blackjack_with_several_turns_is_learned(blackjack_url: str, tmp_path: Path) -> None:
+@pytest.mark.integration("TRL", "GRPOTrainer with a rollout_func on blackjack, several turns", package="trl")
+def test_blackjack_with_several_turns_is_learned(blackjack_url: str, tmp_path: Path, record_property: Record) -> None:
     tokenizer = words_tokenizer([BLACKJACK])
     recorded = Recorded(reward_from_env)
     rollout_func = make_rollout_func(blackjack_url, instructions=False)
@@ -68,6 +73,7 @@ def test_blackjack_with_several_turns_is_learned(blackjack_url: str, tmp_path: P
     rollout_func.close()
 
     first, last = (sum(part) / len(part) for part in (recorded.means[:5], recorded.means[-20:]))
+    record_property("figure", f"reward {first:.2f} to {last:.2f}")
     assert first < -0.8, "the random model names no action"
     assert last > first + 0.4
     assert max(map(max, (given["env_turns"] for given in recorded.received))) > 1
