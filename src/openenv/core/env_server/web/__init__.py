@@ -1,0 +1,1 @@
+"""The page at `/web`: a person plays an environment, and watches sessions."""

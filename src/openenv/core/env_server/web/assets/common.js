@@ -1,0 +1,102 @@
+// What all pages draw: elements, errors, lines of numbers, and the parts of an observation.
+
+export const at = id => document.getElementById(id);
+
+// An element with properties (`class`, `aria-...` and `data-...` are attributes) and children. Texts are never HTML.
+export function element(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in made && !name.includes("-")) made[name] = value;
+    else if (value !== null && value !== undefined) made.setAttribute(name === "class" ? "class" : name, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+// The JSON of a response. Throws an Error whose message has each wrong field; `fields` has their names.
+export async function call(method, path, body, headers = {}) {
+  const type = body === undefined ? {} : {"Content-Type": "application/json"};
+  let response;
+  try {
+    response = await fetch(path, {method, headers: {...type, ...headers}, body: body === undefined ? undefined : JSON.stringify(body)});
+  } catch {
+    throw new Error("The server does not answer. Nothing was lost: try again when it runs.");
+  }
+  const text = await response.text();
+  if (response.ok) return text ? JSON.parse(text) : null;
+  if (response.status === 401) location.reload();
+  let answer = {message: text};
+  try { answer = JSON.parse(text); } catch {}
+  const rows = Array.isArray(answer.detail) ? answer.detail : [];
+  const error = new Error([answer.message || answer.detail || `status ${response.status}`,
+    ...rows.map(row => `${(row.loc || []).join(".")}: ${row.msg}`)].join("\n"));
+  error.fields = rows.map(row => String((row.loc || []).at(-1)));
+  throw error;
+}
+
+// Show an error in an element with role=alert while `run` fails; clear it when it does not.
+export async function guarded(alert, run) {
+  alert.textContent = "";
+  try {
+    await run();
+  } catch (error) {
+    alert.textContent = error.message;
+    throw error;
+  }
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+// A line of numbers, newest right.
+export function line(values, label) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("class", "line");
+  svg.setAttribute("viewBox", "0 0 100 20");
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", `${label}: ${values.length} values, from ${Math.min(...values)} to ${Math.max(...values)}`);
+  const low = Math.min(...values), height = Math.max(...values) - low || 1;
+  const points = values.map((value, index) => `${100 * index / Math.max(values.length - 1, 1)},${19 - 18 * (value - low) / height}`);
+  const drawn = document.createElementNS(SVG, "polyline");
+  drawn.setAttribute("points", points.join(" "));
+  svg.append(drawn);
+  return svg;
+}
+
+export const number = value => typeof value !== "number" ? String(value) : Number.isInteger(value) ? String(value) : value.toPrecision(4);
+
+// Draw the parts of an observation, as `views.py` makes them, into an element. `history` maps the name of a number to
+// its values so far; the caller keeps it for an episode.
+export function drawParts(target, parts, history) {
+  const values = element("dl", {class: "values"});
+  const drawn = [];
+  for (const part of parts) {
+    if (part.kind === "number") {
+      const past = history.get(part.name) || [];
+      history.set(part.name, [...past, part.value].slice(-200));
+      values.append(element("dt", {}, part.name), element("dd", {}, `${number(part.value)} ${part.unit} `,
+        ...(past.length ? [line(history.get(part.name), part.name)] : [])));
+    } else if (part.kind === "image") {
+      drawn.push(element("h3", {}, part.name), element("img", {class: "frame", src: part.src, alt: `${part.name}, as the environment draws it`}));
+    } else if (part.kind === "grid") {
+      drawn.push(element("h3", {}, part.name), grid(part));
+    } else if (part.value.includes("\n") || part.value.length > 80) {
+      drawn.push(element("h3", {}, part.name), element("pre", {tabIndex: 0}, part.value));
+    } else {
+      values.append(element("dt", {}, part.name), element("dd", {}, part.value));
+    }
+  }
+  target.replaceChildren(...drawn.splice(0, drawn.findLastIndex(node => ["IMG", "TABLE"].includes(node.tagName)) + 1),
+    ...(values.children.length ? [values] : []), ...drawn);
+}
+
+// A board: equal cells have equal colours, the most frequent one has none.
+function grid({name, rows}) {
+  const counts = new Map();
+  for (const cell of rows.flat()) counts.set(cell, (counts.get(cell) || 0) + 1);
+  const kinds = [...counts].sort((a, b) => b[1] - a[1]).map(([cell]) => cell);
+  const small = rows[0].length > 16 || rows.length > 16;
+  return element("div", {class: "scroll", tabIndex: 0, role: "group", "aria-label": name},
+    element("table", {class: small ? "grid small" : "grid"}, element("caption", {class: "faint"}, `${rows.length} rows, ${rows[0].length} columns`),
+      ...rows.map(row => element("tr", {}, ...row.map(cell => element("td", {class: `v${Math.min(kinds.indexOf(cell), 5)}`}, cell))))));
+}

@@ -1,0 +1,125 @@
+"""How a page shows an observation: images, grids, numbers and texts, by the declared fields and their values."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from openenv.core.env_server.types import Observation
+from openenv.core.schema.legal_actions import LEGAL_FIELDS, NAME_FIELDS
+from openenv.core.schema.samples import resolved
+from openenv.core.text.content import image_part, image_type
+from openenv.core.text.description import value_text
+
+Part = dict[str, Any]
+"""`name`, `kind` and what is shown: `src` of an `image`, `rows` of a `grid`, `value` of a `number` or a `text`."""
+
+_HIDDEN = frozenset({"done", "reward", "metadata", "truncated", *LEGAL_FIELDS, *NAME_FIELDS})
+"""Fields that the page shows elsewhere: the episode's, and the actions."""
+_MOST_CELLS = 64
+"""Rows and columns of a grid that is drawn."""
+_MOST_NUMBERS = 8
+"""Numbers of a list that are shown one by one, each with its history."""
+_LEAST_PIXELS = 8
+"""Rows and columns from which three numbers a cell are an image."""
+_LONGEST = 20_000
+"""Characters of a text that are shown."""
+
+
+class ObservationView:
+    """Shows the observations of an environment."""
+
+    def __init__(self, *observation_classes: type[Observation]) -> None:
+        """observation_classes: those that the environment declares; a later one wins where both have a field."""
+        self._fields: dict[str, Mapping[str, Any]] = {}
+        for observation_class in observation_classes:
+            schema = observation_class.model_json_schema()
+            self._fields |= {name: resolved(schema, part) for name, part in schema.get("properties", {}).items()}
+
+    def parts(self, observation: Mapping[str, Any]) -> list[Part]:
+        """The parts of an observation, in the order of its fields. observation: its fields as JSON values."""
+        metadata = observation.get("metadata")
+        parts = [
+            part
+            for name, value in observation.items()
+            if name not in _HIDDEN and value is not None
+            for part in self._parts(name, value)
+        ]
+        if isinstance(metadata, Mapping):
+            parts += _metadata_parts(metadata)
+        return sorted(parts, key=lambda part: part["kind"] not in ("image", "grid"))  # what people look at comes first
+
+    def _parts(self, name: str, value: Any) -> list[Part]:
+        schema = self._fields.get(name, {})
+        unit = str(schema.get("unit") or schema.get("units") or "")
+        media_type = image_type(schema)
+        if media_type is not None or _is_frame(value):
+            return [{"name": name, "kind": "image", "src": image_part(name, value, media_type or "image/png")["image"]}]
+        if _is_number(value):
+            return [_number(name, value, unit)]
+        if isinstance(value, list) and len(value) <= _MOST_NUMBERS and value and all(map(_is_number, value)):
+            return [_number(f"{name} {index}", number, unit) for index, number in enumerate(value)]
+        rows = _rows(value)
+        if rows is not None:
+            return [{"name": name, "kind": "grid", "rows": rows}]
+        return [{"name": name, "kind": "text", "value": _text(value)}]
+
+
+def _metadata_parts(metadata: Mapping[str, Any]) -> list[Part]:
+    """A board in the metadata is drawn; all else is one text."""
+    rest = {name: value for name, value in metadata.items() if name not in _HIDDEN}
+    boards = {name: _rows(value) for name, value in rest.items()}
+    parts: list[Part] = [{"name": name, "kind": "grid", "rows": rows} for name, rows in boards.items() if rows]
+    texts = {name: value for name, value in rest.items() if isinstance(value, str) and "\n" in value and not boards[name]}
+    parts += [{"name": name, "kind": "text", "value": value[:_LONGEST]} for name, value in texts.items()]
+    others = {name: value for name, value in rest.items() if not boards[name] and name not in texts}
+    if others:
+        parts.append({"name": "metadata", "kind": "text", "value": _text(others)})
+    return parts
+
+
+def _number(name: str, value: Any, unit: str) -> Part:
+    return {"name": name, "kind": "number", "value": value, "unit": unit}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_frame(value: Any) -> bool:
+    """Whether a value is pixels: rows of columns of red, green and blue."""
+    return (
+        _is_table(value)
+        and min(len(value), len(value[0])) >= _LEAST_PIXELS
+        and all(isinstance(cell, list) and len(cell) == 3 for cell in value[0])
+        and all(isinstance(part, int) and 0 <= part <= 255 for cell in value[0] for part in cell)
+    )
+
+
+def _rows(value: Any) -> list[list[str]] | None:
+    """The cells of a grid, if the value is one: a table of numbers and short words, or lines of one length."""
+    if isinstance(value, str):
+        lines = value.strip("\n").split("\n")
+        widths = {len(line) for line in lines}
+        is_board = len(lines) > 1 and len(widths) == 1 and 1 < widths.pop() <= _MOST_CELLS >= len(lines)
+        return [list(line) for line in lines] if is_board and " " not in value else None
+    if not _is_table(value) or len(value) > _MOST_CELLS or len(value[0]) > _MOST_CELLS:
+        return None
+    cells = [cell for row in value for cell in row]
+    if not all(_is_number(cell) or (isinstance(cell, str) and len(cell) <= 3) for cell in cells):
+        return None
+    return [[value_text(cell) for cell in row] for row in value]
+
+
+def _is_table(value: Any) -> bool:
+    if not isinstance(value, list) or len(value) < 2 or not all(isinstance(row, list) for row in value):
+        return False
+    return len(value[0]) > 1 and all(len(row) == len(value[0]) for row in value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list) and all(map(_is_number, value)):
+        return value_text(value)
+    text = value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n... {len(text) - _LONGEST:,} further characters"
+
+
