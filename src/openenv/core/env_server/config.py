@@ -22,6 +22,12 @@ def default_mode() -> ServerMode:
     return ServerMode(os.environ.get("OPENENV_MODE", ServerMode.SIMULATION).lower())
 
 
+def default_hosts() -> tuple[str, ...]:
+    """The name that the Hub gives a Space in the environment variable SPACE_HOST, or none."""
+    host = os.environ.get("SPACE_HOST")
+    return (host,) if host else ()
+
+
 def _accept_former_names(cls: type[_T]) -> type[_T]:
     """Let the constructor take RENAMED_FIELDS under their former names, too, with a DeprecationWarning."""
     construct: Callable[..., None] = cls.__init__
@@ -81,10 +87,13 @@ class ServerConfig:
     """Origins of web pages that may use the server, besides its own; `*` for all."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto headers are believed; `*` for all."""
-    allowed_hosts: tuple[str, ...] = ()
-    """Names of this server in requests over loopback, such as a proxy's; `*` for all. With a token all are allowed."""
+    allowed_hosts: tuple[str, ...] = field(default_factory=default_hosts)
+    """Names of this server, such as a proxy's, in requests over loopback and of its own pages; `*` for all. With a
+    token all are allowed. The default is the name of a Space of the Hub, SPACE_HOST, where there is one."""
     record_dir: Path | None = None
     """Folder to which every session is recorded as JSON lines; None: nothing is recorded."""
+    allow_watching: bool = False
+    """Whether the page at `/web/watch` shows the sessions of this server, read only, to those who may use it."""
     trace: bool = False
     """Whether each verb makes an OpenTelemetry span, which needs the extra `otel`."""
     busy_poll: bool = True

@@ -109,8 +109,9 @@ def create_app(
     session at a time. A factory is called when a session opens, not before. Message classes default to those that the
     environment declares. reset_observation_cls: the class of a reset's observation, where it differs from a step's.
     `max_concurrent_envs`, `concurrency_config` and `mode` are the published package's parameters for fields of
-    `config`. The environment variable ENABLE_WEB_INTERFACE=true adds the page at `/web`. That page is plain HTML, so
-    the five parameters from `gradio_builder` to `title_override` have no effect; existing calls keep running.
+    `config`. The application has the page at `/web`, unless the environment variable ENABLE_WEB_INTERFACE says no; if
+    it says yes, `/` leads there. Then, too, `gradio_builder` adds its page at `/web/custom`, where Gradio is installed,
+    and the four parameters after it name that.
 
     Raises TypeError when `env` is no environment, and for a factory with unknown message classes. Raises ValueError
     when `config` comes with one of the published parameters, or two of those set one field. Raises
@@ -118,13 +119,20 @@ def create_app(
     """
     # FastAPI takes half a second to import, which a program that needs only an environment's messages is spared
     from openenv.core.env_server.serving.app_loader import app_of
+    from openenv.core.env_server.web.routes import page_leads
 
-    if gradio_builder is not None:
-        log.info("%s: gradio_builder has no effect: the page of this server at /web is plain HTML",
-                 env_name or env)  # fmt: skip
-    limits = _limits(config, max_concurrent_envs, concurrency_config, mode)
-    spec = resolve_env_spec(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
-    _refuse_too_many(spec, limits, is_requested=bool(max_concurrent_envs or concurrency_config))
+    if page_leads():
+        from openenv.core.env_server.web_interface import create_web_interface_app
+
+        return create_web_interface_app(
+            env, action_cls, observation_cls, env_name, max_concurrent_envs, concurrency_config, gradio_builder,
+            custom_tab_name, custom_tab_primary, show_default_tab, title_override, state_cls, mode=mode,
+            reset_observation_cls=reset_observation_cls, config=config,
+        )  # fmt: skip
+    spec, limits = resolve_served(
+        env, action_cls, observation_cls, max_concurrent_envs, concurrency_config, env_name, state_cls, mode,
+        reset_observation_cls, config,
+    )  # fmt: skip
     return app_of(spec, limits)
 
 
@@ -141,13 +149,15 @@ def create_fastapi_app(
     reset_observation_cls: type[Observation] | None = None,
     config: ServerConfig | None = None,
 ) -> "FastAPI":
-    """`create_app` without a page, and with its parameters in the order of the published function of this name."""
-    from openenv.core.env_server.serving.app_loader import app_of
+    """`create_app` without the page, and with its parameters in the order of the published function of this name."""
+    from openenv.core.env_server.serving.app_loader import app_without_pages
 
-    limits = _limits(config, max_concurrent_envs, concurrency_config, mode)
-    spec = resolve_env_spec(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
-    _refuse_too_many(spec, limits, is_requested=bool(max_concurrent_envs or concurrency_config))
-    return app_of(spec, limits, has_page=False)
+    return app_without_pages(
+        *resolve_served(
+            env, action_cls, observation_cls, max_concurrent_envs, concurrency_config, env_name, state_cls, mode,
+            reset_observation_cls, config,
+        )
+    )  # fmt: skip
 
 
 class HTTPEnvServer:
@@ -224,6 +234,25 @@ class HTTPEnvServer:
             step_count=session.num_steps,
             environment_type=self._spec.environment_cls.__name__,
         )
+
+
+def resolve_served(
+    env: EnvironmentSource,
+    action_cls: type[Action] | None,
+    observation_cls: type[Observation] | None,
+    max_concurrent_envs: int | None,
+    concurrency_config: ConcurrencyConfig | None,
+    env_name: str | None,
+    state_cls: type[State] | None,
+    mode: ServerMode | str | None,
+    reset_observation_cls: type[Observation] | None,
+    config: ServerConfig | None,
+) -> tuple[EnvSpec, ServerConfig]:
+    """What `create_app` serves, and within which limits. Raises as `create_app` does."""
+    limits = _limits(config, max_concurrent_envs, concurrency_config, mode)
+    spec = resolve_env_spec(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
+    _refuse_too_many(spec, limits, is_requested=bool(max_concurrent_envs or concurrency_config))
+    return spec, limits
 
 
 def _refuse_too_many(spec: EnvSpec, limits: ServerConfig, *, is_requested: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from openenv.core.env_server.config import ServerConfig
-from openenv.core.env_server.http_server import create_fastapi_app
+from openenv.core.env_server.http_server import resolve_served
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.runner.env_spec import EnvironmentSource
 from openenv.core.env_server.serialization import deserialize_action_with_preprocessing, serialize_observation
@@ -43,20 +43,38 @@ def create_web_interface_app(
     reset_observation_cls: type[Observation] | None = None,
     config: ServerConfig | None = None,
 ) -> "FastAPI":
-    """The application of `create_app` with the page at `/web`; the environment variable ENABLE_WEB_INTERFACE=true adds
-    the page to `create_app`, too.
+    """The application of `create_app` with the page at `/web`, to which `/` leads.
 
-    Parameters and exceptions are those of `create_app`. The page is plain HTML: the five parameters from
-    `gradio_builder` to `title_override` have no effect. A page that browsers open by a name, such as
-    `http://games.example:8000/web`, needs that origin in `allowed_origins` and the name in `allowed_hosts`, or a token.
+    Parameters and exceptions are those of `create_app`. gradio_builder: makes a page with Gradio, at `/web/custom`,
+    where Gradio is installed; our page has a link `custom_tab_name` to it. With `custom_tab_primary`, or without
+    `show_default_tab`, `/` leads there. title_override: its title. A page that browsers open by a name, such as
+    `http://games.example:8000/web`, needs that name in `allowed_hosts`, or a token.
     """
-    from openenv.core.env_server.http.web_routes import add_web_page  # imports FastAPI
+    from openenv.core.env_server.serving.app_loader import app_without_pages  # imports FastAPI
+    from openenv.core.env_server.web.gradio_tab import PATH, GradioTab
+    from openenv.core.env_server.web.routes import add_web_pages
 
-    app = create_fastapi_app(
-        env, action_cls, observation_cls, max_concurrent_envs, concurrency_config, env_name, state_cls,
-        mode=mode, reset_observation_cls=reset_observation_cls, config=config,
+    spec, limits = resolve_served(
+        env, action_cls, observation_cls, max_concurrent_envs, concurrency_config, env_name, state_cls, mode,
+        reset_observation_cls, config,
     )  # fmt: skip
-    add_web_page(app, app.state.sessions)
+    app = app_without_pages(spec, limits)
+    tab = None
+    if gradio_builder is not None:
+        tab = GradioTab(
+            builder=gradio_builder,
+            name=custom_tab_name,
+            is_primary=custom_tab_primary or not show_default_tab,
+            title=title_override,
+        )
+
+    def manager(made: Environment) -> WebInterfaceManager:
+        return WebInterfaceManager(made, spec.action_cls, spec.observation_cls)
+
+    quick_start = get_quick_start_markdown(None, spec.action_cls, spec.observation_cls)
+    has_tab = tab is not None and tab.add_to(app, spec, manager, quick_start)
+    leads_to = PATH if tab is not None and has_tab and tab.is_primary else "/web"
+    add_web_pages(app, spec, leads_to=leads_to, tabs=[(custom_tab_name, "custom/")] if has_tab else [])
     return app
 
 

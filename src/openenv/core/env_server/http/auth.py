@@ -13,15 +13,19 @@ from urllib.parse import urlsplit
 import orjson
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openenv.core.env_server.config import ServerConfig
+from openenv.core.env_server.http.page_cookie import LOGIN_PATH, PageCookie
 from openenv.core.wire.constants import INHERITED, UNIX
 
 log = logging.getLogger(__name__)
 
-_OPEN_PATHS = {"/health", "/ready"}
-_PAGES = {"/", "/docs", "/redoc", "/web", "/web/"}
+_OPEN_PATHS = {"/health", "/ready", LOGIN_PATH}
+_ASSETS = "/web/assets/"
+"""Style and scripts of the pages, which hold nothing of any environment."""
+_PAGES = {"/", "/docs", "/redoc", "/web", "/web/", "/web/watch", LOGIN_PATH}
 """Pages that a link on another site may open: opening them opens no session."""
 _CLOSE_TIMEOUT_S = 1.0
 _CHECKED = "openenv.checked"
@@ -41,6 +45,7 @@ class AccessControl:
         self._config = config
         self._path = path
         self._token = config.token.encode() if config.token else None
+        self._cookie = PageCookie(config.token) if config.token else None
         self._checked: ASGIApp = self._check
         if config.allowed_origins:  # outside the check: a browser's preflight has no token
             self._checked = CORSMiddleware(
@@ -60,6 +65,11 @@ class AccessControl:
             headers = {key.lower(): value for key, value in scope["headers"]}
             refusal = self._refusal(scope, headers)
             if refusal is not None:
+                path = self._own_path(scope)
+                if refusal[0] == 401 and path in _PAGES and path.startswith("/web") and scope.get("method") == "GET":
+                    login = "web/login" if path == "/web" else "login"
+                    await RedirectResponse(login, status_code=303)(scope, receive, send)
+                    return
                 await _refuse(scope, receive, send, *refusal)
                 return
         await self._app(scope, self._counted(receive) if scope["type"] == "http" else receive, send)
@@ -80,16 +90,15 @@ class AccessControl:
 
     def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
         """Status, code and reason of a refusal, or None."""
-        path = self._path or scope["path"].removeprefix(scope.get("root_path", ""))
-        if self._token is not None and path not in _OPEN_PATHS:
-            scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-            if scheme.lower() != b"bearer" or not hmac.compare_digest(given.strip(b" "), self._token):
-                return 401, "UNAUTHORIZED", "This server wants its token: Authorization: Bearer ..."
+        path = self._own_path(scope)
+        is_open = path in _OPEN_PATHS or path.startswith(_ASSETS)
+        if self._token is not None and not is_open and not self._has_token(scope, headers):
+            return 401, "UNAUTHORIZED", "This server wants its token: Authorization: Bearer ..."
         origin, host = (headers.get(name, b"").decode("latin-1") for name in (b"origin", b"host"))
         if b"origin" in headers and not self._is_allowed(origin, host):
             reason = f"Web pages of {origin[:200]!r} may not use this server: name them in allowed_origins"
             return 403, "FORBIDDEN_ORIGIN", reason
-        if self._token is None and path not in _OPEN_PATHS and _came_over_loopback(scope):
+        if self._token is None and not is_open and _came_over_loopback(scope):
             if not self._is_own_host(host):
                 reason = f"Host {host[:200]!r} is no name of this server: name it in allowed_hosts, or set a token"
                 return 403, "FORBIDDEN_HOST", reason
@@ -104,16 +113,34 @@ class AccessControl:
             return 413, "MESSAGE_TOO_BIG", f"a body of {int(size)} bytes is above this server's limit of {limit}"
         return None
 
+    def _own_path(self, scope: Scope) -> str:
+        return self._path or str(scope["path"]).removeprefix(scope.get("root_path", ""))
+
+    def _has_token(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
+        """Whether a request has the token, or the cookie of a page that was given it.
+
+        A browser sends a cookie unasked. What changes something must come from a page that the browser names, which
+        the check of origins then allows or not.
+        """
+        assert self._token is not None
+        assert self._cookie is not None
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        if scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(b" "), self._token):
+            return True
+        is_read = scope["type"] == "http" and scope.get("method") in ("GET", "HEAD")
+        return (is_read or b"origin" in headers) and self._cookie.is_in(headers.get(b"cookie", b"").decode("latin-1"))
+
     def _is_allowed(self, origin: str, host: str) -> bool:
         """Whether the page of an origin may use the server: one of `allowed_origins`, or one of the server's own.
 
-        Without a token only an address counts as the server's own. Otherwise a page of evil.example could let that
-        name resolve to this machine (DNS rebinding) and pass as one of the server's pages.
+        Without a token only an address counts as the server's own, and a name of `allowed_hosts`. Otherwise a page of
+        evil.example could let that name resolve to this machine (DNS rebinding) and pass as one of the server's pages.
         """
         allowed = self._config.allowed_origins
         if origin in allowed or "*" in allowed:
             return True
-        return origin.partition("://")[2] == host and (self._token is not None or _is_address(host))
+        is_own = self._token is not None or _is_address(host) or _hostname(host) in self._config.allowed_hosts
+        return origin.partition("://")[2] == host and is_own
 
     def _is_own_host(self, host: str) -> bool:
         """Whether a Host header names this server: an address, a name that no public DNS record can have, or one of

@@ -18,7 +18,6 @@ from openenv.core.env_server.http.openapi_errors import DESCRIBE_REFUSALS, END_R
 from openenv.core.env_server.http.route_class import add_websocket, environment_routes
 from openenv.core.env_server.http.sessions import HttpSessions
 from openenv.core.env_server.http.task_routes import task_routes
-from openenv.core.env_server.http.web_routes import add_web_page, page_is_enabled
 from openenv.core.env_server.runner.env_runner import EncodedResponse
 from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.core.env_server.sessions.manager import SessionManager
@@ -53,20 +52,15 @@ SessionId = Annotated[
 ]
 
 
-def environment_app(spec: EnvSpec, config: ServerConfig, *, has_page: bool | None = None) -> FastAPI:
-    """The application of one environment: `/ws`, the HTTP verbs, `/mcp`, tasks, descriptions, and `/docs`.
-
-    has_page: whether to add the page at `/web`; None: if ENABLE_WEB_INTERFACE turns it on.
-    """
+def environment_app(spec: EnvSpec, config: ServerConfig) -> FastAPI:
+    """The application of one environment: `/ws`, the HTTP verbs, `/mcp`, tasks, descriptions, and `/docs`."""
     app = FastAPI(
         title=f"{spec.name}: an OpenEnv environment",
         description="Reset an episode, step it with actions, ask for its state. `/ws` plays the same over a WebSocket.",
         version="1.0.0",
     )
     app.add_middleware(AccessControl, config=config)  # also around `/docs`, and routes that its author adds
-    sessions = add_environment(app, spec, config)
-    if page_is_enabled() if has_page is None else has_page:
-        add_web_page(app, sessions)
+    add_environment(app, spec, config)
     return app
 
 

@@ -13,6 +13,7 @@ from openenv.core.env_server.http.routes import environment_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.runner.env_spec import EnvSpec, resolve_env_spec
 from openenv.core.env_server.serving.any_uvicorn import add_own_connections
+from openenv.core.env_server.web.routes import add_web_pages, page_is_enabled, page_leads
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -52,9 +53,17 @@ def load_app(
     return found
 
 
-def app_of(spec: EnvSpec, config: ServerConfig, *, has_page: bool | None = None) -> "FastAPI":
-    """The application of an environment, for any server. has_page: as in `environment_app`."""
-    app = environment_app(spec, config, has_page=has_page)
+def app_of(spec: EnvSpec, config: ServerConfig) -> "FastAPI":
+    """The application of an environment, for any server, with its pages unless ENABLE_WEB_INTERFACE says no."""
+    app = app_without_pages(spec, config)
+    if page_is_enabled():
+        add_web_pages(app, spec, leads_to="/web" if page_leads() else None)
+    return app
+
+
+def app_without_pages(spec: EnvSpec, config: ServerConfig) -> "FastAPI":
+    """`app_of` without the pages."""
+    app = environment_app(spec, config)
     add_own_connections(app, config)
     return app
 

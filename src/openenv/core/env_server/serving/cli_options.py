@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.env_server.config import RENAMED_FIELDS, ServerConfig
+from openenv.core.env_server.config import RENAMED_FIELDS, ServerConfig, default_hosts
 from openenv.core.env_server.http_server import serve
 from openenv.core.env_server.observability.log_context import configure_logging, logging_settings
 
@@ -53,6 +53,8 @@ def add_server_options(parser: argparse.ArgumentParser) -> None:
                         help="Processes that share the sessions behind the port (default %(default)s).")  # fmt: skip
     add_log_options(parser)
     parser.add_argument("--trace", action="store_true", help="Make OpenTelemetry spans (default off).")
+    parser.add_argument("--allow-watching", action="store_true",
+                        help="Show the sessions, read only, at /web/watch (default off).")  # fmt: skip
     parser.add_argument("--busy-poll", action=argparse.BooleanOptionalAction, default=True,
                         help="Poll for up to 0.5 ms after each message, for lower latency (default on).")  # fmt: skip
     parser.add_argument("--allowed-host", action="append", default=[], metavar="NAME", dest="allowed_hosts",
@@ -138,8 +140,9 @@ def server_config(args: argparse.Namespace) -> ServerConfig:
     limits = {name: getattr(args, name) for name in _LIMITS}
     return ServerConfig(
         **limits,
+        allow_watching=args.allow_watching,
         trace=args.trace,
         busy_poll=args.busy_poll,
-        allowed_hosts=tuple(args.allowed_hosts),
+        allowed_hosts=(*default_hosts(), *args.allowed_hosts),
         token=os.environ.get("OPENENV_TOKEN") or None,
     )

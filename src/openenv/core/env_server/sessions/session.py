@@ -16,6 +16,7 @@ from openenv.core.env_server.observability.metrics import ServerMetrics
 from openenv.core.env_server.runner.env_runner import EncodedResponse, EnvRunner
 from openenv.core.env_server.sessions.recording import SessionRecorder
 from openenv.core.env_server.sessions.response_cache import Body, Pending, ResponseCache, Result
+from openenv.core.env_server.sessions.watchers import Watcher
 from openenv.core.errors import (
     EnvironmentFault,
     EpisodeOver,
@@ -35,7 +36,7 @@ log = logging.getLogger(__name__)
 _NO_SPAN = contextlib.nullcontext()
 _NO_WAIT: contextlib.nullcontext[None] = contextlib.nullcontext()
 _RECOVERING_VERBS = frozenset({"reset", "load"})
-_RECORDED_VERBS = frozenset({"reset", "step", "mcp"})
+_SEEN_VERBS = frozenset({"reset", "step", "mcp"})
 
 
 @dataclass(slots=True, frozen=True)
@@ -81,6 +82,7 @@ class Session:
         """Whether a connection has ever played it."""
         self.branches: list[Session] = []
         """Sessions that were forked from this one."""
+        self.watchers: set[Watcher] = set()
         self._executor = executor
         self._limits = limits
         self._metrics = metrics
@@ -240,8 +242,11 @@ class Session:
                     if response.done:
                         log.info("episode is over: %s", "truncated" if response.truncated else "terminated")
                 self._metrics.observe(verb, began - requested, response.environment_s, response.encode_s)
-                if self._recorder is not None and verb in _RECORDED_VERBS:
-                    self._recorder.record_response(verb, data, response, time.monotonic() - began)
+                if verb in _SEEN_VERBS:
+                    if self._recorder is not None:
+                        self._recorder.record_response(verb, data, response, time.monotonic() - began)
+                    for watcher in self.watchers:
+                        watcher.on_response(verb, data, response)
                 return response
             except RequestRefused as error:
                 self._on_error(verb, data, error, time.monotonic() - began)
@@ -278,8 +283,11 @@ class Session:
         if error.validity == "invalid":  # an environment that raises is common, other faults are not
             level = logging.INFO if isinstance(error, EnvironmentFault) else logging.WARNING
             log.log(level, "%s failed: %s %s", verb, error.code, error.message)
-        if self._recorder is not None and verb in _RECORDED_VERBS:
-            self._recorder.record_error(verb, data, error, took_s)
+        if verb in _SEEN_VERBS:
+            if self._recorder is not None:
+                self._recorder.record_error(verb, data, error, took_s)
+            for watcher in self.watchers:
+                watcher.on_error(verb, data, error)
 
     async def save(self) -> bytes:
         """The environment's snapshot, and whether its episode is over. Raises NotSupported."""
@@ -314,5 +322,7 @@ class Session:
     async def end(self) -> None:
         """Close the environment, after a verb that runs; its limit bounds the wait."""
         self.has_ended = True
+        for watcher in self.watchers:
+            watcher.on_end()
         async with self._turn:
             await self._executor.close()

@@ -5,6 +5,7 @@ with the number of its worker, so that every process knows where a request for t
 """
 
 import dataclasses
+import hashlib
 import re
 import uuid
 import zlib
@@ -14,6 +15,7 @@ from typing import Self
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.exceptions import SessionNotFoundError
 
+_WATCH_DIGITS = 16
 _WORKER_PREFIX = re.compile(r"w(\d{1,4})-")
 
 
@@ -68,6 +70,11 @@ class WorkerShare:
         """A random id, which names its worker where there are several."""
         session_id = str(uuid.uuid4())
         return session_id if self.num_workers == 1 else f"w{self.number}-{session_id}"
+
+    def watch_id(self, session_id: str) -> str:
+        """A name of a session for its watchers, which opens no session. It begins with its worker, as the id."""
+        digest = hashlib.sha256(session_id.encode()).hexdigest()[:_WATCH_DIGITS]
+        return digest if self.num_workers == 1 else f"w{self.number}-{digest}"
 
     def check_session(self, session_id: str) -> None:
         """Raises WrongWorker for the id of a session that another worker opened."""

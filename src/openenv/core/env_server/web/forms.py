@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_type_hints
 
-from pydantic import ConfigDict, PydanticSchemaGenerationError, PydanticUserError, create_model
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, create_model
 
 from openenv.core.schema.samples import resolved
 
@@ -58,11 +58,21 @@ def keywords_schema(function: Callable[..., Any]) -> dict[str, Any]:
     hints = _hints(function)
     keywords: dict[str, Any] = {}
     for name, parameter in inspect.signature(function).parameters.items():
-        if name == "self" or name.startswith("_") or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        if (
+            name == "self"
+            or name.startswith("_")
+            or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        ):
             continue
         default = ... if parameter.default is parameter.empty else parameter.default
         keywords[name] = (_with_schema(hints.get(name, Any)), default)
     return create_model("Keywords", **keywords).model_json_schema()  # type: ignore[no-any-return]
+
+
+def takes_any_keyword(function: Callable[..., Any]) -> bool:
+    """Whether the function takes keywords that it does not name."""
+    parameters = inspect.signature(function).parameters.values()
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def _with_schema(annotation: Any) -> Any:
@@ -137,7 +147,8 @@ def _default(kind: Kind, default: Any) -> str:
 
 def _hint(schema: Mapping[str, Any], kind: Kind) -> str:
     limits = {
-        "minimum": "at least {}", "maximum": "at most {}", "exclusiveMinimum": "above {}", "exclusiveMaximum": "below {}",
+        "minimum": "at least {}", "maximum": "at most {}",
+        "exclusiveMinimum": "above {}", "exclusiveMaximum": "below {}",
         "minLength": "{} characters or more", "maxLength": "{} characters at most",
         "minItems": "{} entries or more", "maxItems": "{} entries at most",
     }  # fmt: skip

@@ -60,7 +60,7 @@ def page_headers(frame_ancestors: Sequence[str] = ()) -> dict[str, str]:
     }
 
 
-PRIVATE_HEADERS = {"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+PRIVATE_HEADERS = {"Referrer-Policy": "same-origin", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 """Nothing of a page is kept or passed on."""
 
 

@@ -11,7 +11,8 @@ from openenv.core.text.content import image_part, image_type
 from openenv.core.text.description import value_text
 
 Part = dict[str, Any]
-"""`name`, `kind` and what is shown: `src` of an `image`, `rows` of a `grid`, `value` of a `number` or a `text`."""
+"""`name`, `kind` and what is shown: `src` of an `image`, `rows` of a `grid`, `value` of a `number`, a `text`, or of the
+`details` that a page shows when asked."""
 
 _HIDDEN = frozenset({"done", "reward", "metadata", "truncated", *LEGAL_FIELDS, *NAME_FIELDS})
 """Fields that the page shows elsewhere: the episode's, and the actions."""
@@ -46,7 +47,7 @@ class ObservationView:
         ]
         if isinstance(metadata, Mapping):
             parts += _metadata_parts(metadata)
-        return sorted(parts, key=lambda part: part["kind"] not in ("image", "grid"))  # what people look at comes first
+        return parts
 
     def _parts(self, name: str, value: Any) -> list[Part]:
         schema = self._fields.get(name, {})
@@ -69,11 +70,13 @@ def _metadata_parts(metadata: Mapping[str, Any]) -> list[Part]:
     rest = {name: value for name, value in metadata.items() if name not in _HIDDEN}
     boards = {name: _rows(value) for name, value in rest.items()}
     parts: list[Part] = [{"name": name, "kind": "grid", "rows": rows} for name, rows in boards.items() if rows]
-    texts = {name: value for name, value in rest.items() if isinstance(value, str) and "\n" in value and not boards[name]}
+    texts = {
+        name: value for name, value in rest.items() if isinstance(value, str) and "\n" in value and not boards[name]
+    }
     parts += [{"name": name, "kind": "text", "value": value[:_LONGEST]} for name, value in texts.items()]
     others = {name: value for name, value in rest.items() if not boards[name] and name not in texts}
     if others:
-        parts.append({"name": "metadata", "kind": "text", "value": _text(others)})
+        parts.append({"name": "metadata", "kind": "details", "value": _text(others)})
     return parts
 
 
@@ -121,5 +124,3 @@ def _text(value: Any) -> str:
         return value_text(value)
     text = value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n... {len(text) - _LONGEST:,} further characters"
-
-

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import httptools
 import orjson
@@ -65,6 +66,11 @@ class PeerWorkers:
         """Sessions of the other workers, by their `/ready`."""
         bodies = await self._gather(request, b"/ready")
         return sum(orjson.loads(body)["sessions"] for body in bodies.values())
+
+    async def watchable_sessions(self, request: Request) -> list[dict[str, Any]]:
+        """What the other workers list at `/web/watch/sessions`."""
+        bodies = await self._gather(request, b"/web/watch/sessions")
+        return [row for body in bodies.values() for row in orjson.loads(body)]
 
     async def metrics(self, request: Request, own: bytes) -> bytes:
         """The metrics of all workers in Prometheus' text format, with a label `worker`. own: this worker's."""

@@ -65,29 +65,29 @@ export function line(values, label) {
 
 export const number = value => typeof value !== "number" ? String(value) : Number.isInteger(value) ? String(value) : value.toPrecision(4);
 
-// Draw the parts of an observation, as `views.py` makes them, into an element. `history` maps the name of a number to
-// its values so far; the caller keeps it for an episode.
+// Draw the parts of an observation, as `views.py` makes them, into an element: pictures, numbers, texts. `history` maps
+// the name of a number to its values so far; the caller keeps it for an episode.
 export function drawParts(target, parts, history) {
-  const values = element("dl", {class: "values"});
-  const drawn = [];
+  const pictures = [], values = element("dl", {class: "values"}), texts = [];
   for (const part of parts) {
-    if (part.kind === "number") {
-      const past = history.get(part.name) || [];
-      history.set(part.name, [...past, part.value].slice(-200));
-      values.append(element("dt", {}, part.name), element("dd", {}, `${number(part.value)} ${part.unit} `,
-        ...(past.length ? [line(history.get(part.name), part.name)] : [])));
-    } else if (part.kind === "image") {
-      drawn.push(element("h3", {}, part.name), element("img", {class: "frame", src: part.src, alt: `${part.name}, as the environment draws it`}));
+    if (part.kind === "image") {
+      pictures.push(element("h3", {}, part.name), element("img", {class: "frame", src: part.src, alt: `${part.name}, as the environment draws it`}));
     } else if (part.kind === "grid") {
-      drawn.push(element("h3", {}, part.name), grid(part));
+      pictures.push(element("h3", {}, part.name), grid(part));
+    } else if (part.kind === "number") {
+      const past = [...(history.get(part.name) || []), part.value].slice(-200);
+      history.set(part.name, past);
+      values.append(element("dt", {}, part.name), element("dd", {}, `${number(part.value)} ${part.unit} `,
+        ...(new Set(past).size > 1 ? [line(past, part.name)] : [])));
+    } else if (part.kind === "details") {
+      texts.push(element("details", {}, element("summary", {}, part.name), element("pre", {tabIndex: 0}, part.value)));
     } else if (part.value.includes("\n") || part.value.length > 80) {
-      drawn.push(element("h3", {}, part.name), element("pre", {tabIndex: 0}, part.value));
+      texts.push(element("h3", {}, part.name), element("pre", {tabIndex: 0}, part.value));
     } else {
       values.append(element("dt", {}, part.name), element("dd", {}, part.value));
     }
   }
-  target.replaceChildren(...drawn.splice(0, drawn.findLastIndex(node => ["IMG", "TABLE"].includes(node.tagName)) + 1),
-    ...(values.children.length ? [values] : []), ...drawn);
+  target.replaceChildren(...pictures, ...(values.children.length ? [values] : []), ...texts);
 }
 
 // A board: equal cells have equal colours, the most frequent one has none.
@@ -96,7 +96,8 @@ function grid({name, rows}) {
   for (const cell of rows.flat()) counts.set(cell, (counts.get(cell) || 0) + 1);
   const kinds = [...counts].sort((a, b) => b[1] - a[1]).map(([cell]) => cell);
   const small = rows[0].length > 16 || rows.length > 16;
-  return element("div", {class: "scroll", tabIndex: 0, role: "group", "aria-label": name},
-    element("table", {class: small ? "grid small" : "grid"}, element("caption", {class: "faint"}, `${rows.length} rows, ${rows[0].length} columns`),
-      ...rows.map(row => element("tr", {}, ...row.map(cell => element("td", {class: `v${Math.min(kinds.indexOf(cell), 5)}`}, cell))))));
+  const label = `${name}: ${rows.length} rows, ${rows[0].length} columns`;
+  return element("div", {class: "scroll", tabIndex: 0, role: "group", "aria-label": label},
+    element("table", {class: small ? "grid small" : "grid"}, element("tbody", {},
+      ...rows.map(row => element("tr", {}, ...row.map(cell => element("td", {class: `v${Math.min(kinds.indexOf(cell), 5)}`}, cell)))))));
 }

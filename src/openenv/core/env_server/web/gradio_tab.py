@@ -1,0 +1,83 @@
+"""The page that an environment's author has built with Gradio for the published package, beside ours."""
+
+import importlib.util
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.runner.env_spec import EnvSpec
+from openenv.core.env_server.types import Action, EnvironmentMetadata
+from openenv.core.env_server.web.forms import Field, fields_of
+
+log = logging.getLogger(__name__)
+
+PATH = "/web/custom"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradioTab:
+    """The published parameters of `create_app` about Gradio."""
+
+    builder: Callable[..., Any]
+    """Returns the `gradio.Blocks` for a manager of one environment, which all visitors of the tab share."""
+    name: str = "Custom"
+    is_primary: bool = False
+    """Whether `/` leads to it in place of the page."""
+    title: str | None = None
+
+    def add_to(self, app: FastAPI, spec: EnvSpec, manager: Callable[[Environment], Any], quick_start: str) -> bool:
+        """Mount the tab at `/web/custom`. Returns whether Gradio is installed; if it is not, a warning says so.
+
+        manager: makes what the builder calls `web_manager` from an environment. Raises TypeError for a builder that
+        returns no Blocks.
+        """
+        if importlib.util.find_spec("gradio") is None:
+            log.warning(
+                "%s: gradio_builder needs Gradio: pip install gradio. The page at /web works without", spec.name
+            )
+            return False
+        import gradio  # takes seconds, and only authors who have written for it need it
+
+        env = spec.new_environment()
+        metadata: EnvironmentMetadata = env.get_metadata()
+        title = self.title or metadata.name
+        is_chat = "tokens" in spec.action_cls.model_fields
+        blocks = self.builder(manager(env), action_fields(spec.action_cls), metadata, is_chat, title, quick_start)
+        if not isinstance(blocks, gradio.Blocks):
+            raise TypeError(f"gradio_builder returned {type(blocks).__name__}: return gradio.Blocks")
+        blocks.title = title
+        gradio.mount_gradio_app(app, blocks, path=PATH)
+        return True
+
+
+_PUBLISHED_KINDS = {"choice": "select", "integer": "number", "number": "number", "json": "text"}
+
+
+def action_fields(action_cls: type[Action]) -> list[dict[str, Any]]:
+    """The fields of an action as the published package describes them to a builder."""
+    return [_published(field) for field in fields_of(action_cls.model_json_schema())]
+
+
+def _published(field: Field) -> dict[str, Any]:
+    kind = _PUBLISHED_KINDS.get(field.kind, "textarea" if field.is_long else "text")
+    if field.choices[:1] == (("true", "yes"),):
+        kind = "checkbox"
+    return {
+        "name": field.name,
+        "type": "tensor" if "tokens" in field.name else kind,
+        "required": field.is_required,
+        "description": field.hint,
+        "default_value": field.default or None,
+        "choices": [word for _, word in field.choices] or None,
+        "min_value": field.minimum,
+        "max_value": field.maximum,
+        "min_length": field.min_length,
+        "max_length": field.max_length,
+        "pattern": field.pattern,
+        "placeholder": field.placeholder,
+        "help_text": field.hint,
+    }

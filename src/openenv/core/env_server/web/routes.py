@@ -1,0 +1,74 @@
+"""Adds the pages of a server to its application: play and watch, and the login of a server with a token."""
+
+import os
+from collections.abc import Sequence
+from urllib.parse import parse_qs
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import RedirectResponse
+
+from openenv.core.env_server.http.auth import AccessControl
+from openenv.core.env_server.http.page_cookie import LOGIN_PATH, PageCookie
+from openenv.core.env_server.http.route_class import environment_routes
+from openenv.core.env_server.runner.env_spec import EnvSpec
+from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.web.pages import Pages, assets
+from openenv.core.env_server.web.play_routes import add_play
+from openenv.core.env_server.web.watch_routes import add_watch
+
+PAGE_VARIABLE = "ENABLE_WEB_INTERFACE"
+_OFF = ("0", "false", "no", "off")
+_ON = ("1", "true", "yes", "on")
+
+Tab = tuple[str, str]
+"""Name and path of a further page."""
+
+
+def page_is_enabled() -> bool:
+    """Whether servers have a page: unless the environment variable ENABLE_WEB_INTERFACE says no."""
+    return os.environ.get(PAGE_VARIABLE, "").lower() not in _OFF
+
+
+def page_leads() -> bool:
+    """Whether `/` leads to the page: where ENABLE_WEB_INTERFACE says yes, as on a Space of the Hub."""
+    return os.environ.get(PAGE_VARIABLE, "").lower() in _ON
+
+
+def add_web_pages(app: FastAPI, spec: EnvSpec, *, leads_to: str | None, tabs: Sequence[Tab] = ()) -> None:
+    """Add the pages to an environment's application.
+
+    leads_to: the path to which `/` leads; None: the application has no `/`. tabs: further pages, for links.
+    """
+    sessions: SessionManager = app.state.sessions
+    pages = Pages(frame_ancestors=sessions.config.allowed_origins)
+    with environment_routes(app, sessions.config):
+        if leads_to is not None:
+            _add_lead(app, leads_to)
+        add_play(app, spec, sessions, pages, tabs)
+        if sessions.config.token is not None:
+            _add_login(app, PageCookie(sessions.config.token), pages)
+    if sessions.config.allow_watching:
+        add_watch(app, spec, sessions, pages)
+    app.mount("/web/assets", AccessControl(assets(), sessions.config, "/web/assets/"))
+
+
+def _add_lead(app: FastAPI, path: str) -> None:
+    @app.get("/", include_in_schema=False)
+    async def to_page() -> Response:
+        return RedirectResponse(f"{path.removeprefix('/')}/")  # relative: the application may be below another path
+
+
+def _add_login(app: FastAPI, cookie: PageCookie, pages: Pages) -> None:
+    @app.get(LOGIN_PATH, include_in_schema=False)
+    async def login_page() -> Response:
+        return pages.response("login.html", root="", title="OpenEnv server", problem="")
+
+    @app.post(LOGIN_PATH, include_in_schema=False)
+    async def login(request: Request) -> Response:
+        form = parse_qs((await request.body()).decode("latin-1"))
+        if not cookie.is_token(form.get("token", [""])[0]):
+            problem = "This is not the server's token. The program or person that started the server knows it."
+            return pages.response("login.html", status_code=401, root="", title="OpenEnv server", problem=problem)
+        response = RedirectResponse("./", status_code=303)
+        response.headers["Set-Cookie"] = cookie.header(request.url.scheme, request.scope.get("root_path", ""))
+        return response
