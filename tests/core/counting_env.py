@@ -214,6 +214,7 @@ def main() -> None:
     parser.add_argument("--reconnect-grace-s", type=float, default=60.0)
     parser.add_argument("--max-sessions", type=int, default=4096)
     parser.add_argument("--max-queue", type=int, default=0)
+    parser.add_argument("--allow-watching", action="store_true")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--log-level", default="warning")
     parser.add_argument("--log-format", default="text")
@@ -227,6 +228,7 @@ def main() -> None:
         reconnect_grace_s=args.reconnect_grace_s,
         max_sessions=args.max_sessions,
         max_queue=args.max_queue,
+        allow_watching=args.allow_watching,
     )
     serve(partial(served, args.serve, config), args.host, args.port, workers=args.workers)
 

@@ -93,7 +93,7 @@ class ServerConfig:
     record_dir: Path | None = None
     """Folder to which every session is recorded as JSON lines; None: nothing is recorded."""
     allow_watching: bool = False
-    """Whether the page at `/web/watch` shows the sessions of this server, read only, to those who may use it."""
+    """Whether the page at `/web/watch` shows the sessions of this server, read only, to those that may use it."""
     trace: bool = False
     """Whether each verb makes an OpenTelemetry span, which needs the extra `otel`."""
     busy_poll: bool = True

@@ -109,8 +109,8 @@ def create_app(
     session at a time. A factory is called when a session opens, not before. Message classes default to those that the
     environment declares. reset_observation_cls: the class of a reset's observation, where it differs from a step's.
     `max_concurrent_envs`, `concurrency_config` and `mode` are the published package's parameters for fields of
-    `config`. The application has the page at `/web`, unless the environment variable ENABLE_WEB_INTERFACE says no; if
-    it says yes, `/` leads there. Then, too, `gradio_builder` adds its page at `/web/custom`, where Gradio is installed,
+    `config`. The application has the page at `/web`, unless the environment variable ENABLE_WEB_INTERFACE is false. If
+    it is true, `/` leads there. Then, too, `gradio_builder` adds its page at `/web/custom`, where Gradio is installed,
     and the four parameters after it name that.
 
     Raises TypeError when `env` is no environment, and for a factory with unknown message classes. Raises ValueError
@@ -119,21 +119,14 @@ def create_app(
     """
     # FastAPI takes half a second to import, which a program that needs only an environment's messages is spared
     from openenv.core.env_server.serving.app_loader import app_of
-    from openenv.core.env_server.web.routes import page_leads
+    from openenv.core.env_server.web.gradio_tab import GradioTab
 
-    if page_leads():
-        from openenv.core.env_server.web_interface import create_web_interface_app
-
-        return create_web_interface_app(
-            env, action_cls, observation_cls, env_name, max_concurrent_envs, concurrency_config, gradio_builder,
-            custom_tab_name, custom_tab_primary, show_default_tab, title_override, state_cls, mode=mode,
-            reset_observation_cls=reset_observation_cls, config=config,
-        )  # fmt: skip
     spec, limits = resolve_served(
         env, action_cls, observation_cls, max_concurrent_envs, concurrency_config, env_name, state_cls, mode,
         reset_observation_cls, config,
     )  # fmt: skip
-    return app_of(spec, limits)
+    is_primary = custom_tab_primary or not show_default_tab
+    return app_of(spec, limits, GradioTab.of(gradio_builder, custom_tab_name, is_primary, title_override))
 
 
 def create_fastapi_app(

@@ -4,18 +4,17 @@ import importlib.util
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from fastapi import FastAPI
 
-from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.runner.env_spec import EnvSpec
-from openenv.core.env_server.types import Action, EnvironmentMetadata
+from openenv.core.env_server.types import Action
+from openenv.core.env_server.web.descriptions import get_quick_start_markdown
 from openenv.core.env_server.web.forms import Field, fields_of
+from openenv.core.env_server.web.interface_manager import WebInterfaceManager
 
 log = logging.getLogger(__name__)
-
-PATH = "/web/custom"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,33 +23,42 @@ class GradioTab:
 
     builder: Callable[..., Any]
     """Returns the `gradio.Blocks` for a manager of one environment, which all visitors of the tab share."""
-    name: str = "Custom"
-    is_primary: bool = False
+    name: str
+    is_primary: bool
     """Whether `/` leads to it in place of the page."""
-    title: str | None = None
+    title: str | None
+    path: str = "/web/custom"
 
-    def add_to(self, app: FastAPI, spec: EnvSpec, manager: Callable[[Environment], Any], quick_start: str) -> bool:
-        """Mount the tab at `/web/custom`. Returns whether Gradio is installed; if it is not, a warning says so.
+    @classmethod
+    def of(cls, builder: Callable[..., Any] | None, name: str, is_primary: bool, title: str | None) -> Self | None:
+        """The tab of a builder, or None without one."""
+        return None if builder is None else cls(builder=builder, name=name, is_primary=is_primary, title=title)
 
-        manager: makes what the builder calls `web_manager` from an environment. Raises TypeError for a builder that
-        returns no Blocks.
+    def add_to(self, app: FastAPI, spec: EnvSpec) -> bool:
+        """Mount the tab. Returns whether Gradio is installed; if it is not, a warning says so.
+
+        Raises TypeError for a builder that returns no Blocks.
         """
         if importlib.util.find_spec("gradio") is None:
-            log.warning(
-                "%s: gradio_builder needs Gradio: pip install gradio. The page at /web works without", spec.name
-            )
+            log.warning("%s: gradio_builder needs Gradio: pip install gradio. /web has this package's page", spec.name)
             return False
-        import gradio  # takes seconds, and only authors who have written for it need it
+        import gradio  # takes seconds, and only authors that have written for it need it
 
         env = spec.new_environment()
-        metadata: EnvironmentMetadata = env.get_metadata()
+        metadata = env.get_metadata()
         title = self.title or metadata.name
-        is_chat = "tokens" in spec.action_cls.model_fields
-        blocks = self.builder(manager(env), action_fields(spec.action_cls), metadata, is_chat, title, quick_start)
+        blocks = self.builder(
+            WebInterfaceManager(env, spec.action_cls, spec.observation_cls, metadata),
+            action_fields(spec.action_cls),
+            metadata,
+            "tokens" in spec.action_cls.model_fields,
+            title,
+            get_quick_start_markdown(metadata, spec.action_cls, spec.observation_cls),
+        )
         if not isinstance(blocks, gradio.Blocks):
             raise TypeError(f"gradio_builder returned {type(blocks).__name__}: return gradio.Blocks")
         blocks.title = title
-        gradio.mount_gradio_app(app, blocks, path=PATH)
+        gradio.mount_gradio_app(app, blocks, path=self.path)
         return True
 
 

@@ -25,12 +25,12 @@ Tab = tuple[str, str]
 
 
 def page_is_enabled() -> bool:
-    """Whether servers have a page: unless the environment variable ENABLE_WEB_INTERFACE says no."""
+    """Whether servers have a page: unless the environment variable ENABLE_WEB_INTERFACE is false."""
     return os.environ.get(PAGE_VARIABLE, "").lower() not in _OFF
 
 
 def page_leads() -> bool:
-    """Whether `/` leads to the page: where ENABLE_WEB_INTERFACE says yes, as on a Space of the Hub."""
+    """Whether `/` leads to the page: where ENABLE_WEB_INTERFACE is true, as on a Space of the Hub."""
     return os.environ.get(PAGE_VARIABLE, "").lower() in _ON
 
 

@@ -116,6 +116,7 @@ at("reset").addEventListener("submit", event => {
     showTools(result.tools);
     if (at("form-box")) at("form-box").open = !result.actions.length;
     show(result);
+    (at("actions").firstChild || document.querySelector(".tool [name], #action [name]"))?.focus();
   });
 });
 

@@ -1,0 +1,177 @@
+"""The routes of the page at `/web`: a person resets, steps and sees the state, each tab in a session of its own."""
+
+import re
+
+import httpx
+import pytest
+
+from openenv.core.env_server import ServerConfig, create_app, create_fastapi_app
+from openenv.core.env_server.web_interface import create_web_interface_app
+from tests.core.counting_env import CountAction, CountingEnvironment, CountObservation
+
+pytestmark = pytest.mark.finding("B1")
+
+MESSAGES = (CountAction, CountObservation)
+
+
+class Drawn(CountingEnvironment):
+    """Counts, and draws what it has counted."""
+
+    def render_web(self, observation):
+        return f"<b>{observation['total']}, {observation['reward']}, {observation['done']}</b>"
+
+    def web_actions(self, observation):
+        return [("one more", {"amount": 1})]
+
+
+class Choosing(CountingEnvironment):
+    """Names its legal actions."""
+
+    def reset(self, seed=None, episode_id=None, start=0):
+        seen = super().reset(seed, episode_id, start)
+        return seen.model_copy(update={"metadata": {"legal_actions": [3, 10], "legal_action_names": ["left", "right"]}})
+
+
+class Broken(CountingEnvironment):
+    def render_web(self, observation):
+        raise RuntimeError("no canvas")
+
+    def web_actions(self, observation):
+        raise KeyError("no action")
+
+
+@pytest.fixture(params=["simulation", "production"])
+def http(request, serving):
+    """A client of a server with the page."""
+    with httpx.Client(base_url=serving(create_web_interface_app(Drawn, *MESSAGES, mode=request.param))) as client:
+        yield client
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_no_script_but_its_own(http):
+    shown = http.get("/web/")
+    policy = shown.headers["content-security-policy"]
+
+    assert (shown.status_code, shown.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert set(re.findall(r'(?:src|href)="([^"]*)"', shown.text)) == {
+        "data:,", "assets/page.css", "assets/play.js", "#main", "./", "../docs"
+    }  # fmt: skip
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert http.get("/web").headers["location"] == http.get("/").headers["location"] == "web/"
+
+
+def test_a_person_resets_steps_and_sees_the_state(http):
+    first = http.post("/web/reset", json={"start": 3, "seed": None}, headers={"X-Session-Id": "new"}).json()
+    session = {"X-Session-Id": first["session_id"]}
+    second = http.post("/web/step", json={"action": {"amount": 2}}, headers=session).json()
+
+    assert (first["observation"]["total"], first["html"]) == (3, "<b>3, None, False</b>")
+    assert (second["observation"]["total"], second["reward"], second["done"]) == (5, 2.0, False)
+    assert (second["html"], second["actions"]) == ("<b>5, 2.0, False</b>", [["one more", {"amount": 1}]])
+    assert http.get("/web/state", headers=session).json()["total"] == 5
+    assert http.get("/web/metadata").json()["description"] == "Counts, and draws what it has counted."
+
+
+def test_each_tab_has_a_session_of_its_own(http):
+    tabs = [http.post("/web/reset", json={"start": start}, headers={"X-Session-Id": "new"}) for start in (1, 2)]
+    totals = [
+        http.get("/web/state", headers={"X-Session-Id": tab.headers["X-Session-Id"]}).json()["total"] for tab in tabs
+    ]
+
+    assert totals == [1, 2]
+
+
+def test_a_tab_that_closes_ends_its_session(http):
+    session = {"X-Session-Id": http.post("/web/reset", headers={"X-Session-Id": "new"}).headers["X-Session-Id"]}
+
+    assert http.post("/web/close", headers=session).status_code == 204
+    assert http.get("/web/state", headers=session).status_code == 404
+
+
+def test_a_reset_opens_another_session_where_the_tabs_own_has_ended(http):
+    ended = http.post("/web/reset", headers={"X-Session-Id": "new"}).headers["X-Session-Id"]
+    http.post("/web/close", headers={"X-Session-Id": ended})
+    opened = http.post("/web/reset", json={"start": 3}, headers={"X-Session-Id": ended})
+
+    assert (opened.status_code, opened.json()["observation"]["total"]) == (200, 3)
+    assert http.get("/web/state", headers={"X-Session-Id": opened.headers["X-Session-Id"]}).json()["total"] == 3
+
+
+@pytest.mark.finding("L1")
+@pytest.mark.parametrize(
+    ("mode", "dest", "method", "is_opened"),
+    [
+        ("navigate", "document", "GET", True),
+        ("navigate", "iframe", "GET", False),
+        ("no-cors", "script", "GET", False),
+        ("navigate", "document", "POST", False),
+    ],
+)
+def test_a_link_of_another_site_opens_the_page_and_nothing_else_of_that_site_does(http, mode, dest, method, is_opened):
+    sent = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": dest}
+    for path in ("/", "/web", "/web/", "/docs"):
+        assert (http.request(method, path, headers=sent).status_code != 403) is is_opened
+    assert http.get("/web/state", headers=sent).status_code == 403
+
+
+def test_the_page_of_a_named_host_plays_where_the_configuration_allows_it(serving):
+    config = ServerConfig(allowed_origins=("http://games.example",), allowed_hosts=("games.example",))
+    headers = {"Host": "games.example", "Origin": "http://games.example"}
+    named = ServerConfig(allowed_hosts=("games.example",))
+    for given, status in ((config, 200), (named, 200), (None, 403)):
+        url = serving(create_web_interface_app(Drawn, *MESSAGES, config=given))
+        assert httpx.post(f"{url}/web/reset", headers=headers).status_code == status
+
+
+def test_a_wrong_action_is_an_error_that_names_the_field(http):
+    session = {"X-Session-Id": http.post("/web/reset").json()["session_id"]}
+    refused = http.post("/web/step", json={"action": {"amont": 2}}, headers=session)
+
+    assert refused.status_code == 422
+    assert {row["loc"][-1] for row in refused.json()["detail"]} == {"amount", "amont"}
+
+
+def test_an_environment_that_draws_nothing_or_fails_to_draw_is_shown_by_its_fields(serving, caplog):
+    caplog.set_level("INFO")
+    for environment_cls in (CountingEnvironment, Broken):
+        url = serving(create_web_interface_app(environment_cls, *MESSAGES))
+        shown = httpx.post(f"{url}/web/reset").json()
+        assert (shown["observation"]["total"], shown["html"], shown["actions"]) == (0, None, [])
+    warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    failures = [warning.partition(": ")[2] for warning in warnings]
+    assert failures == ["render_web failed: no canvas", "web_actions failed: 'no action'"]
+    assert ("in render_web" in caplog.text, "in web_actions" in caplog.text) == (True, True)  # the tracebacks
+
+
+@pytest.mark.parametrize(
+    ("value", "is_there", "leads"),
+    [("true", True, True), ("1", True, True), ("YES", True, True), ("false", False, False), ("", True, False)],
+)
+def test_every_server_has_the_page_unless_a_variable_turns_it_off(serving, monkeypatch, value, is_there, leads):
+    monkeypatch.setenv("ENABLE_WEB_INTERFACE", value)
+    with_page, without = serving(create_app(Drawn)), serving(create_fastapi_app(Drawn))
+
+    assert (httpx.get(f"{with_page}/web/").status_code == 200) is is_there
+    assert (httpx.get(with_page).status_code == 307) is leads
+    assert httpx.get(f"{without}/web/").status_code == 404
+
+
+def test_legal_actions_are_offered_where_the_environment_writes_none(serving):
+    url = serving(create_app(Choosing))
+    offered = httpx.post(f"{url}/web/reset").json()["actions"]
+    session = {"X-Session-Id": httpx.post(f"{url}/web/reset").headers["X-Session-Id"]}
+    over = httpx.post(f"{url}/web/step", json={"action": offered[1][1]}, headers=session).json()
+
+    assert offered == [["left", {"amount": 3}], ["right", {"amount": 10}]]
+    assert (over["done"], over["actions"]) == (True, [])
+
+
+def test_a_drawing_is_a_document_that_runs_nothing(http):
+    session = http.post("/web/reset", headers={"X-Session-Id": "new"}).json()
+    drawn = http.get(f"/web/{session['drawing']}")
+    policy = drawn.headers["content-security-policy"]
+
+    assert drawn.text == session["html"]
+    assert policy.startswith("sandbox; default-src 'none'")
+    assert "script-src" not in policy
+    assert http.get("/web/drawings/unknown").status_code == 404

@@ -1,0 +1,55 @@
+"""Observations are shown by their fields: images, grids, numbers with their units, and texts."""
+
+from openenv.core.env_server.types import Observation
+from openenv.core.env_server.web.views import ObservationView
+from tests.core.env_server.web.page_envs import DotEnvironment, Screen
+
+
+class Board(Observation):
+    cells: list[list[int]]
+    speed: list[float]
+    note: str = ""
+
+
+VIEW = ObservationView(Board)
+
+
+def kinds(observation):
+    return [(part["name"], part["kind"]) for part in VIEW.parts(observation)]
+
+
+def test_a_declared_image_and_plain_pixels_are_images():
+    seen = DotEnvironment().reset().model_dump(mode="json")
+    frame, column = ObservationView(Screen).parts(seen)
+    pixels = [[[0, 0, 0], [255, 0, 0]] * 4] * 8
+    (plain,) = VIEW.parts({"cells": pixels})
+
+    assert frame["kind"] == plain["kind"] == "image"
+    assert plain["src"].startswith("data:image/png;base64,")
+    assert column == {"name": "column", "kind": "number", "value": 8, "unit": "px"}
+
+
+def test_tables_of_short_cells_are_grids_and_a_few_numbers_have_a_history_each():
+    parts = VIEW.parts({"cells": [[0, 1], [2, 0]], "speed": [0.5, 2.0], "note": "go"})
+
+    assert [(part["name"], part["kind"]) for part in parts] == [
+        ("cells", "grid"), ("speed 0", "number"), ("speed 1", "number"), ("note", "text")
+    ]  # fmt: skip
+    assert parts[0]["rows"] == [["0", "1"], ["2", "0"]]
+
+
+def test_lines_of_one_length_are_a_board_also_in_the_metadata():
+    assert kinds({"note": "x.o\n...\no.x"}) == [("note", "grid")]
+    assert kinds({"note": "two words\nof a text"}) == [("note", "text")]
+    assert kinds({"metadata": {"text": "ab\ncd", "level": 3}}) == [("text", "grid"), ("metadata", "details")]
+
+
+def test_what_the_page_shows_elsewhere_is_left_out():
+    assert kinds({"done": False, "reward": 1.0, "legal_actions": [0], "metadata": {"legal_action_names": ["a"]}}) == []
+
+
+def test_a_grid_with_long_cells_and_a_huge_one_are_texts():
+    assert kinds({"cells": [["long words", "b"], ["c", "d"]]}) == [("cells", "text")]
+    assert kinds({"cells": [[0] * 65] * 65}) == [("cells", "text")]
+    (huge,) = VIEW.parts({"note": "a" * 30_000})
+    assert huge["value"].endswith("10,000 further characters")
