@@ -57,7 +57,7 @@ def test_create_app_adds_the_tab_where_the_variable_turns_the_page_on(serving, m
 
 
 def test_a_builder_that_returns_no_blocks_is_refused():
-    with pytest.raises(TypeError, match="gradio_builder returned str: return gradio.Blocks"):
+    with pytest.raises(TypeError, match=r"gradio_builder returned str: return gradio\.Blocks"):
         create_web_interface_app(CountingEnvironment, *MESSAGES, gradio_builder=lambda *_: "page")
 
 

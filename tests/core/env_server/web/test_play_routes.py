@@ -1,9 +1,11 @@
 """The routes of the page at `/web`: a person resets, steps and sees the state, each tab in a session of its own."""
 
+import json
 import re
 
 import httpx
 import pytest
+from websockets.sync.client import connect
 
 from openenv.core.env_server import ServerConfig, create_app, create_fastapi_app
 from openenv.core.env_server.web_interface import create_web_interface_app
@@ -175,3 +177,21 @@ def test_a_drawing_is_a_document_that_runs_nothing(http):
     assert policy.startswith("sandbox; default-src 'none'")
     assert "script-src" not in policy
     assert http.get("/web/drawings/unknown").status_code == 404
+
+
+def test_the_published_socket_of_a_page_receives_the_episode_after_each_verb(http):
+    session = {"X-Session-Id": http.post("/web/reset", headers={"X-Session-Id": "new"}).headers["X-Session-Id"]}
+    base_url = str(http.base_url).replace("http", "ws", 1)
+    with connect(f"{base_url}/ws/ui?session_id={session['X-Session-Id']}") as own, connect(f"{base_url}/ws/ui") as lost:
+        assert json.loads(lost.recv(timeout=10))["type"] == "state_update"  # the caller's own session, opened for it
+        json.loads(own.recv(timeout=10))
+        http.post("/web/step", json={"action": {"amount": 2}}, headers=session)
+        stepped = json.loads(own.recv(timeout=10))
+        http.post("/web/reset", json={"start": 5}, headers=session)
+        begun = json.loads(own.recv(timeout=10))["episode_state"]
+
+    assert stepped["type"] == "state_update"
+    assert stepped["episode_state"]["step_count"] == 1
+    (log,) = stepped["episode_state"]["action_logs"]
+    assert (log["action"], log["reward"], log["step_count"]) == ({"amount": 2}, 2.0, 1)
+    assert (begun["step_count"], begun["current_observation"]["total"], begun["action_logs"]) == (0, 5, [])

@@ -3,7 +3,7 @@
 import asyncio
 import weakref
 
-from fastapi import Request
+from starlette.requests import HTTPConnection
 
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
@@ -22,7 +22,7 @@ class HttpSessions:
         self._default_of: dict[str, str] = {}
         self._opening: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
-    async def for_reset(self, request: Request, session_id: str | None) -> Session:
+    async def for_reset(self, request: HTTPConnection, session_id: str | None) -> Session:
         """The named session, a new one, or the caller's default session, opened again when it has ended."""
         if session_id == NEW_SESSION:
             return await self._sessions.open(outlives_connection=True)
@@ -30,7 +30,7 @@ class HttpSessions:
             return self._sessions.find(session_id)
         return await self._default(request, may_replace=True)
 
-    async def for_verb(self, request: Request, session_id: str | None) -> Session:
+    async def for_verb(self, request: HTTPConnection, session_id: str | None) -> Session:
         """The named session, or the caller's default session, opened at its first use.
 
         Raises SessionFault when no session has that name, or when the default session has ended: only a reset opens
@@ -44,7 +44,7 @@ class HttpSessions:
         """End the session of that id."""
         await self._sessions.end(self._sessions.find(session_id))
 
-    async def _default(self, request: Request, *, may_replace: bool) -> Session:
+    async def _default(self, request: HTTPConnection, *, may_replace: bool) -> Session:
         caller = self._caller(request)
         lock = self._opening.setdefault(caller, asyncio.Lock())
         async with lock:
@@ -61,7 +61,7 @@ class HttpSessions:
             self._default_of[caller] = session.id
             return session
 
-    def _caller(self, request: Request) -> str:
+    def _caller(self, request: HTTPConnection) -> str:
         """The address of the caller. Raises WrongWorker when another worker keeps that caller's default session."""
         share = self._sessions.share
         if request.client is None:  # a Unix socket: of another worker, where there are several

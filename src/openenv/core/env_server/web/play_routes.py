@@ -18,6 +18,7 @@ from openenv.core.env_server.types import EnvironmentMetadata, OpenAction
 from openenv.core.env_server.web.forms import fields_of, keywords_schema, takes_any_keyword
 from openenv.core.env_server.web.pages import PRIVATE_HEADERS, Pages
 from openenv.core.env_server.web.questions import PageQuestions
+from openenv.core.env_server.web.ui_socket import UiSocket
 from openenv.core.env_server.web.views import ObservationView
 from openenv.core.errors import RequestRefused, SessionFault
 from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
@@ -36,15 +37,18 @@ _DRAWING_HEADERS = {
 
 def add_play(
     app: FastAPI, spec: EnvSpec, sessions: SessionManager, pages: Pages, tabs: Sequence[tuple[str, str]]
-) -> None:
+) -> UiSocket:
     """Add the page and its routes. Each tab of a browser has a session of its own.
 
     The routes answer in both modes of a server, and are those of the published package: a reset's and a step's
     responses have the observation's `view`, the `actions` that a page offers as buttons, the path of the environment's
-    `drawing`, and at a reset the `tools`. tabs: name and path of further pages.
+    `drawing`, and at a reset the `tools`. tabs: name and path of further pages. Returns the endpoint of the published
+    `/ws/ui`, which knows the same callers.
     """
     _add_page(app, spec, sessions, pages, tabs)
-    _add_verbs(app, sessions, PagePlay(spec, sessions, pages))
+    callers = HttpSessions(sessions)
+    _add_verbs(app, sessions, callers, PagePlay(spec, pages))
+    return UiSocket(callers)
 
 
 def _add_page(
@@ -91,9 +95,7 @@ def _add_page(
         )
 
 
-def _add_verbs(app: FastAPI, sessions: SessionManager, play: "PagePlay") -> None:
-    callers = HttpSessions(sessions)
-
+def _add_verbs(app: FastAPI, sessions: SessionManager, callers: HttpSessions, play: "PagePlay") -> None:
     @app.post("/web/reset", tags=["page"])
     async def reset(request: Request, body: _Object = None, x_session_id: _SessionId = None) -> Response:
         """Start an episode; the body has the keywords of `reset`. The response names its session, which is a new one
@@ -146,7 +148,7 @@ def _has_ended(sessions: SessionManager, session_id: str) -> bool:
 class PagePlay:
     """Resets and steps sessions, and shows their observations."""
 
-    def __init__(self, spec: EnvSpec, sessions: SessionManager, pages: Pages) -> None:
+    def __init__(self, spec: EnvSpec, pages: Pages) -> None:
         self._calls_tools = spec.action_cls in TOOL_ACTION_CLASSES
         self._questions = PageQuestions(spec)
         self._view = ObservationView(spec.reset_observation_cls, spec.observation_cls)

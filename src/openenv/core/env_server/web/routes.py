@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse
 
 from openenv.core.env_server.http.auth import AccessControl
 from openenv.core.env_server.http.page_cookie import LOGIN_PATH, PageCookie
-from openenv.core.env_server.http.route_class import environment_routes
+from openenv.core.env_server.http.route_class import add_websocket, environment_routes
 from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.web.pages import Pages, assets
@@ -44,9 +44,10 @@ def add_web_pages(app: FastAPI, spec: EnvSpec, *, leads_to: str | None, tabs: Se
     with environment_routes(app, sessions.config):
         if leads_to is not None:
             _add_lead(app, leads_to)
-        add_play(app, spec, sessions, pages, tabs)
+        ui_socket = add_play(app, spec, sessions, pages, tabs)
         if sessions.config.token is not None:
             _add_login(app, PageCookie(sessions.config.token), pages)
+    add_websocket(app, "/ws/ui", ui_socket, sessions.config)
     if sessions.config.allow_watching:
         add_watch(app, spec, sessions, pages)
     app.mount("/web/assets", AccessControl(assets(), sessions.config, "/web/assets/"))

@@ -1,30 +1,26 @@
 """The page at `/web/watch`, which shows the sessions of a server that allows it, live and read only."""
 
-import asyncio
-import contextlib
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
 from fastapi import FastAPI, Request, Response
 from starlette.types import Receive, Scope, Send
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket
 
 from openenv.core.env_server.http.route_class import add_websocket, environment_routes
 from openenv.core.env_server.runner.env_runner import EncodedResponse
 from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
-from openenv.core.env_server.sessions.watchers import Watched, WatchQueue
+from openenv.core.env_server.sessions.watchers import Watched
 from openenv.core.env_server.web.pages import Pages
+from openenv.core.env_server.web.relay import relay
 from openenv.core.env_server.web.views import ObservationView
 from openenv.core.wire.arrays import inlined, read_frame
 from openenv.core.wire.server_codec import error_json
 
-_FRAME_S = 0.1
-"""From one message of a watch to the next. What happens meanwhile comes together."""
-_CAPACITY = 200
-"""Verbs of one message; of more the oldest are left out, and counted."""
 _LONGEST_ACTION = 2000
 """Characters of an action that a watcher receives."""
 
@@ -79,37 +75,19 @@ class _Live:
             await websocket.send_text('{"ended":true,"message":"No session has this name any more: choose another."}')
             await websocket.close()
             return
-        queue = WatchQueue(_CAPACITY)
-        session.watchers.add(queue)
-        leaving = asyncio.create_task(_left(websocket))
-        try:
-            await self._send(websocket, session, queue, leaving)
-        except (WebSocketDisconnect, RuntimeError, OSError):  # it has left
-            return
-        finally:
-            session.watchers.discard(queue)
-            leaving.cancel()
+
+        def message_of(verbs: Sequence[Watched], num_dropped: int) -> bytes:
+            return self._message(session, verbs, num_dropped)
+
+        if await relay(websocket, session, message_of):
+            await websocket.send_text('{"ended":true,"message":"The session has ended."}')
+            await websocket.close()
 
     def _named(self, watch_id: str) -> Session | None:
         watch_id_of = self._sessions.share.watch_id
         return next((session for session in self._sessions if watch_id_of(session.id) == watch_id), None)
 
-    async def _send(
-        self, websocket: WebSocket, session: Session, queue: WatchQueue, leaving: "asyncio.Task[None]"
-    ) -> None:
-        await websocket.send_text(self._message(session, [], 0).decode())
-        while not leaving.done():
-            verbs, num_dropped = queue.take()
-            if verbs:
-                await websocket.send_text(self._message(session, verbs, num_dropped).decode())
-            if queue.has_ended:
-                await websocket.send_text('{"ended":true,"message":"The session has ended."}')
-                await websocket.close()
-                return
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(leaving), _FRAME_S)
-
-    def _message(self, session: Session, verbs: list[Watched], num_dropped: int) -> bytes:
+    def _message(self, session: Session, verbs: Sequence[Watched], num_dropped: int) -> bytes:
         """The verbs since the last message; the observation of the last of them that has one."""
         rows: list[dict[str, Any]] = []
         seen: dict[str, Any] | None = None
@@ -119,13 +97,6 @@ class _Live:
             seen = seen if observation is None else observation
         view = None if seen is None else self._view.parts(seen)
         return error_json({"verbs": rows, "steps": session.num_steps, "num_dropped": num_dropped, "view": view})
-
-
-async def _left(websocket: WebSocket) -> None:
-    """Return when the watcher has left. What it sends is ignored."""
-    with contextlib.suppress(WebSocketDisconnect, RuntimeError):
-        while True:
-            await websocket.receive()
 
 
 def _row(watched: Watched) -> tuple[dict[str, Any], dict[str, Any] | None]:
