@@ -165,7 +165,9 @@ def _announce(environment: str, host: str, port: int) -> None:
     if host.startswith(INHERITED):
         return
     where = host if host.startswith(UNIX) else f"http://{host}:{port}"
-    typer.echo(f"serving {environment} at {where} (documentation at /docs); stop it with Ctrl-C", err=True)
+    typer.echo(
+        f"serving {environment} at {where} (page at /web, documentation at /docs); stop it with Ctrl-C", err=True
+    )
 
 
 def installed(entry: CatalogEntry) -> CatalogEntry:

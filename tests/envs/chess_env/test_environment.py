@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
+import httpx
 import pytest
 
 from openenv.core.errors import EnvironmentFault
@@ -74,6 +75,16 @@ def test_the_first_observation_is_the_start_of_a_game(url):
     assert seen.board.split("\n")[-1] == "  a b c d e f g h"
     assert dict(zip(seen.legal_uci, seen.legal_actions, strict=True))["g1f3"] == "Nf3"
     assert len(seen.legal_actions) == 20
+
+
+def test_the_page_shows_the_board_from_the_agents_side_and_the_moves_as_buttons(url):
+    for color, first in (("white", "<th scope=row>8</th>"), ("black", "<th scope=row>1</th>")):
+        shown = httpx.post(f"{url}/web/reset", json={"agent_color": color}).json()
+        html = shown["html"]
+        assert html.index("<tr>") == html.index(f"<tr>{first}")
+        assert [html.count(piece) for piece in "♔♟"] == [1, 8]
+        assert [name for name, _ in shown["actions"]] == shown["observation"]["legal_actions"]
+    assert '<td class="dark">♖</td>' in html  # a1
 
 
 def test_a_move_of_the_agent_is_followed_by_the_opponents(url):

@@ -13,7 +13,7 @@ import yaml
 from openenv.cli.containers.build import BASE, BASE_DOCKERFILE
 from openenv.cli.hub.account import needs_extra
 from openenv.core.containers.images.distributions import OWN
-from openenv.core.env_server.http.web_routes import PAGE_VARIABLE
+from openenv.core.env_server.web.routes import PAGE_VARIABLE
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

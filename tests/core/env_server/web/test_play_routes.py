@@ -5,6 +5,7 @@ import re
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from websockets.sync.client import connect
 
 from openenv.core.env_server import ServerConfig, create_app, create_fastapi_app
@@ -72,6 +73,17 @@ def test_a_person_resets_steps_and_sees_the_state(http):
     assert (second["html"], second["actions"]) == ("<b>5, 2.0, False</b>", [["one more", {"amount": 1}]])
     assert http.get("/web/state", headers=session).json()["total"] == 5
     assert http.get("/web/metadata").json()["description"] == "Counts, and draws what it has counted."
+
+
+def test_the_page_works_below_another_path(serving):
+    app = FastAPI()
+    app.mount("/games", create_app(Drawn, config=ServerConfig(token="sesame")))
+    with httpx.Client(base_url=f"{serving(app)}/games/") as below:
+        assert below.get("web/").headers["location"] == "login"
+        own = {"Origin": str(below.base_url).removesuffix("/games/")}
+        logged_in = below.post("web/login", data={"token": "sesame"}, headers=own)
+        assert "Path=/games;" in logged_in.headers["set-cookie"]
+        assert below.get("web/").status_code == below.get("web/assets/play.js").status_code == 200
 
 
 def test_each_tab_has_a_session_of_its_own(http):

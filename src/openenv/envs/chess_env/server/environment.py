@@ -9,6 +9,7 @@ from uuid import uuid4
 from openenv.core.env_server.interfaces import Environment, Execution
 from openenv.envs.chess_env.models import AgentColor, ChessAction, ChessObservation, ChessState, Color, Ending
 from openenv.envs.chess_env.moves import read_move
+from openenv.envs.chess_env.server.drawing import drawn
 from openenv.envs.chess_env.server.fen import START_FEN, board_of, checked_fen, is_in_check, pieces_of
 from openenv.envs.chess_env.server.game import Game
 from openenv.envs.chess_env.server.opponents import POLICIES, RANDOM, SLOW, STOCKFISH, Opponent, make_opponent
@@ -135,6 +136,10 @@ class ChessEnvironment(Environment[ChessAction, ChessObservation, ChessState]):
         state, rng = ChessState(**saved["state"]), restored_random(saved["rng"])
         opponent = self._make_opponent(state, rng)
         self._begin(state, Game.start(state.start_fen, saved["actions"]), rng, opponent)
+
+    def render_web(self, observation: dict[str, Any]) -> str:
+        """The board, from the agent's side."""
+        return drawn(observation["fen"], observation["color"])
 
     @property
     def state(self) -> ChessState:

@@ -1,0 +1,1 @@
+"""What the pages of a server cost."""
