@@ -11,6 +11,7 @@ from websockets.sync.client import connect
 from openenv.core.env_server import ServerConfig, create_app, create_fastapi_app
 from openenv.core.env_server.web_interface import create_web_interface_app
 from tests.core.counting_env import CountAction, CountingEnvironment, CountObservation
+from tests.core.env_server.workers.two_workers import two_workers
 
 pytestmark = pytest.mark.finding("B1")
 
@@ -93,6 +94,15 @@ def test_each_tab_has_a_session_of_its_own(http):
     ]
 
     assert totals == [1, 2]
+
+
+def test_a_tab_plays_on_the_worker_of_its_session_whichever_worker_answers():
+    with two_workers() as server, httpx.Client(base_url=server.base_url) as client:
+        for start in range(4):
+            begun = client.post("/web/reset", json={"start": start}, headers={"X-Session-Id": "new"}).json()
+            session = {"X-Session-Id": begun["session_id"], "Connection": "close"}
+            stepped = client.post("/web/step", json={"action": {"amount": 1}}, headers=session).json()
+            assert stepped["observation"]["total"] == start + 1
 
 
 def test_a_tab_that_closes_ends_its_session(http):

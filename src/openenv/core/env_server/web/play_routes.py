@@ -1,5 +1,6 @@
 """The page at `/web`, on which a person plays an environment, and the routes that it uses."""
 
+import inspect
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -88,6 +89,7 @@ def _add_page(
             problem=problem,
             reset_fields=fields_of(keywords_schema(reset)),
             takes_any_keyword=takes_any_keyword(reset),
+            reset_help=inspect.getdoc(reset) if spec.is_known else None,
             action_fields=[] if calls_tools else fields_of(spec.action_cls.model_json_schema()),
             takes_any_action=spec.action_cls is OpenAction,
             can_watch=sessions.config.allow_watching,
