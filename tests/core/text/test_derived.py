@@ -1,10 +1,10 @@
 """The derived text interface describes the declared fields, and reads replies by the action's schema."""
 
 from random import Random
-from typing import Literal
+from typing import Literal, Self
 
 import pytest
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from openenv.core import Action, Observation
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool, ToolError, ToolErrorType
@@ -171,6 +171,23 @@ def test_the_result_of_a_tool_is_shown_without_its_envelope():
 
     assert text.describe(CallToolObservation(tool_name="add", result={"data": 3, "is_error": False})) == "3"
     assert text.describe(CallToolObservation(tool_name="add", error=failed)) == "error: no ink"
+
+
+def test_choices_that_need_other_fields_are_no_choices():
+    class Click(Action):
+        kind: Literal["click", "wait"]
+        x: int | None = None
+
+        @model_validator(mode="after")
+        def _has_place(self) -> Self:
+            if self.kind == "click" and self.x is None:
+                raise ValueError("click needs x")
+            return self
+
+    text = DerivedText(Click, Observation)
+
+    assert text.replies(Observation()) == {}
+    assert text.parse('{"kind": "click", "x": 3}', Observation()) == Click(kind="click", x=3)
 
 
 def test_instructions_have_the_rules_the_fields_and_the_form_of_a_reply():

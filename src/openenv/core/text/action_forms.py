@@ -227,7 +227,10 @@ def form_of(action_class: type[Action]) -> ActionForm:
     part = resolved(schema, properties[field])
     values = _counted_values(part)
     if values is not None:
-        return ChoiceForm({_word(value): action_class.model_validate({field: value}) for value in values})
+        try:
+            return ChoiceForm({_word(value): action_class.model_validate({field: value}) for value in values})
+        except ValidationError:  # some of them need other fields
+            return JsonForm(action_class)
     if part.get("type") in ("string", "integer", "number"):
         return FieldForm(action_class, field, part)
     return JsonForm(action_class)

@@ -6,9 +6,10 @@ import re
 import httpx
 import pytest
 from fastapi import FastAPI
+from pydantic import ConfigDict
 from websockets.sync.client import connect
 
-from openenv.core.env_server import ServerConfig, create_app, create_fastapi_app
+from openenv.core.env_server import Action, ServerConfig, create_app, create_fastapi_app
 from openenv.core.env_server.web_interface import create_web_interface_app
 from tests.core.counting_env import CountAction, CountingEnvironment, CountObservation
 from tests.core.env_server.workers.two_workers import two_workers
@@ -188,6 +189,31 @@ def test_legal_actions_are_offered_where_the_environment_writes_none(serving):
 
     assert offered == [["left", {"amount": 3}], ["right", {"amount": 10}]]
     assert (over["done"], over["actions"]) == (True, [])
+
+
+class Tensor:
+    """No schema describes it."""
+
+
+class TensorAction(Action):
+    """As the published chat environment has one."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    tokens: Tensor
+
+
+class Tensors(CountingEnvironment):
+    """Takes what no JSON Schema describes."""
+
+    def step(self, action: TensorAction, timeout_s=None, **kwargs):
+        return CountObservation(total=1)
+
+
+def test_an_action_without_a_schema_is_written_as_json(serving):
+    url = serving(create_app(Tensors, TensorAction, CountObservation))
+
+    assert httpx.post(f"{url}/web/reset").json()["actions"] == []
+    assert 'name="tokens" data-kind="json"' in httpx.get(f"{url}/web/").text
 
 
 def test_a_drawing_is_a_document_that_runs_nothing(http):

@@ -29,13 +29,20 @@ def test_a_declared_image_and_plain_pixels_are_images():
     assert column == {"name": "column", "kind": "number", "value": 8, "unit": "px"}
 
 
+def test_what_is_declared_an_image_and_is_none_is_shown_with_the_reason():
+    frame, column = ObservationView(Screen).parts({"frame": [[0.5]], "column": 1})
+
+    assert (frame["kind"], column["kind"]) == ("text", "number")
+    assert "whole numbers from 0 to 255" in frame["value"]
+
+
 def test_tables_of_short_cells_are_grids_and_a_few_numbers_have_a_history_each():
-    parts = VIEW.parts({"cells": [[0, 1], [2, 0]], "speed": [0.5, 2.0], "note": "go"})
+    parts = VIEW.parts({"cells": [[0, 1, 0], [2, 0, 0]], "speed": [0.5, 2.0], "note": "go"})
 
     assert [(part["name"], part["kind"]) for part in parts] == [
         ("cells", "grid"), ("speed 0", "number"), ("speed 1", "number"), ("note", "text")
     ]  # fmt: skip
-    assert parts[0]["rows"] == [["0", "1"], ["2", "0"]]
+    assert parts[0]["rows"] == [["0", "1", "0"], ["2", "0", "0"]]
 
 
 def test_lines_of_one_length_are_a_board_also_in_the_metadata():
@@ -48,8 +55,9 @@ def test_what_the_page_shows_elsewhere_is_left_out():
     assert kinds({"done": False, "reward": 1.0, "legal_actions": [0], "metadata": {"legal_action_names": ["a"]}}) == []
 
 
-def test_a_grid_with_long_cells_and_a_huge_one_are_texts():
-    assert kinds({"cells": [["long words", "b"], ["c", "d"]]}) == [("cells", "text")]
+def test_a_grid_with_long_cells_a_huge_one_and_pairs_are_texts():
+    assert kinds({"cells": [["long words", "b", "c"], ["d", "e", "f"]]}) == [("cells", "text")]
     assert kinds({"cells": [[0] * 65] * 65}) == [("cells", "text")]
+    assert kinds({"cells": [[3, 1], [4, 2]]}) == [("cells", "text")]  # places
     (huge,) = VIEW.parts({"note": "a" * 30_000})
     assert huge["value"].endswith("10,000 further characters")

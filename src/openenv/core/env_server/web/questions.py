@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
+from pydantic.errors import PydanticInvalidForJsonSchema
 
 from openenv.core.env_server.mcp_types import McpMethod
 from openenv.core.env_server.runner.env_spec import EnvSpec
@@ -13,6 +14,7 @@ from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.types import OpenAction
 from openenv.core.errors import NotSupported, RequestRefused
 from openenv.core.text.derived import DerivedText
+from openenv.core.text.description import value_text
 from openenv.core.wire.server_codec import SessionRequest
 
 log = logging.getLogger(__name__)
@@ -24,13 +26,22 @@ Offered = tuple[str, Mapping[str, Any]]
 """The name of an action, and its fields."""
 
 
+def _text_of(spec: EnvSpec) -> DerivedText | None:
+    """The text interface that knows the legal actions; None where actions are tool calls, or have no schema."""
+    if spec.action_cls in TOOL_ACTION_CLASSES | {OpenAction}:
+        return None
+    try:
+        return DerivedText(spec.action_cls, spec.observation_cls)
+    except PydanticInvalidForJsonSchema:
+        return None
+
+
 class PageQuestions:
     """Asks the environments of one server. A question that fails is logged: it must not hide the observation."""
 
     def __init__(self, spec: EnvSpec) -> None:
         self._spec = spec
-        counts = spec.action_cls not in TOOL_ACTION_CLASSES | {OpenAction}
-        self._text = DerivedText(spec.action_cls, spec.observation_cls) if counts else None
+        self._text = _text_of(spec)
 
     async def drawing(self, session: Session, observation: dict[str, Any]) -> str | None:
         """The HTML of the environment's `render_web`; None where it draws nothing."""
@@ -49,7 +60,8 @@ class PageQuestions:
         replies = self._text.replies(seen)
         if len(replies) > _MOST_BUTTONS:
             return []
-        return [(reply, action.model_dump(mode="json", exclude_unset=True)) for reply, action in replies.items()]
+        actions = {reply: action.model_dump(mode="json", exclude_unset=True) for reply, action in replies.items()}
+        return [(value_text(fields) if reply.startswith("{") else reply, fields) for reply, fields in actions.items()]
 
     async def tools(self, session: Session) -> list[dict[str, Any]]:
         """The tools of the environment, as MCP describes them; none where it has none."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from openenv.core.env_server.types import Observation
+from openenv.core.env_server.web.forms import schema_of
 from openenv.core.schema.legal_actions import LEGAL_FIELDS, NAME_FIELDS
 from openenv.core.schema.samples import resolved
 from openenv.core.text.content import image_part, image_type
@@ -18,6 +19,8 @@ _HIDDEN = frozenset({"done", "reward", "metadata", "truncated", *LEGAL_FIELDS, *
 """Fields that the page shows elsewhere: the episode's, and the actions."""
 _MOST_CELLS = 64
 """Rows and columns of a grid that is drawn."""
+_FEWEST_COLUMNS = 3
+"""Of a grid. Rows of two are pairs, such as places on a board."""
 _MOST_NUMBERS = 8
 """Numbers of a list that are shown one by one, each with its history."""
 _LEAST_PIXELS = 8
@@ -33,7 +36,7 @@ class ObservationView:
         """observation_classes: those that the environment declares; a later one wins where both have a field."""
         self._fields: dict[str, Mapping[str, Any]] = {}
         for observation_class in observation_classes:
-            schema = observation_class.model_json_schema()
+            schema = schema_of(observation_class)
             self._fields |= {name: resolved(schema, part) for name, part in schema.get("properties", {}).items()}
 
     def parts(self, observation: Mapping[str, Any]) -> list[Part]:
@@ -54,7 +57,7 @@ class ObservationView:
         unit = str(schema.get("unit") or schema.get("units") or "")
         media_type = image_type(schema)
         if media_type is not None or _is_frame(value):
-            return [{"name": name, "kind": "image", "src": image_part(name, value, media_type or "image/png")["image"]}]
+            return [_image(name, value, media_type or "image/png")]
         if _is_number(value):
             return [_number(name, value, unit)]
         if isinstance(value, list) and len(value) <= _MOST_NUMBERS and value and all(map(_is_number, value)):
@@ -78,6 +81,14 @@ def _metadata_parts(metadata: Mapping[str, Any]) -> list[Part]:
     if others:
         parts.append({"name": "metadata", "kind": "details", "value": _text(others)})
     return parts
+
+
+def _image(name: str, value: Any, media_type: str) -> Part:
+    """The image, or why it cannot be shown: that must not hide the other fields."""
+    try:
+        return {"name": name, "kind": "image", "src": image_part(name, value, media_type)["image"]}
+    except (ValueError, ImportError) as error:  # other pixels; without numpy or Pillow
+        return {"name": name, "kind": "text", "value": str(error)}
 
 
 def _number(name: str, value: Any, unit: str) -> Part:
@@ -105,7 +116,7 @@ def _rows(value: Any) -> list[list[str]] | None:
         widths = {len(line) for line in lines}
         is_board = len(lines) > 1 and len(widths) == 1 and 1 < widths.pop() <= _MOST_CELLS >= len(lines)
         return [list(line) for line in lines] if is_board and " " not in value else None
-    if not _is_table(value) or len(value) > _MOST_CELLS or len(value[0]) > _MOST_CELLS:
+    if not _is_table(value) or not _FEWEST_COLUMNS <= len(value[0]) <= _MOST_CELLS or len(value) > _MOST_CELLS:
         return None
     cells = [cell for row in value for cell in row]
     if not all(_is_number(cell) or (isinstance(cell, str) and len(cell) <= 3) for cell in cells):

@@ -1,6 +1,7 @@
 // The page on which a person plays an environment.
 import {at, call, drawParts, element, guarded, line, number} from "./common.js";
 
+const LONGEST = 20000;  // characters of JSON that are shown
 let session = "new", tools = [], actions = [], isOver = true, isBusy = false;
 let rewards = [], total = 0, numSteps = 0, history = new Map();
 
@@ -69,7 +70,8 @@ function show(result) {
   at("drawing").hidden = !result.drawing;
   if (result.drawing) at("drawing").src = `${result.drawing}?step=${numSteps}`;
   drawParts(at("observation"), result.view, history);
-  at("json").textContent = JSON.stringify({...result.observation, reward: result.reward, done: result.done}, null, 1);
+  const json = JSON.stringify({...result.observation, reward: result.reward, done: result.done}, null, 1);
+  at("json").textContent = json.length > LONGEST ? `${json.slice(0, LONGEST)}\n... ${json.length - LONGEST} further characters` : json;
   showActions();
 }
 
