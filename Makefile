@@ -58,7 +58,7 @@ bench: $(VENV)/.installed .venv-published/.installed  ## Ours beside the publish
 bench-learning: $(VENV)/.installed  ## One configuration, a dozen environments, three seeds: hours
 	$(BIN)/python -m benchmarks.learning
 
-bench-trl: $(VENV)/.installed .venv-trl/.installed  ## Training, ours beside TRL's GRPOTrainer
+bench-trl: $(VENV)/.installed  ## Training, ours beside TRL's GRPOTrainer
 	$(BIN)/python -m benchmarks.trl
 
 $(VENV)/.installed: pyproject.toml constraints.txt
@@ -80,11 +80,5 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	.venv-envs/bin/uv pip install --quiet --python .venv-envs/bin/python --constraint constraints.txt --editable '.[all,dev,envs]'
 	touch $@
 
-.venv-trl/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv-trl
-	.venv-trl/bin/pip install --quiet uv
-	.venv-trl/bin/uv pip install --quiet --python .venv-trl/bin/python --constraint constraints.txt --editable '.[openspiel,train]' trl==1.16.0
-	touch $@
-
 clean:  ## Remove what the commands above made, runs/ excepted
-	rm -rf $(VENV) .venv-envs .venv-published .venv-trl build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) .venv-envs .venv-published build dist .pytest_cache .ruff_cache .mypy_cache

@@ -2,8 +2,8 @@
 
 Both train the same pretrained model on blackjack, on one server over TCP, with the same deals, group and batch sizes,
 loss and learning rate, strictly on-policy. Each training is a process of its own; the sides take turns. TRL's side runs
-in its own virtual environment, with one torch thread and with as many as torch chooses: on busy cores several threads
-wait for each other, and the training is many times slower. The ratio is to the faster of the two.
+with one torch thread and with as many as torch chooses: on busy cores several threads wait for each other, and the
+training is many times slower. The ratio is to the faster of the two.
 """
 
 import argparse
@@ -27,14 +27,12 @@ from openenv.auto.environment import named_environment
 from openenv.evaluation.intervals import mean_and_interval
 
 ROOT = Path(__file__).parents[2]
-TRL_PYTHON = ROOT / ".venv-trl/bin/python"
 
 
 @dataclass(frozen=True)
 class Side:
     """How a side is run."""
 
-    python: Path
     module: str
     threads: int | None
     """Torch threads. None: as many as torch chooses."""
@@ -42,9 +40,9 @@ class Side:
 
 OURS, TRL = "ours", "TRL, 1 thread"
 SIDES = {
-    OURS: Side(Path(sys.executable), "benchmarks.trl.ours", 1),
-    TRL: Side(TRL_PYTHON, "benchmarks.trl.grpo_trainer", 1),
-    "TRL, torch's threads": Side(TRL_PYTHON, "benchmarks.trl.grpo_trainer", None),
+    OURS: Side("benchmarks.trl.ours", 1),
+    TRL: Side("benchmarks.trl.grpo_trainer", 1),
+    "TRL, torch's threads": Side("benchmarks.trl.grpo_trainer", None),
 }
 FLOOR = 3.0
 """Episodes a second of ours, as a multiple of those of the faster TRL."""
@@ -59,7 +57,7 @@ def trained(side: Side, task: Task) -> TrainingLog:
     settings = json.dumps(asdict(replace(task, threads=side.threads)))
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log.json"
-        command = [side.python, "-m", side.module, settings, log]
+        command = [sys.executable, "-m", side.module, settings, log]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{side.module} ended with exit code {done.returncode}:\n{done.stderr[-2000:]}")
