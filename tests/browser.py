@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 SCREENSHOTS = "OPENENV_SCREENSHOTS"
@@ -69,6 +70,16 @@ def loaded_bytes(page: Page, url: str) -> int:
     page.on("requestfinished", lambda request: sizes.append(request.sizes()["responseBodySize"]))
     page.goto(url, wait_until="networkidle")
     return sum(sizes)
+
+
+def serious_violations(page: Page) -> list[str]:
+    """The rules of accessibility that the page breaks, by axe-core, with the elements that do."""
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{rule['id']}: {', '.join(node['html'] for node in rule['nodes'])}"
+        for rule in found
+        if rule["impact"] in ("serious", "critical")
+    ]
 
 
 def is_as_wide_as_its_screen(page: Page) -> bool:

@@ -11,7 +11,7 @@ from websockets.sync.client import connect
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
-from tests.browser import screenshot
+from tests.browser import screenshot, serious_violations
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
 from tests.core.env_server.workers.two_workers import clients, two_workers
 
@@ -147,4 +147,5 @@ def test_a_person_watches_a_game_while_a_client_plays_it(page, serving):
         expect(page.locator("table.grid td").first).to_be_visible()
         expect(page.locator("#return")).to_have_text(f"{result.reward:g}")
         screenshot(page, "watch")
+        assert serious_violations(page) == []
     expect(page.locator("#watch-alert")).to_have_text("The session has ended.")
