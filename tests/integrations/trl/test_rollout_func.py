@@ -148,7 +148,8 @@ class OlderArguments(SimpleNamespace):
 
 def test_the_older_contract_samples_on_a_vllm_server(blackjack_url: str, serving: Serving) -> None:
     tokenizer = words_tokenizer([BLACKJACK])
-    url = serving(generate_app(tiny_model(tokenizer), tokenizer))
+    model = tiny_model(tokenizer)
+    url = serving(generate_app(lambda: model, tokenizer))
     rollout_func = make_rollout_func(blackjack_url, instructions=False)
     output = rollout_func(["play :"] * 3, OlderArguments(vllm_server_port=url.rpartition(":")[2]), tokenizer)
     rollout_func.close()

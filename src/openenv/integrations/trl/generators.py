@@ -24,12 +24,17 @@ class GenerationFailed(OpenEnvError):
 
 
 class TrainedModel(Generator):
-    """Samples with the trainer's own model, which is trained again afterwards."""
+    """Samples with the trainer's own model, without dropout, and leaves it in the mode in which it was."""
+
+    def __init__(self, model: PreTrainedModel, chat: Chat, *, max_new_tokens: int, temperature: float) -> None:
+        was_training = model.training
+        super().__init__(model, chat, max_new_tokens=max_new_tokens, temperature=temperature)
+        model.train(was_training)
 
     def generate(
         self, prompts: Sequence[TokenIds], streams: Sequence[random.Random], images: Sequence[Images] = ()
     ) -> list[Segment]:
-        """As `Generator.generate`, without dropout."""
+        """As `Generator.generate`."""
         was_training = self.model.training
         self.model.train(False)
         try:
@@ -102,9 +107,7 @@ def trainers_generator(trainer: Any) -> BaseGenerator:
         return TrainerVllm(trainer.vllm_generation, chat, max_new_tokens=most)
     if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
         raise ValueError("a model that FSDP or DeepSpeed splits cannot sample here: set use_vllm=True")
-    sampling = TrainedModel(_without_adapters(model), chat, max_new_tokens=most, temperature=trainer.temperature)
-    model.train()
-    return sampling
+    return TrainedModel(_without_adapters(model), chat, max_new_tokens=most, temperature=trainer.temperature)
 
 
 def servers_generator(args: Any, processing_class: Any) -> BaseGenerator:
