@@ -62,7 +62,8 @@ def test_the_tutorials_keys_are_understood() -> None:
 
     assert config.model.path == "some/model"
     assert config.env[0].server_url == "http://localhost:8004"
-    assert config.env[0].reset == {"game_name": "blackjack"}
+    assert config.env[0].reset == {}, "the server decides the game"
+    assert config_from_mapping({"blackjack_env": {}}).env[0].reset == {"game_name": "blackjack"}
     assert config.max_policy_age == 2
 
 

@@ -1,5 +1,6 @@
 """What the tutorials use and do not show. A test imports it into the kernel before the cells that use it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,8 @@ import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 import openenv
 from openenv.core.containers.server_process import wait_until_healthy
@@ -54,6 +57,17 @@ def run_episode(env: Any, policy: Any, visualize: bool = True) -> bool:
         if visualize:
             print(result.observation.info_state)
     return bool(result.reward > 0)
+
+
+def loaded_cfg(path: str) -> Any:
+    """A YAML file as the object with attributes that the tutorial calls cfg."""
+    text = json.dumps(yaml.safe_load(Path(path).read_text()))
+    return json.loads(text, object_hook=lambda mapping: types.SimpleNamespace(**mapping))
+
+
+def save_cfg(cfg: Any, path: str) -> None:
+    """Write such an object as YAML."""
+    Path(path).write_text(json.dumps(cfg, default=vars))  # JSON is YAML
 
 
 def become_server_module(namespace: dict[str, Any]) -> None:

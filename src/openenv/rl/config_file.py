@@ -37,8 +37,10 @@ def config_from_mapping(data: Mapping[str, Any]) -> Config:
     """The configuration from nested mappings with the keys of the YAML file. Raises ConfigError like `load_config`."""
     data = with_current_keys(data)
     if "blackjack_env" in data:
-        game = {"name": "openspiel", "reset": {"game_name": "blackjack"}}
-        data["env"] = {**game, **(data.get("env") or {}), **data.pop("blackjack_env")}
+        given = data.pop("blackjack_env") or {}
+        # a server decides what it plays: the tutorial changes the game by changing the server
+        game = {} if given.get("server_url") else {"reset": {"game_name": "blackjack"}}
+        data["env"] = {"name": "openspiel", **game, **(data.get("env") or {}), **given}
     if "env" in data:
         data["env"] = [_environment(one) for one in (data["env"] if isinstance(data["env"], list) else [data["env"]])]
     if isinstance(data.get("model"), str):

@@ -1,0 +1,1 @@
+"""`apps`, where the tutorial has its training program."""
