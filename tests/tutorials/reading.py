@@ -166,7 +166,7 @@ _RUN: Mapping[str, Callable[[Reading, str], None]] = {
 
 def _filled(text: str, reader: Reading) -> str:
     """The text with `{port:8000}` as the port that takes its place."""
-    return re.sub(r"\{port:(\d+)\}", lambda found: str(reader.port(found[1])), text)
+    return re.sub(r"\{port:(\w+)\}", lambda found: str(reader.port(found[1])), text)
 
 
 def _plain(text: str) -> str:
