@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from openenv.core.env_server.execution.background_loop import BackgroundLoop
 from openenv.core.env_server.interfaces import Environment, Transform
@@ -55,9 +55,12 @@ class MCPEnvironment(Environment):
 
                 super().__init__(mcp)
 
-    The tools work before the first reset too, and over `/mcp`, where an agent finds them and nothing else: no tool may
-    be named reset, step, state or close. One MCP session lasts as long as the environment.
+    The tools work before the first reset and after `done` too, and over `/mcp`, where an agent finds them and nothing
+    else: no tool may be named reset, step, state or close. One MCP session lasts as long as the environment.
     """
+
+    ALLOWS_STEP_AFTER_DONE: ClassVar[bool] = True
+    """A tool decides itself what it does in an episode that is done, as over `/mcp`."""
 
     def __init__(self, mcp_server: Any, transform: Transform[Any] | None = None) -> None:
         """mcp_server: a FastMCP server. Raises ValueError when one of its tools has a reserved name."""
