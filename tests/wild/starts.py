@@ -67,7 +67,7 @@ def by_openenv_serve(name: str, tmp_path: Path, env_vars: Mapping[str, str]) -> 
     return _served("openenv", ["serve", str(ENVIRONMENTS / name)], tmp_path, [], env_vars)
 
 
-def by_openenv_serve_in_its_folder(
+def by_openenv_serve_here(
     name: str, tmp_path: Path, env_vars: Mapping[str, str]
 ) -> AbstractContextManager[str]:
     """`cd my_env && openenv serve`"""

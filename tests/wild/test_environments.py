@@ -20,7 +20,7 @@ from tests.wild.starts import (
     as_a_program,
     beside_the_files,
     by_openenv_serve,
-    by_openenv_serve_in_its_folder,
+    by_openenv_serve_here,
     in_a_repository,
     with_older_names,
     with_workers,
@@ -39,7 +39,7 @@ IDIOMS = {
 STARTS: dict[str, list[Start]] = {
     "stairs": [
         beside_the_files, as_a_package, with_workers, in_a_repository, as_a_program, by_openenv_serve,
-        by_openenv_serve_in_its_folder,
+        by_openenv_serve_here,
     ],
     "notes": [beside_the_files, as_a_package, by_openenv_serve],
     "drill": [as_a_package, by_openenv_serve],
@@ -80,7 +80,8 @@ async def test_an_environment_starts_and_its_client_plays(
     with start(f"{name}_env", tmp_path, ENV_VARS.get(name, {})) as url:
         rewards = getattr(plays, name)(url)
         rewards_async = await getattr(plays, f"{name}_async")(url)
-        schema = httpx.get(f"{url}/schema").json()
+        async with httpx.AsyncClient(base_url=url) as client:
+            schema = (await client.get("/schema")).json()
 
     assert rewards == rewards_async == REWARDS[name]
     assert schema["action"]["title"]

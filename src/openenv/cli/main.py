@@ -6,7 +6,8 @@ import sys
 
 import typer
 
-from openenv.cli import check, compat_path, envs, evaluate, init, replay, serve, show, train, validate
+from openenv.cli import compat_path, envs, evaluate, replay, serve, show, train
+from openenv.cli.authoring import check, import_environment, init, validate
 from openenv.cli.containers import build, deploy
 from openenv.cli.hub import fork, push
 from openenv.core.env_server.observability.log_context import configure_logging
@@ -19,6 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("init", epilog=init.EXAMPLE)(init.init)
+app.command("import", epilog=import_environment.EXAMPLE)(import_environment.import_environment)
 app.command("envs", epilog=envs.EXAMPLE)(envs.envs)
 app.command("serve", epilog=serve.EXAMPLE, context_settings=serve.PASSES_OPTIONS_ON)(serve.serve)
 app.command("eval", epilog=evaluate.EXAMPLE)(evaluate.evaluate)

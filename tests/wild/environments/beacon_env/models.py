@@ -3,11 +3,12 @@
 from enum import Enum
 from typing import Literal
 
-from openenv.core.env_server.interfaces import Action, Observation, State
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from openenv.core.env_server.interfaces import Action, Observation, State
 
-class Colour(str, Enum):
+
+class Colour(str, Enum):  # noqa: UP042
     RED = "RED"
     GREEN = "GREEN"
 

@@ -1,8 +1,9 @@
 """Messages of the clerk: token ids, and turns typed as `Message`."""
 
+from pydantic import Field
+
 from openenv.core.env_server.interfaces import Message
 from openenv.core.env_server.types import Action, Observation, State
-from pydantic import Field
 
 
 class ClerkAction(Action):

@@ -5,5 +5,3 @@ from openenv.core.mcp_client import MCPToolClient
 
 class NotesEnv(MCPToolClient):
     """A session with the notes."""
-
-    pass

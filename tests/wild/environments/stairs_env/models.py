@@ -2,8 +2,9 @@
 
 from typing import Any, Dict, List  # noqa: UP035  environments write their types so
 
-from openenv.core.env_server.types import Action, Observation, State
 from pydantic import Field
+
+from openenv.core.env_server.types import Action, Observation, State
 
 
 class StairsAction(Action):

@@ -1,6 +1,7 @@
 """Finds what serves the environment in a folder with an `openenv.yaml`, or in a file."""
 
 import ast
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,7 +82,7 @@ def _importable(folder: Path) -> tuple[Path, str]:
 def _names_of(module: Path) -> set[str]:
     """The names that a module defines at its top level, found without importing it."""
     names: set[str] = set()
-    for statement in ast.parse(module.read_text(encoding="utf-8")).body:
+    for statement in _statements(ast.parse(module.read_text(encoding="utf-8")).body):
         if isinstance(statement, ast.FunctionDef | ast.ClassDef):
             names.add(statement.name)
         elif isinstance(statement, ast.Assign | ast.AnnAssign):
@@ -90,3 +91,14 @@ def _names_of(module: Path) -> set[str]:
         elif isinstance(statement, ast.ImportFrom):
             names.update(alias.asname or alias.name for alias in statement.names)
     return names
+
+
+def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, with those inside `if`, `try` and `with`."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.If | ast.Try | ast.With):
+            handlers = getattr(statement, "handlers", [])
+            for part in (statement, *handlers):
+                for name in ("body", "orelse", "finalbody"):
+                    yield from _statements(getattr(part, name, []))

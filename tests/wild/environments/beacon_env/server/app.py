@@ -5,9 +5,10 @@ import os
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
+from starlette.middleware.base import BaseHTTPMiddleware
+
 from openenv.core.env_server.http_server import create_app
 from openenv.core.env_server.web_interface import load_environment_metadata
-from starlette.middleware.base import BaseHTTPMiddleware
 
 from ..models import BeaconAction, BeaconObservation
 from .environment import BeaconEnvironment
@@ -21,15 +22,17 @@ def _factory():
 
 
 _parameters = inspect.signature(create_app).parameters
-_keywords: dict = {"env_name": "beacon_env", "max_concurrent_envs": 4}
-for _name, _value in {
+_gradio = {
     "gradio_builder": build_tab, "custom_tab_name": "Light", "custom_tab_primary": True, "show_default_tab": False,
     "title_override": "Beacon",
-}.items():  # fmt: skip
-    if _name in _parameters:
-        _keywords[_name] = _value
-
-app = create_app(_factory, BeaconAction, BeaconObservation, **_keywords)
+}  # fmt: skip
+_keywords = {name: value for name, value in _gradio.items() if name in _parameters}
+if "gradio_builder" in _parameters:
+    app = create_app(
+        _factory, BeaconAction, BeaconObservation, env_name="beacon_env", max_concurrent_envs=4, **_keywords
+    )
+else:
+    app = create_app(_factory, BeaconAction, BeaconObservation, env_name="beacon_env", max_concurrent_envs=4)
 
 if os.getenv("ENABLE_WEB_INTERFACE", "false").lower() in ("true", "1", "yes"):
     _metadata = load_environment_metadata(_factory(), "beacon_env")

@@ -2,9 +2,8 @@
 
 import os
 
-from openenv.core.env_server import create_app
-
 from clerk_env.models import ClerkAction, ClerkObservation
+from openenv.core.env_server import create_app
 
 from .environment import ClerkEnvironment, Polite
 from .tokens import Characters

@@ -1,7 +1,7 @@
 """Runs programs with the package's executor."""
 
 import uuid
-from typing import Optional  # noqa: UP035
+from typing import Optional
 
 from openenv.core.env_server.interfaces import Action, Environment, Observation
 from openenv.core.tools import PyExecutor

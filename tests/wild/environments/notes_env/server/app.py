@@ -8,9 +8,10 @@ try:
 
     from .environment import NotesEnvironment
 except ImportError:
+    from server.environment import NotesEnvironment
+
     from openenv.core.env_server.http_server import create_app
     from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
-    from server.environment import NotesEnvironment
 
 app = create_app(
     NotesEnvironment, CallToolAction, CallToolObservation, env_name="notes_env",

@@ -1,9 +1,10 @@
 """Notes whose tools are functions of a FastMCP server, and whose episode ends with a submission."""
 
-from typing import Any, Optional  # noqa: UP035
+from typing import Any, Optional
 from uuid import uuid4
 
 from fastmcp import FastMCP
+
 from openenv.core.env_server.mcp_environment import MCPEnvironment
 from openenv.core.env_server.types import Action, Observation, State
 

@@ -1,8 +1,9 @@
 """Adds numbers."""
 
 try:
-    from core.env_server import Environment
     from core.env_server.types import State
+
+    from core.env_server import Environment
 except ImportError:
     from openenv_core.env_server import Environment
     from openenv_core.env_server.types import State

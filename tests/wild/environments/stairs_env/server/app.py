@@ -9,8 +9,9 @@ try:
     from .environment import StairsEnvironment
 except ImportError:
     from models import StairsAction, StairsObservation
-    from openenv.core.env_server.http_server import create_app
     from server.environment import StairsEnvironment
+
+    from openenv.core.env_server.http_server import create_app
 
 app = create_app(StairsEnvironment, StairsAction, StairsObservation, env_name="stairs_env", max_concurrent_envs=4)
 

@@ -8,6 +8,7 @@ try:
     from ..models import StairsAction, StairsObservation, StairsState
 except ImportError:
     from models import StairsAction, StairsObservation, StairsState
+
     from openenv.core.env_server.interfaces import Environment
 
 

@@ -7,7 +7,7 @@ from typing import NoReturn, get_args
 import typer
 
 from openenv.auto.environment import FORMS, named_environment
-from openenv.cli.check import as_object, report, run_checks
+from openenv.cli.authoring.check import as_object, report, run_checks
 from openenv.evaluation.quality import Level
 
 EXAMPLE = "Examples: `openenv validate`, `openenv validate --url http://localhost:8000 --level runtime --json`"

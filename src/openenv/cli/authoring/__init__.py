@@ -1,0 +1,1 @@
+"""Commands for authors of environments: write one, import one, check it."""
