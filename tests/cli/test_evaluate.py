@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from openenv.cli.evaluate import as_row
+from openenv.cli.playing.evaluate import as_row
 from openenv.evaluation.intervals import EpisodeResult, summarize
 from tests.cli.commands import OPENENV, run
 

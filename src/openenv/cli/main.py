@@ -6,10 +6,11 @@ import sys
 
 import typer
 
-from openenv.cli import compat_path, envs, evaluate, replay, serve, show, train
+from openenv.cli import compat_path, envs, serve, train
 from openenv.cli.authoring import check, import_environment, init, validate
 from openenv.cli.containers import build, deploy
 from openenv.cli.hub import fork, push
+from openenv.cli.playing import evaluate, export, replay, show
 from openenv.core.env_server.observability.log_context import configure_logging
 
 app = typer.Typer(
@@ -32,6 +33,7 @@ app.command("check", epilog=check.EXAMPLE)(check.check)
 app.command("validate", epilog=validate.EXAMPLE)(validate.validate)
 app.command("show", epilog=show.EXAMPLE)(show.show)
 app.command("replay", epilog=replay.EXAMPLE)(replay.replay)
+app.command("export", epilog=export.EXAMPLE)(export.export)
 app.command("compat-path", epilog=compat_path.EXAMPLE)(compat_path.compat_path)
 app.command("train", epilog=train.EXAMPLE)(train.train)
 

@@ -6,9 +6,40 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from openenv.core.llm.http import LLMError, post_json, unexpected
-from openenv.core.llm.messages import LLMResponse, ToolCall, anthropic_messages, anthropic_tools, openai_tools
+from openenv.core.llm.messages import (
+    LLMResponse,
+    TokenUsage,
+    ToolCall,
+    anthropic_messages,
+    anthropic_tools,
+    openai_tools,
+)
 
-__all__ = ["AnthropicClient", "LLMClient", "LLMError", "LLMResponse", "OpenAIClient", "ToolCall", "create_llm_client"]
+__all__ = [
+    "AnthropicClient",
+    "LLMClient",
+    "LLMError",
+    "LLMResponse",
+    "OpenAIClient",
+    "TokenUsage",
+    "ToolCall",
+    "UnreadableToolCall",
+    "create_llm_client",
+    "needs_max_completion_tokens",
+]
+
+
+class UnreadableToolCall(LLMError):
+    """The model called a tool with arguments that are no JSON object."""
+
+    def __init__(self, name: str, arguments: str, usage: TokenUsage | None) -> None:
+        super().__init__(
+            f"the model called {name} with arguments that are not JSON: try again, or raise max_tokens if they "
+            f"were cut short. Arguments: {arguments[:300]}"
+        )
+        self.name = name
+        self.arguments = arguments
+        self.usage = usage
 
 
 class LLMClient(ABC):
@@ -146,9 +177,9 @@ class OpenAIClient(_HostedClient):
         return {"messages": messages, **({"tools": openai_tools(tools)} if tools else {}), **parameters}
 
     def _response(self, answer: dict[str, Any]) -> LLMResponse:
-        message = answer["choices"][0]["message"]
-        calls = [_tool_call(call["id"], call["function"]) for call in message.get("tool_calls") or []]
-        return LLMResponse(message.get("content") or "", calls)
+        message, usage = answer["choices"][0]["message"], _usage(answer, "prompt_tokens", "completion_tokens")
+        calls = [_tool_call(call["id"], call["function"], usage) for call in message.get("tool_calls") or []]
+        return LLMResponse(message.get("content") or "", calls, usage)
 
 
 class AnthropicClient(_HostedClient):
@@ -176,7 +207,7 @@ class AnthropicClient(_HostedClient):
         blocks = answer["content"]
         text = "".join(block["text"] for block in blocks if block["type"] == "text")
         calls = [ToolCall(b["id"], b["name"], b["input"]) for b in blocks if b["type"] == "tool_use"]
-        return LLMResponse(text, calls)
+        return LLMResponse(text, calls, _usage(answer, "input_tokens", "output_tokens"))
 
 
 _HOSTED: dict[str, tuple[str, type[_HostedClient]]] = {
@@ -202,19 +233,30 @@ def create_llm_client(
     endpoint, cls = _HOSTED[provider.lower()]
     client = cls(endpoint, 443, model, api_key, system_prompt, temperature, max_tokens)
     if isinstance(client, OpenAIClient):
-        client.use_max_completion_tokens = model.startswith(_REASONING_MODELS)
+        client.use_max_completion_tokens = needs_max_completion_tokens(model)
     return client
 
 
-def _tool_call(call_id: str, function: dict[str, Any]) -> ToolCall:
+def needs_max_completion_tokens(model: str) -> bool:
+    """Whether a model of OpenAI takes `max_completion_tokens`, and no temperature."""
+    return model.startswith(_REASONING_MODELS)
+
+
+def _tool_call(call_id: str, function: dict[str, Any], usage: TokenUsage | None) -> ToolCall:
     name, arguments = function["name"], function["arguments"] or "{}"
     try:
-        return ToolCall(call_id, name, json.loads(arguments))
+        read = json.loads(arguments)
     except ValueError:
-        raise LLMError(
-            f"the model called {name} with arguments that are not JSON: try again, or raise max_tokens if they were "
-            f"cut short. Arguments: {arguments[:300]}"
-        ) from None
+        read = None
+    if not isinstance(read, dict):
+        raise UnreadableToolCall(name, arguments, usage)
+    return ToolCall(call_id, name, read)
+
+
+def _usage(answer: dict[str, Any], prompt: str, completion: str) -> TokenUsage | None:
+    """The counted tokens, by the API's names of the two numbers."""
+    counted = answer.get("usage")
+    return TokenUsage(int(counted[prompt]), int(counted[completion])) if counted else None
 
 
 def _joined(endpoint: str, port: int | None) -> str:

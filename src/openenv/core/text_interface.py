@@ -73,6 +73,17 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
         """The tools that a model may call, as chat templates take them; none where a reply is no tool call."""
         return []
 
+    def functions(self, observation: ObsT) -> list[Tool]:
+        """The functions that a model behind an API may call now; none where its replies are texts.
+
+        A call is parsed as the text that `openenv.core.text.action_forms.call_text` makes of it.
+        """
+        return []
+
+    def rules(self, observation: ObsT) -> str:
+        """The instructions to a model that is shown the functions: without the form of a reply, where that is known."""
+        return self.instructions(observation)
+
     def situation(self, observation: ObsT) -> str | None:
         """The kind of decision, such as `hard 16`, by which reports count replies; None: not counted."""
         return None

@@ -16,6 +16,7 @@ from openenv.core.session_pool import SessionPool
 from openenv.core.text_interface import TextInterface
 from openenv.envs.openspiel_env.client import OpenSpielEnv
 from openenv.envs.openspiel_env.models import OpenSpielAction
+from openenv.evaluation.episode_files.recorder import EpisodeRecorder
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult, Summary, summarize
 from openenv.policies.base import EndEpisode, Policy
@@ -40,12 +41,13 @@ async def evaluate(
     on_progress: Callable[[str, int, int], None] | None = None,
     on_summary: Callable[[Summary], None] | None = None,
     max_steps: int | None = None,
+    recorder_for: Callable[[Any], EpisodeRecorder] | None = None,
 ) -> list[Summary]:
     """Play the episodes with seeds `seed`, `seed + 1`, ... with every policy. Returns their summaries in that order.
 
     num_sessions: sessions that play at the same time. on_progress: called with a policy's name, the number of its
     episodes that have ended, and the number wanted. on_summary: called when a policy has finished, so that its result
-    survives an interruption. For the other arguments see `play_episodes`. Raises ServerUnreachable without a server.
+    survives an interruption. recorder_for: makes the recorder of a policy's episodes. For the other arguments see `play_episodes`. Raises ServerUnreachable without a server.
     """
     summaries = []
     async with SessionPool(client_class, server_url, max(1, min(num_sessions, episodes))) as pool:
@@ -59,6 +61,7 @@ async def evaluate(
                 text=text,
                 max_steps=max_steps,
                 on_progress=_with_name(on_progress, policy.name),
+                recorder=recorder_for(policy) if recorder_for else None,
             )
             summaries.append(summarize(policy.name, played))
             if on_summary is not None:
@@ -97,6 +100,7 @@ async def play_episodes(
     on_progress: OnEpisodes | None = None,
     text: TextInterface[Any, Any] | None = None,
     max_steps: int | None = None,
+    recorder: EpisodeRecorder | None = None,
 ) -> list[EpisodeResult]:
     """Play `num_episodes` episodes with a policy. Episode i is reset with seed `seed + i`; results come in that order.
 
@@ -105,13 +109,13 @@ async def play_episodes(
     policy: any object with `name` and `select_action(observation)`; `openenv.policies.Policy` lists the optional parts.
     reset_kwargs: added to every reset. text: its situations label the counted decisions, and it names the outcomes.
     max_steps: a longer episode is stopped, and its rewards so far count. If the policy chooses no legal action, the
-    episode ends there as `unparseable`.
+    episode ends there as `unparseable`. recorder: records the episodes.
 
     Raises ServerUnreachable when a session cannot be reset because the server is gone, and any error of the policy.
     """
     policy = _with_optional_parts(policy)
     kwargs = {**policy.reset_kwargs, **(reset_kwargs or {})}
-    player = _PolicyPlayer(policy, text, max_steps, on_progress, seed, num_episodes)
+    player = _PolicyPlayer(policy, text, max_steps, on_progress, seed, num_episodes, recorder)
     runner = EpisodeRunner(pool, player, max_steps=max_steps, num_sessions=1 if policy.learns else None)
     try:
         await runner.run({**kwargs, "seed": seed + number} for number in range(num_episodes))
@@ -142,6 +146,8 @@ class _RunningEpisode:
     total_reward: float = 0.0
     num_steps: int = 0
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    replies: Counter[str] = field(default_factory=Counter)
+    """Replies and tokens by the names of the counts in `EpisodeResult`."""
 
 
 class _PolicyPlayer:
@@ -155,7 +161,9 @@ class _PolicyPlayer:
         on_progress: OnEpisodes | None,
         first_seed: int,
         num_episodes: int,
+        recorder: EpisodeRecorder | None,
     ) -> None:
+        self._recorder = recorder
         self._policy, self._text = policy, text
         self._max_steps, self._on_progress = max_steps, on_progress
         self._first_seed, self._num_episodes = first_seed, num_episodes
@@ -170,6 +178,8 @@ class _PolicyPlayer:
 
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
         """Add the reward, let the policy learn, and finish the episode if it is done."""
+        if self._recorder is not None:
+            self._recorder.on_result(episode, result)
         running = self._running.get(episode)
         reward = 0.0 if result.reward is None else float(result.reward)  # None: the step has no reward
         if running is None:
@@ -213,17 +223,30 @@ class _PolicyPlayer:
     def _checked(self, waiting: PendingAction, choice: Any) -> Any:
         """The action that the choice names. None, and the episode has ended, if it names none that is legal."""
         running = self._running[waiting.episode]
+        problem = _problem_with(choice, waiting.observation)
+        action = OpenSpielAction(action_id=choice) if isinstance(choice, int) else choice
+        self._take_replies(waiting.episode, None if problem else action)
         if isinstance(choice, EndEpisode) and choice.counts:
             self._stop(waiting.episode, choice.reason)
             return None
-        problem = _problem_with(choice, waiting.observation)
         if problem is not None:
             self._end(waiting.episode, "unparseable", running.total_reward, problem)
             return None
         running.action = choice
-        action = OpenSpielAction(action_id=choice) if isinstance(choice, int) else choice
         self._count_decision(running, action)
         return action
+
+    def _take_replies(self, episode: int, action: Action | None) -> None:
+        """Count the policy's newest replies, and record them with the action that was chosen."""
+        replies = self._policy.take_replies(episode) if self._policy.follows_episodes else []
+        self._running[episode].replies.update(
+            num_replies=len(replies),
+            num_unparseable_replies=sum(not reply.names_action for reply in replies),
+            prompt_tokens=sum(reply.prompt_tokens for reply in replies),
+            completion_tokens=sum(reply.completion_tokens for reply in replies),
+        )
+        if self._recorder is not None:
+            self._recorder.on_replies(episode, replies, action)
 
     def end_running(self) -> None:
         """Let the policy forget the episodes that an interruption has left without an end."""
@@ -246,7 +269,10 @@ class _PolicyPlayer:
             outcome=outcome,
             reason=reason,
             decisions=running.decisions,
+            **running.replies,
         )
+        if self._recorder is not None:
+            self._recorder.on_end(episode, self.ended[episode])
         if self._on_progress is not None:
             self._on_progress(len(self.ended), self._num_episodes)
 

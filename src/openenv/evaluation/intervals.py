@@ -35,6 +35,12 @@ class EpisodeResult:
     """Why the episode is unparseable or invalid, or was stopped by a limit."""
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often each reply was given in each situation, such as ("hard 16", "hit")."""
+    num_replies: int = 0
+    """Replies of a language model, those that name no action included."""
+    num_unparseable_replies: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    """Tokens of its prompts and replies; 0 where its server does not count them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +69,11 @@ class Summary:
     """Number of invalid episodes by reason."""
     num_stopped: int = 0
     """Number of won, lost and push episodes that a limit stopped before their end: their rewards so far count."""
+    num_replies: int = 0
+    num_unparseable_replies: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    """As in `EpisodeResult`, over all episodes, invalid ones included."""
 
     @property
     def win_rate(self) -> float:
@@ -105,6 +116,10 @@ def summarize(name: str, episodes: Sequence[EpisodeResult]) -> Summary:
         decisions=sum((episode.decisions for episode in valid), Counter()),
         num_stopped=sum(episode.reason is not None for episode in played_out),
         invalid_reasons=Counter(episode.reason or "unknown" for episode in episodes if episode.outcome == "invalid"),
+        num_replies=sum(episode.num_replies for episode in episodes),
+        num_unparseable_replies=sum(episode.num_unparseable_replies for episode in episodes),
+        prompt_tokens=sum(episode.prompt_tokens for episode in episodes),
+        completion_tokens=sum(episode.completion_tokens for episode in episodes),
     )
 
 

@@ -33,12 +33,16 @@ def medal_table(summaries: Sequence[Summary]) -> Table:
     for heading in ("success rate", "mean return", "push", "steps", "episodes"):
         table.add_column(heading, justify="right")
     broken = any(s.num_stopped or s.num_unparseable or s.num_invalid for s in summaries)
+    has_model = any(s.num_replies for s in summaries)
     for heading in ("stopped", "unparseable", "invalid") if broken else ():
+        table.add_column(heading, justify="right")
+    for heading in ("replies", "unread replies", "prompt tokens", "reply tokens") if has_model else ():
         table.add_column(heading, justify="right")
     for place, summary in ranked(summaries):
         cells = [MEDALS[place - 1] if place <= len(MEDALS) else str(place), summary.name, *_cells(summary)]
         counts = (summary.num_stopped, summary.num_unparseable, summary.num_invalid)
-        table.add_row(*cells, *(map(str, counts) if broken else ()))
+        tokens = (summary.num_replies, summary.num_unparseable_replies, summary.prompt_tokens, summary.completion_tokens)
+        table.add_row(*cells, *(map(str, counts) if broken else ()), *(map(str, tokens) if has_model else ()))
     return table
 
 

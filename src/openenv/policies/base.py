@@ -7,6 +7,22 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from openenv.core.env_server.types import Action
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyReply:
+    """A reply of a policy that is shown messages, such as a language model."""
+
+    prompt: Sequence[Mapping[str, Any]]
+    """The messages that it was shown, those of earlier turns included."""
+    message: Mapping[str, Any]
+    """The message of the assistant."""
+    names_action: bool
+    functions: Sequence[Mapping[str, Any]] = ()
+    """The definitions of the functions that it might have called."""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    """0: they are not counted."""
+
+
 @dataclass(frozen=True, slots=True)
 class EndEpisode:
     """A choice that ends the episode without an action."""
@@ -62,6 +78,10 @@ class Policy:
 
     def forget_episode(self) -> None:
         """An episode has failed: nothing more is learned of it. Does nothing unless overridden."""
+
+    def take_replies(self, episode: int) -> list[PolicyReply]:
+        """The replies in an episode since the last call, if the policy follows episodes and is shown messages."""
+        return []
 
     def end_episode(self, episode: int) -> None:
         """An episode has ended, if the policy follows episodes. Does nothing unless overridden."""

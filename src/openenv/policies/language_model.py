@@ -1,20 +1,25 @@
 """A language model as a policy, and a client of an OpenAI-compatible chat endpoint."""
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
-import httpx
-
+from openenv.core.env_server.mcp_types import Tool
 from openenv.core.errors import OpenEnvError
+from openenv.core.llm_client import LLMError, OpenAIClient, UnreadableToolCall, needs_max_completion_tokens
+from openenv.core.text.action_forms import definition
 from openenv.core.text.content import Content, Part
 from openenv.core.text_interface import History, TextInterface
-from openenv.policies.base import Choice, Policy
+from openenv.policies.base import Choice, Policy, PolicyReply
 from openenv.policies.conversations import Conversations, ReplyRules
-from openenv.policies.prompts import ChatMessage, PromptBuilder
+from openenv.policies.prompts import ChatMessage, EndpointReply, PromptBuilder, assistant_message
 
 Complete = Callable[[list[list[ChatMessage]]], Sequence[str]]
 """Completes a batch of conversations: returns one reply for each. A `SampledReply` also carries its tokens."""
+CompleteWithFunctions = Callable[[list[list[ChatMessage]], Sequence[Sequence[Tool]]], Sequence[str]]
+"""The same for a model that may call functions, those of each conversation. An `EndpointReply` carries a call."""
 
 
 class CompletionFailed(OpenEnvError):
@@ -28,27 +33,36 @@ class LanguageModelPolicy(Policy):
     """
 
     is_slow: ClassVar[bool] = True
+    follows_episodes = True
 
     def __init__(
         self,
         name: str,
         text: TextInterface[Any, Any],
-        complete: Complete,
+        complete: Complete | CompleteWithFunctions,
         *,
         instructions: bool = True,
         tools: Sequence[Mapping[str, Any]] = (),
+        calls_functions: bool = False,
         history: History | None = None,
         rules: ReplyRules | None = None,
         fits: Callable[[list[ChatMessage]], bool] | None = None,
     ) -> None:
         """complete: completes a batch of conversations. instructions: whether a system message has the rules. tools,
-        history: as in `PromptBuilder`. fits: whether a prompt is short enough; None: all are."""
+        history: as in `PromptBuilder`. calls_functions: whether the model is offered the functions of `text`, which
+        `complete` then receives beside the conversations. fits: whether a prompt is short enough; None: all are."""
         self.name = name
-        prompts = PromptBuilder(text, instructions=instructions, tools=tools, history=history)
-        self.conversations = Conversations(
-            prompts, text, lambda _, conversations: complete(conversations), rules=rules, fits=fits
+        self._text = text
+        self._complete: Any = complete
+        self._calls_functions = calls_functions
+        prompts = PromptBuilder(
+            text, instructions=instructions, tools=tools, calls_functions=calls_functions, history=history
         )
-        self.follows_episodes = prompts.remembers_episodes or self.conversations.rules.max_episode_tokens is not None
+        self.conversations = Conversations(prompts, text, self._replies, rules=rules, fits=fits, on_reply=self._on_reply)
+        self._needs_episodes = prompts.remembers_episodes or self.conversations.rules.max_episode_tokens is not None
+        self._functions: dict[Hashable, list[Tool]] = {}
+        self._prompts: dict[Hashable, list[ChatMessage]] = {}
+        self._untaken: defaultdict[Hashable, list[PolicyReply]] = defaultdict(list)
 
     def select_action(self, observation: Any) -> Choice:
         """The action that the model names, or the end of the episode. The observation is taken as its first."""
@@ -57,25 +71,59 @@ class LanguageModelPolicy(Policy):
     def select_actions(self, observations: Sequence[Any], episodes: Sequence[int] | None = None) -> list[Choice]:
         """One choice for each observation, from one batch.
 
-        episodes: the number of each observation's episode, required if the policy follows episodes: if prompts show
-        whole episodes, or their tokens are limited. Raises ValueError if it is required and missing.
+        episodes: the number of each observation's episode. Raises ValueError if it is missing where prompts show whole
+        episodes, or where their tokens are limited.
         """
         if episodes is None:
-            if self.follows_episodes:
+            if self._needs_episodes:
                 raise ValueError(f"{self.name}: the prompts or limits are of whole episodes: give `episodes`.")
             return self._of_new_episodes(observations)
-        return self.conversations.choose(list(zip(episodes, observations, strict=True)))
+        return self._choose(list(zip(episodes, observations, strict=True)))
 
-    def end_episode(self, episode: int) -> None:
+    def take_replies(self, episode: int) -> list[PolicyReply]:
+        """The replies in an episode since the last call."""
+        return self._untaken.pop(episode, [])
+
+    def end_episode(self, episode: Hashable) -> None:
         """Forget the conversation of an episode that has ended."""
         self.conversations.end_episode(episode)
+        self._untaken.pop(episode, None)
+        self._functions.pop(episode, None)
+        self._prompts.pop(episode, None)
 
     def _of_new_episodes(self, observations: Sequence[Any]) -> list[Choice]:
         turns = [(object(), observation) for observation in observations]
-        choices = self.conversations.choose(turns)
+        choices = self._choose(turns)
         for episode, _ in turns:
-            self.conversations.end_episode(episode)
+            self.end_episode(episode)
         return choices
+
+    def _choose(self, turns: Sequence[tuple[Hashable, Any]]) -> list[Choice]:
+        if self._calls_functions:
+            self._functions.update((episode, self._text.functions(seen)) for episode, seen in turns)
+        return self.conversations.choose(turns)
+
+    def _replies(self, episodes: Sequence[Hashable], conversations: list[list[ChatMessage]]) -> Sequence[str]:
+        self._prompts.update(zip(episodes, conversations, strict=True))
+        if not self._calls_functions:
+            replies: Sequence[str] = self._complete(conversations)
+            return replies
+        functions = [self._functions[episode] for episode in episodes]
+        with_calls: Sequence[str] = self._complete(conversations, functions)
+        return with_calls
+
+    def _on_reply(self, episode: Hashable, observation: Any, reply: str, action: Any) -> None:
+        usage = reply.usage if isinstance(reply, EndpointReply) else None
+        self._untaken[episode].append(
+            PolicyReply(
+                prompt=self._prompts[episode],
+                message=assistant_message(reply),
+                names_action=action is not None,
+                functions=[definition(tool) for tool in self._functions.get(episode, ())],
+                prompt_tokens=usage.prompt_tokens if usage else 0,
+                completion_tokens=usage.completion_tokens if usage else 0,
+            )
+        )
 
 
 class ChatEndpoint:
@@ -92,39 +140,44 @@ class ChatEndpoint:
         timeout_s: float = 60.0,
         max_connections: int = 16,
     ) -> None:
-        """base_url: including /v1. max_connections: conversations that are sent at the same time."""
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        transport = httpx.HTTPTransport(retries=2)
-        self._http = httpx.Client(
-            base_url=base_url.rstrip("/"), headers=headers, timeout=timeout_s, transport=transport
-        )
-        self._request = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+        """base_url: including /v1. max_connections: requests that are sent at the same time. timeout_s: of one try;
+        a busy or failing server is tried again."""
+        self._client = OpenAIClient(
+            base_url, None, model, api_key, temperature=temperature, max_tokens=max_tokens,
+            use_max_completion_tokens=needs_max_completion_tokens(model), timeout_s=timeout_s,
+        )  # fmt: skip
         self._max_connections = max_connections
 
-    def __call__(self, conversations: list[list[ChatMessage]]) -> list[str]:
-        """One reply for each conversation. Raises CompletionFailed if the server refuses or does not respond."""
-        with ThreadPoolExecutor(max_workers=self._max_connections) as threads:
-            return list(threads.map(self._post, conversations))
+    def __call__(
+        self, conversations: list[list[ChatMessage]], functions: Sequence[Sequence[Tool]] | None = None
+    ) -> list[str]:
+        """One reply for each conversation. functions: those that the model may call, for each conversation.
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
+        Raises CompletionFailed if the server refuses or does not respond.
+        """
+        with ThreadPoolExecutor(max_workers=1) as thread:  # an event loop may run in this one
+            return thread.submit(asyncio.run, self._replies(conversations, functions)).result()
 
-    def _post(self, messages: list[ChatMessage]) -> str:
+    async def _replies(
+        self, conversations: list[list[ChatMessage]], functions: Sequence[Sequence[Tool]] | None
+    ) -> list[str]:
+        free = asyncio.Semaphore(self._max_connections)
+
+        async def reply(messages: list[ChatMessage], tools: Sequence[Tool]) -> str:
+            async with free:
+                return await self._reply(list(map(_as_openai, messages)), [tool.model_dump() for tool in tools])
+
+        return await asyncio.gather(*map(reply, conversations, functions or [()] * len(conversations)))
+
+    async def _reply(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> str:
+        """One reply. Of several calls the first is kept: an environment takes one action at a time."""
         try:
-            response = self._http.post(
-                "/chat/completions", json=self._request | {"messages": list(map(_as_openai, messages))}
-            )
-            response.raise_for_status()
-            content: str | None = response.json()["choices"][0]["message"]["content"]
-        except httpx.HTTPStatusError as error:
-            detail = error.response.text[:300]
-            raise CompletionFailed(f"{error.request.url} returned {error.response.status_code}: {detail}") from error
-        except httpx.HTTPError as error:
-            raise CompletionFailed(f"{self._http.base_url} did not respond: {error}") from error
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise CompletionFailed(f"{self._http.base_url} returned no chat completion: {error}") from error
-        return content or ""
+            response = await self._client.complete_with_tools(messages, tools)
+        except UnreadableToolCall as error:  # a reply that names no action
+            return EndpointReply(f"{error.name}({error.arguments})", usage=error.usage)
+        except LLMError as error:
+            raise CompletionFailed(str(error)) from error
+        return EndpointReply(response.content, next(iter(response.tool_calls), None), response.usage)
 
 
 def _as_openai(message: ChatMessage) -> dict[str, Any]:

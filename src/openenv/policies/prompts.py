@@ -7,7 +7,9 @@ that the tokens of a reply stay those that the model sampled.
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
-from openenv.core.text.content import Content, joined
+from openenv.core.llm.messages import TokenUsage, ToolCall, openai_call
+from openenv.core.text.action_forms import call_text
+from openenv.core.text.content import Content, images_of, joined, text_of
 from openenv.core.text_interface import History, TextInterface
 
 THINK, END_OF_THINKING = "<think>", "</think>"
@@ -24,6 +26,10 @@ class ChatMessage(TypedDict):
     """The tool whose result this is; only with the role tool."""
     token_ids: NotRequired[tuple[int, ...]]
     """The tokens that the model sampled; only in messages of the assistant whose tokens are known."""
+    tool_calls: NotRequired[list[dict[str, Any]]]
+    """The call that a model behind an API made, in that API's form; only in messages of the assistant."""
+    tool_call_id: NotRequired[str]
+    """The call whose result this is; only with the role tool, after a message with `tool_calls`."""
 
 
 class SampledReply(str):
@@ -35,6 +41,20 @@ class SampledReply(str):
         """text: what the tokens decode to."""
         reply = super().__new__(cls, text)
         reply.token_ids = tuple(token_ids)
+        return reply
+
+
+class EndpointReply(str):
+    """A reply of a model behind an API. As a text it is what the model wrote, or the text of the call that it made."""
+
+    content: str
+    call: ToolCall | None
+    usage: TokenUsage | None
+
+    def __new__(cls, content: str, call: ToolCall | None = None, usage: TokenUsage | None = None) -> "EndpointReply":
+        """content: what the model wrote, beside its call if it made one. usage: None where it is not counted."""
+        reply = super().__new__(cls, content if call is None else call_text(call.name, call.args))
+        reply.content, reply.call, reply.usage = content, call, usage
         return reply
 
 
@@ -55,16 +75,19 @@ class PromptBuilder:
         *,
         instructions: bool,
         tools: Sequence[Mapping[str, Any]] = (),
+        calls_functions: bool = False,
         history: History | None = None,
         openings: Mapping[Hashable, Sequence[ChatMessage]] | None = None,
     ) -> None:
         """instructions: whether a system message with the rules comes first. tools: the function definitions that the
-        model is shown. A reply is then a call, and the observation after it is the call's result (role tool). history:
+        model is shown. A reply is then a call, and the observation after it is the call's result (role tool).
+        calls_functions: whether requests carry the functions of `text`, so that its rules are enough. history:
         None for the text interface's own. openings: messages of an episode before what it shows first, which a last
         one of the user begins."""
         self._text = text
         self._tools = tools
         self._instructions = instructions
+        self._calls_functions = calls_functions
         self._history = history or text.history
         self._openings = openings or {}
         self._conversations: dict[Hashable, list[ChatMessage]] = {}
@@ -82,7 +105,7 @@ class PromptBuilder:
     def messages(self, episode: Hashable, observation: Any) -> list[ChatMessage]:
         """The prompt of the episode's next turn. Follow it with `add_reply`."""
         before = self._conversations.get(episode) if self.remembers_episodes else None
-        following = [*(before or ()), self._next(self._seen(observation))]
+        following = [*before, *self._after(before[-1], self._seen(observation))] if before else []
         shown = following if before else self._first(episode, observation)
         self._conversations[episode] = shown
         return list(shown)
@@ -91,7 +114,9 @@ class PromptBuilder:
         """The prompt of an episode's first turn."""
         rules: list[ChatMessage] = []
         if self._instructions:
-            rules.append({"role": "system", "content": self._text.instructions(observation)})
+            calls = self._calls_functions and self._text.functions(observation)
+            shown = self._text.rules(observation) if calls else self._text.instructions(observation)
+            rules += [{"role": "system", "content": shown}] if shown else []
         return [*rules, self._seen(observation)]
 
     def _first(self, episode: Hashable, observation: Any) -> list[ChatMessage]:
@@ -109,7 +134,7 @@ class PromptBuilder:
     def with_problem(self, episode: Hashable, problem: str) -> list[ChatMessage]:
         """The prompt that shows, after a reply, why it names no action. Follow it with `add_reply`."""
         shown = self._conversations[episode]
-        shown.append(self._next({"role": "user", "content": problem}))
+        shown += self._after(shown[-1], {"role": "user", "content": problem})
         return list(shown)
 
     def forget_turn(self, episode: Hashable) -> list[ChatMessage] | None:
@@ -129,15 +154,25 @@ class PromptBuilder:
     def _seen(self, observation: Any) -> ChatMessage:
         return {"role": "user", "content": self._text.describe(observation)}
 
-    def _next(self, message: ChatMessage) -> ChatMessage:
-        """A message that follows a reply."""
-        return {**message, "role": "tool"} if self._tools else message
+    def _after(self, reply: ChatMessage, message: ChatMessage) -> list[ChatMessage]:
+        """A message as it follows a reply. The result of an API's call is a text, which images follow."""
+        if "tool_calls" not in reply:
+            return [{**message, "role": "tool"} if self._tools else message]
+        content = message["content"]
+        result: ChatMessage = {
+            "role": "tool",
+            "tool_call_id": reply["tool_calls"][0]["id"],
+            "content": text_of(content),
+        }
+        return [result, message] if images_of(content) else [result]
 
 
 def assistant_message(reply: str) -> ChatMessage:
     """The message of a reply, with its token ids if it is a `SampledReply`."""
     if isinstance(reply, SampledReply):
         return {"role": "assistant", "content": str(reply), "token_ids": reply.token_ids}
+    if isinstance(reply, EndpointReply) and reply.call is not None:
+        return {"role": "assistant", "content": reply.content, "tool_calls": [openai_call(reply.call)]}
     return {"role": "assistant", "content": reply}
 
 

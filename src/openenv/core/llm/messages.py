@@ -14,22 +14,33 @@ class ToolCall:
     args: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """The tokens of one request, as the service counted them."""
+
+    prompt_tokens: int
+    completion_tokens: int
+
+
 @dataclass
 class LLMResponse:
     """A model's response: its text and its tool calls."""
 
     content: str
     tool_calls: list[ToolCall] = field(default_factory=list)
+    usage: TokenUsage | None = None
+    """None where the service does not count."""
 
     def to_message_dict(self) -> dict[str, Any]:
         """The response as an assistant message of the OpenAI API, to append to the conversation."""
         message: dict[str, Any] = {"role": "assistant", "content": self.content}
         if self.tool_calls:
-            message["tool_calls"] = [_openai_call(call) for call in self.tool_calls]
+            message["tool_calls"] = [openai_call(call) for call in self.tool_calls]
         return message
 
 
-def _openai_call(call: ToolCall) -> dict[str, Any]:
+def openai_call(call: ToolCall) -> dict[str, Any]:
+    """A call as an assistant message of the OpenAI API has it."""
     function = {"name": call.name, "arguments": json.dumps(call.args)}
     return {"id": call.id, "type": "function", "function": function}
 

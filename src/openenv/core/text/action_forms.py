@@ -1,5 +1,6 @@
 """The forms in which a reply names an action: a choice, a number, the whole reply, a JSON object, or a tool call."""
 
+import inspect
 import json
 import re
 from abc import ABC, abstractmethod
@@ -16,6 +17,7 @@ from openenv.core.text_interface import named_in
 
 _MOST_CHOICES = 1000
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TOOL_CALL = ("<tool_call>", "</tool_call>")
 """The marks that Qwen's and many other chat templates put around a call."""
 
@@ -46,6 +48,10 @@ class ActionForm(ABC):
     def choices(self) -> Mapping[str, Action]:
         """The action of each reply, where they can be counted; else nothing."""
         return {}
+
+    def functions(self) -> list[Tool]:
+        """The functions whose calls make actions; none where a reply is a text. `call_text` makes replies of calls."""
+        return []
 
 
 class ChoiceForm(ActionForm):
@@ -132,16 +138,19 @@ class JsonForm(ActionForm):
     def __init__(self, action_class: type[Action]) -> None:
         self._action_class = action_class
         self._schema = action_class.model_json_schema()
+        self._name = _CASE.sub("_", action_class.__name__.removesuffix("Action")).lower() or "step"
 
     def instructions(self) -> str:
         """The fields with their types, limits and descriptions."""
         return f"Reply with a JSON object of these fields:\n{_fields_text(self._schema)}"
 
     def parse(self, reply: str) -> Action:
-        """The action of the first JSON object in the reply."""
+        """The action of the first JSON object in the reply, which may be a call of the function of `functions`."""
         found = next(_json_objects(reply), None)
         if found is None:
             raise UnreadableReply(f"{reply!r:.200} contains no JSON object. {self.instructions()}")
+        if found.keys() == {"name", "arguments"} and found["name"] == self._name:
+            found = found["arguments"]
         return _validated(self._action_class, found, self.instructions())
 
     def random_reply(self, rng: Random, seen: str) -> str:
@@ -152,6 +161,12 @@ class JsonForm(ActionForm):
         """The fields that were set."""
         fields = action.model_dump(mode="json", exclude_unset=True, exclude={"metadata"})
         return json.dumps(fields, ensure_ascii=False)
+
+    def functions(self) -> list[Tool]:
+        """One function, whose arguments are the action's fields."""
+        fields = {name: part for name, part in self._schema.get("properties", {}).items() if name != "metadata"}
+        description = inspect.cleandoc(self._action_class.__doc__ or "") or f"Take the action {self._name}."
+        return [Tool(name=self._name, description=description, input_schema={**self._schema, "properties": fields})]
 
 
 class ToolForm(ActionForm):
@@ -183,22 +198,20 @@ class ToolForm(ActionForm):
     def random_reply(self, rng: Random, seen: str) -> str:
         """Each tool with the same probability, with arguments that its schema allows."""
         tool = rng.choice(self._all)
-        return _call_text(tool.name, SchemaSampler(tool.input_schema, rng).sample())
+        return call_text(tool.name, SchemaSampler(tool.input_schema, rng).sample())
 
     def wording(self, action: Action) -> str:
         """The call between its marks."""
         assert isinstance(action, CallToolAction)
-        return _call_text(action.tool_name, action.arguments)
+        return call_text(action.tool_name, action.arguments)
+
+    def functions(self) -> list[Tool]:
+        """All tools."""
+        return self._all
 
     def definitions(self) -> list[dict[str, Any]]:
         """The tools as chat templates take them."""
-        return [
-            {
-                "type": "function",
-                "function": {"name": tool.name, "description": tool.description, "parameters": tool.input_schema},
-            }
-            for tool in self._all
-        ]
+        return [definition(tool) for tool in self._all]
 
     def _checked(self, name: str, arguments: dict[str, Any]) -> CallToolAction:
         tool = self._tools.get(name)
@@ -277,7 +290,14 @@ def _json_objects(text: str) -> Iterator[dict[str, Any]]:
         start = text.find("{", end)
 
 
-def _call_text(name: str, arguments: Any) -> str:
+def definition(tool: Tool) -> dict[str, Any]:
+    """A tool as chat templates and the OpenAI API take it."""
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.input_schema}
+    return {"type": "function", "function": function}
+
+
+def call_text(name: str, arguments: Any) -> str:
+    """The reply that calls a function."""
     call = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
     return f"{_TOOL_CALL[0]} {call} {_TOOL_CALL[1]}"
 

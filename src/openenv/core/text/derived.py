@@ -47,8 +47,12 @@ class DerivedText(TextInterface[Action, Observation]):
 
     def instructions(self, observation: Observation) -> str:
         """The environment's own description, those of its fields, and how to write a reply."""
-        parts = (self._description, self._describer.explanation(), self._form_for(observation).instructions())
+        parts = (self.rules(observation), self._form_for(observation).instructions())
         return "\n".join(part for part in parts if part)
+
+    def rules(self, observation: Observation) -> str:
+        """The environment's own description, and those of its fields."""
+        return "\n".join(part for part in (self._description, self._describer.explanation()) if part)
 
     def describe(self, observation: Observation) -> Content:
         """The fields of the observation. The legal actions follow where it names them."""
@@ -98,6 +102,10 @@ class DerivedText(TextInterface[Action, Observation]):
     def tools(self) -> list[dict[str, Any]]:
         """The tools that a model may call; none where a reply is no tool call."""
         return self._form.definitions() if isinstance(self._form, ToolForm) else []
+
+    def functions(self, observation: Observation) -> list[Tool]:
+        """The tools; the action as one function where it has several fields and the observation names no actions."""
+        return self._form_for(observation).functions()
 
     def _form_for(self, observation: Observation) -> ActionForm:
         legal = self._legal(observation)

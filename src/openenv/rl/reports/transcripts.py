@@ -1,8 +1,11 @@
 """Sample transcripts: a few episodes of a training step as text, with the prompts that the model was shown."""
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openenv.evaluation.episode_files.records import EpisodeSource, RecordedEpisode, RecordedTurn
 from openenv.rl.config import AdvantageName
 from openenv.rl.learning_signal import has_signal
 from openenv.rl.rollouts.replay_buffer import StepGroups
@@ -14,7 +17,8 @@ if TYPE_CHECKING:
 
 Transcript = dict[str, Any]
 """One episode: `step`, `environment` (its number), `group`, `seed`, `policy_version`, `outcome`, `reason`, `return`,
-`reward`, and `turns`, each with `prompt`, `reply`, `action`, `reward` and `advantage`."""
+`reward`, and `turns`, each with `prompt`, `continues` (whether the turns before come before its prompt), `reply`,
+`action`, `reward` and `advantage`."""
 
 
 def sample_transcripts(
@@ -55,6 +59,45 @@ def turn_rows(transcripts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+def is_transcript_file(first_line: str) -> bool:
+    """Whether this is the first line of a run's `transcripts.jsonl`."""
+    try:
+        found = json.loads(first_line)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and {"step", "group", "turns", "policy_version"} <= found.keys()
+
+
+def recorded_transcripts(path: Path) -> list[RecordedEpisode]:
+    """The sample transcripts of a run's `transcripts.jsonl` as recorded episodes. Prompts are texts, as their tokens
+    decode; observations and actions as JSON are not in them."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [_recorded(path.parent.name, number, json.loads(line)) for number, line in enumerate(lines)]
+
+
+def _recorded(run: str, number: int, transcript: Transcript) -> RecordedEpisode:
+    step, environment, group = transcript["step"], transcript["environment"], transcript["group"]
+    return RecordedEpisode(
+        source=EpisodeSource(environment=f"{run}/{environment}", policy=f"{run} at step {step}"),
+        episode_id=f"{run}-{step}-{number}",
+        group=f"{run} {step} {environment} {group}",
+        seed=transcript["seed"],
+        outcome=transcript["outcome"],
+        reason=transcript["reason"] or None,
+        total_reward=transcript["return"],
+        turns=[
+            RecordedTurn(
+                shown=turn["prompt"],
+                continues=bool(turn.get("continues")),
+                reply=turn["reply"],
+                action=None if turn["action"] is None else {"reply": turn["action"]},
+                reward=turn["reward"],
+            )
+            for turn in transcript["turns"]
+        ],
+    )
+
+
 def _rank(trajectory: Trajectory) -> tuple[bool, float]:
     """Invalid episodes, which have no reward, come last."""
     return trajectory.valid, trajectory.reward
@@ -79,19 +122,20 @@ def _transcript(
     step: int, group: Group, trajectory: Trajectory, advantages: Sequence[float] | None, chat: "Chat"
 ) -> Transcript:
     """advantages: one for each turn, or a single one for all; None for an episode that is not trained on."""
-    prompts = [prompt for segment in trajectory.segments for prompt in segment.prompts]
+    prompts = [(prompt, n > 0) for segment in trajectory.segments for n, prompt in enumerate(segment.prompts)]
     by_turn = list(advantages or [])
     if len(by_turn) == 1:
         by_turn *= len(trajectory.turns)
     turns = [
         {
             "prompt": chat.tokenizer.decode(prompt),
+            "continues": continues,
             "reply": turn.reply,
             "action": turn.action,
             "reward": turn.reward,
             "advantage": by_turn[number] if by_turn else None,
         }
-        for number, (prompt, turn) in enumerate(zip(prompts, trajectory.turns, strict=True))
+        for number, ((prompt, continues), turn) in enumerate(zip(prompts, trajectory.turns, strict=True))
     ]
     return {
         "step": step,

@@ -4,8 +4,9 @@ import asyncio
 import json
 import logging
 import math
+import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from openenv.auto.environment import FORMS, named_environment
+from openenv.auto.environment import FORMS, ServedEnvironment, named_environment
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation import Summary, medal_table
 from openenv.evaluation import evaluate as run_evaluation
+from openenv.evaluation.episode_files.recorder import EpisodeRecorder
+from openenv.evaluation.episode_files.records import EpisodeSource, write_episodes
 from openenv.policies import ChatEndpoint, LanguageModelPolicy, make_policy
 from openenv.policies.conversations import ReplyRules
 
@@ -31,7 +34,7 @@ def evaluate(
     policy: str = typer.Option(
         "random",
         help="Compare these policies, separated by commas: random, stay, smart, learning, chart, mcts, always:ACTION, "
-        "or llm:MODEL@URL of an OpenAI-compatible endpoint (default random).",
+        "or llm:MODEL@URL of an OpenAI-compatible endpoint, such as llm:qwen3@http://localhost:8001/v1 (default random).",
     ),
     game: str = typer.Option(None, help="Play this game, where the environment has several (default: the server's)."),
     reset: list[str] = typer.Option(
@@ -54,6 +57,24 @@ def evaluate(
         help="Let a language model reply again, up to this many times, to a reply without a legal action; it "
         "is shown the problem (default 0).",
     ),
+    tool_calls: bool = typer.Option(
+        True,
+        help="Offer a language model the environment's tools, or its action where that has several fields, as functions "
+        "to call. Without, it replies with texts (default on).",
+    ),
+    temperature: float = typer.Option(0.0, min=0.0, help="Temperature of a language model (default 0)."),
+    max_tokens: int = typer.Option(256, min=1, help="Tokens of each reply of a language model, at most (default 256)."),
+    timeout_s: float = typer.Option(
+        60.0, min=0.001, help="Wait this many seconds for each reply of a language model (default 60)."
+    ),
+    api_key_env: str = typer.Option(
+        "OPENAI_API_KEY",
+        help="Send a language model's server the key of this environment variable, if it is set (default "
+        "OPENAI_API_KEY).",
+    ),
+    save: Path = typer.Option(
+        None, help="Write the episodes of each policy to a file in this folder, for `openenv export` (default: none)."
+    ),
     plot: Path = typer.Option(Path("runs/eval.png"), help="Write the plot to this file (default runs/eval.png)."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: a table)."),
 ) -> None:
@@ -66,17 +87,25 @@ def evaluate(
         summaries.append(summary)
         log.info("finished policy=%s episodes=%d", summary.name, summary.num_episodes)
 
+    endpoint = EndpointOptions(
+        temperature=temperature, max_tokens=max_tokens, timeout_s=timeout_s, api_key=os.environ.get(api_key_env),
+        calls_functions=tool_calls, retries=retries,
+    )  # fmt: skip
     with named.served() as served, Progress(console=Console(stderr=True), transient=True) as progress:
-        policies = [policy_named(name.strip(), served.text, seed, retries) for name in policy.split(",")]
+        policies = [policy_named(name.strip(), served.text, seed, endpoint) for name in policy.split(",")]
+        recorders = Recorders(environment, served, keywords)
         playing = run_evaluation(
             served.base_url, served.client, policies, episodes, seed, num_sessions=sessions, reset_kwargs=keywords,
             text=served.text, on_progress=_reporter(progress), on_summary=keep, max_steps=max_steps,
+            recorder_for=recorders.of if save else None,
         )  # fmt: skip
         try:
             asyncio.run(playing)
         finally:
             progress.stop()
             show(summaries, plot, as_json=as_json)  # also after Ctrl-C, with the policies that have finished
+            for path in recorders.write(save) if save else ():
+                typer.echo(f"episodes: {path}", err=True)
     _refuse_failures(summaries)
 
 
@@ -119,14 +148,63 @@ def _known(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def policy_named(name: str, text: TextInterface[Any, Any], seed: int, retries: int = 0) -> Any:
+@dataclass(frozen=True, kw_only=True)
+class EndpointOptions:
+    """How a language model behind an endpoint is asked; the names are those of the options."""
+
+    temperature: float = 0.0
+    max_tokens: int = 256
+    timeout_s: float = 60.0
+    api_key: str | None = None
+    calls_functions: bool = True
+    retries: int = 0
+
+
+class Recorders:
+    """Makes the recorder of each policy, and writes what they have recorded."""
+
+    def __init__(self, environment: str, served: ServedEnvironment, reset: dict[str, Any]) -> None:
+        self._served = served
+        action, observation, _ = served.client_class._message_classes
+        self._source = EpisodeSource(
+            environment=environment, policy="", reset=reset,
+            action_schema=action.model_json_schema(), observation_schema=observation.model_json_schema(),
+        )  # fmt: skip
+        self._recorders: list[EpisodeRecorder] = []
+
+    def of(self, policy: Any) -> EpisodeRecorder:
+        """The recorder of a policy's episodes."""
+        model = policy.name if isinstance(policy, LanguageModelPolicy) else None
+        source = self._source.model_copy(update={"policy": policy.name, "model": model})
+        self._recorders.append(EpisodeRecorder(source, self._served.text))
+        return self._recorders[-1]
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write a file for each policy, also for one whose play was interrupted."""
+        paths = []
+        for number, recorder in enumerate(self._recorders, start=1):
+            name = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in recorder.source.policy)
+            path = folder / f"{number}-{name}.jsonl"
+            paths.append(write_episodes(path, recorder.source, recorder.episodes))
+        return paths
+
+
+def policy_named(
+    name: str, text: TextInterface[Any, Any], seed: int, options: EndpointOptions | None = None
+) -> Any:
     """Return a policy by its name on the command line. Raises ValueError that lists the names."""
     if not name.startswith(LANGUAGE_MODEL):
         return make_policy(name, seed=seed, text=text)
     model, at, base_url = name.removeprefix(LANGUAGE_MODEL).partition("@")
     if not (model and at and base_url):
         raise ValueError(f"policy={name!r}: write llm:MODEL@URL, such as llm:qwen3@http://localhost:8001/v1")
-    return LanguageModelPolicy(model, text, ChatEndpoint(base_url, model), rules=ReplyRules(retries=retries))
+    asked = options or EndpointOptions()
+    endpoint = ChatEndpoint(
+        base_url, model, api_key=asked.api_key, temperature=asked.temperature, max_tokens=asked.max_tokens,
+        timeout_s=asked.timeout_s,
+    )  # fmt: skip
+    rules = ReplyRules(retries=asked.retries)
+    return LanguageModelPolicy(model, text, endpoint, calls_functions=asked.calls_functions, rules=rules)
 
 
 def reset_keywords(pairs: list[str], game: str | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from openenv.auto.environment import FORMS, named_environment
-from openenv.cli.evaluate import reset_keywords
+from openenv.cli.playing.evaluate import reset_keywords
 from openenv.core.text.content import text_of
 from openenv.core.text_interface import TextInterface
 from openenv.policies import PromptBuilder

@@ -1,0 +1,1 @@
+"""Files of recorded episodes: their format, the recorder of an evaluation, and session recordings as episodes."""

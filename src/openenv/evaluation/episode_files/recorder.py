@@ -1,0 +1,132 @@
+"""Records the episodes of an evaluation, with the messages that its policy was shown."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from openenv.core.client_types import StepResult
+from openenv.core.env_server.types import Action
+from openenv.core.text_interface import TextInterface
+from openenv.evaluation.episode_files.records import (
+    EpisodeSource,
+    Message,
+    RecordedEpisode,
+    RecordedTurn,
+    group_of,
+)
+from openenv.evaluation.intervals import EpisodeResult
+from openenv.policies.base import PolicyReply
+from openenv.policies.prompts import PromptBuilder
+
+
+@dataclass(slots=True)
+class _Recording:
+    """An episode that is being played."""
+
+    observation: Any
+    turns: list[RecordedTurn] = field(default_factory=list)
+    conversation: list[Message] = field(default_factory=list)
+    """The newest prompt with the reply to it."""
+    functions: list[dict[str, Any]] = field(default_factory=list)
+
+
+class EpisodeRecorder:
+    """Records episodes of one policy.
+
+    A policy without messages, such as a baseline, is recorded with those of the text interface: what a language model
+    would have been shown, and the reply that names the action.
+    """
+
+    def __init__(self, source: EpisodeSource, text: TextInterface[Any, Any] | None = None) -> None:
+        """text: None records such a policy without messages."""
+        self.source = source
+        self.episodes: list[RecordedEpisode] = []
+        """Those that have ended, in that order."""
+        self._text = text
+        self._prompts = None if text is None else PromptBuilder(text, instructions=True)
+        self._running: dict[int, _Recording] = {}
+
+    def on_replies(self, episode: int, replies: Sequence[PolicyReply], action: Action | None) -> None:
+        """The policy has chosen. action: None if its last reply names none."""
+        recording = self._running[episode]
+        seen = observation_json(recording.observation)
+        shown = [_turn_of(recording, seen, reply) for reply in replies] or self._described(episode, action)
+        if not shown:
+            shown = [RecordedTurn()]
+        if action is not None:
+            shown[-1].action = action.model_dump(mode="json", exclude_unset=True)
+        recording.turns += [turn.model_copy(update={"observation": seen}) for turn in shown]
+
+    def on_result(self, episode: int, result: StepResult[Any]) -> None:
+        """A reset or a step has returned."""
+        recording = self._running.get(episode)
+        if recording is None:
+            self._running[episode] = _Recording(result.observation)
+            return
+        recording.observation = result.observation
+        newest = recording.turns[-1]
+        newest.reward, newest.done = result.reward, result.done
+        newest.truncated = result.validity == "truncated"
+
+    def on_end(self, episode: int, result: EpisodeResult) -> None:
+        """The episode has ended; one that failed at its reset has no turns."""
+        recording = self._running.pop(episode, _Recording(None))
+        if self._prompts is not None:
+            self._prompts.end_episode(episode)
+        self.episodes.append(
+            RecordedEpisode(
+                source=self.source,
+                episode_id=f"{self.source.policy}-{result.seed}",
+                group=group_of(self.source, result.seed),
+                seed=result.seed,
+                outcome=result.outcome,
+                reason=result.reason,
+                total_reward=result.total_reward,
+                turns=recording.turns,
+                final_observation=observation_json(recording.observation),
+                functions=recording.functions,
+            )
+        )
+
+    def _described(self, episode: int, action: Action | None) -> list[RecordedTurn]:
+        """The turn of a policy without messages."""
+        if self._text is None or self._prompts is None or action is None:
+            return []
+        recording = self._running[episode]
+        wording = self._text.wording(action, recording.observation)
+        if wording is None:
+            return []
+        prompt = self._prompts.messages(episode, recording.observation)
+        self._prompts.add_reply(episode, wording)
+        message = {"role": "assistant", "content": wording}
+        return [_turn_of(recording, None, PolicyReply(prompt=prompt, message=message, names_action=True))]
+
+
+def observation_json(observation: Any) -> dict[str, Any] | None:
+    """An observation as the wire has it: JSON values, without reward and done."""
+    if observation is None:
+        return None
+    fields: dict[str, Any] = observation.model_dump(mode="json", exclude={"reward", "done"})
+    return fields
+
+
+def _turn_of(recording: _Recording, seen: dict[str, Any] | None, reply: PolicyReply) -> RecordedTurn:
+    """The turn of a reply, whose prompt may continue the conversation of the turns before."""
+    prompt, message = [_plain(one) for one in reply.prompt], _plain(reply.message)
+    known = len(recording.conversation)
+    continues = known > 0 and prompt[:known] == recording.conversation
+    recording.conversation = [*prompt, message]
+    recording.functions = [dict(one) for one in reply.functions] or recording.functions
+    return RecordedTurn(
+        observation=seen,
+        shown=prompt[known:] if continues else prompt,
+        continues=continues,
+        reply=message,
+        prompt_tokens=reply.prompt_tokens,
+        completion_tokens=reply.completion_tokens,
+    )
+
+
+def _plain(message: Any) -> Message:
+    """A message without the ids of its tokens."""
+    return {key: value for key, value in message.items() if key != "token_ids"}

@@ -1,0 +1,74 @@
+"""Reads recorded episodes from any file that has them, and writes them in any of the forms."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from openenv.auto.environment import ServedEnvironment
+from openenv.evaluation.episode_files.records import RecordedEpisode, is_episode_file, read_episodes
+from openenv.evaluation.episode_files.session_replay import episodes_of_recording, is_session_recording
+from openenv.integrations.data import atif, huggingface, minari, training_rows
+from openenv.rl.reports.transcripts import is_transcript_file, recorded_transcripts
+
+Write = Callable[[Sequence[RecordedEpisode], Path], str]
+
+FORMATS: Mapping[str, tuple[Write, str]] = {
+    "datasets": (huggingface.write_dataset, "a folder of Hugging Face datasets, one row for each episode"),
+    "parquet": (huggingface.write_parquet, "the same rows as a Parquet file"),
+    "minari": (minari.write_dataset, "a Minari dataset, with Gymnasium spaces of observations and actions"),
+    "atif": (atif.write_trajectories, "a folder with an Agent Trajectory Interchange Format file for each episode"),
+    "sft": (training_rows.write_sft, "prompt and completion of each turn, as TRL's SFTTrainer reads them"),
+    "dpo": (training_rows.write_dpo, "prompt, chosen and rejected reply, as TRL's DPOTrainer reads them"),
+}
+"""Writer and one-line description of each form. A writer returns what it wrote, in words."""
+
+
+def export_episodes(
+    episodes: Sequence[RecordedEpisode], form: str, target: Path, *, fields: Sequence[str] = ()
+) -> str:
+    """Write episodes in a form of `FORMATS`. Returns what was written, in words.
+
+    target: the folder or file, which must not exist. fields: of observations; only for minari. Raises ValueError for an unknown form, no episodes, a target that
+    is there, or episodes that the form cannot express.
+    """
+    if form not in FORMATS:
+        raise ValueError(f"form={form!r} is unknown. There are: {', '.join(FORMATS)}.")
+    if not episodes:
+        raise ValueError("there are no episodes to export: give files that have some.")
+    if target.exists():
+        raise ValueError(f"{target} is there already: remove it, or give another target.")
+    if fields:
+        if form != "minari":
+            raise ValueError(f"fields={list(fields)}: only minari takes them, not {form}.")
+        return minari.write_dataset(episodes, target, fields=fields)
+    return FORMATS[form][0](episodes, target)
+
+
+def load_episodes(
+    paths: Iterable[Path], *, served: Callable[[], ServedEnvironment] | None = None, environment: str = ""
+) -> list[RecordedEpisode]:
+    """The episodes of files: those of `openenv eval --save`, a run's `transcripts.jsonl`, and recordings of sessions.
+
+    served: called for the environment in which recordings of sessions are replayed, whose name is `environment`.
+    Raises ValueError for another file, and for such a recording without `served`.
+    """
+    found: list[RecordedEpisode] = []
+    for path in paths:
+        with path.open(encoding="utf-8") as file:
+            first = file.readline()
+        if is_episode_file(first):
+            found += read_episodes(path)
+        elif is_transcript_file(first):
+            found += recorded_transcripts(path)
+        elif is_session_recording(first):
+            if served is None:
+                raise ValueError(
+                    f"{path} is the recording of a session, which has hashes of observations: name the environment "
+                    "that replays it (--env)."
+                )
+            found += episodes_of_recording(path, served(), environment)
+        else:
+            raise ValueError(
+                f"{path} has no episodes. Give a file of `openenv eval --save` or `openenv serve --record-dir`, or the "
+                "transcripts.jsonl of a run."
+            )
+    return found
