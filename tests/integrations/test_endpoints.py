@@ -1,5 +1,6 @@
 """`openenv eval --policy llm:MODEL@URL`: a model behind an OpenAI-compatible endpoint, with texts and with calls."""
 
+import asyncio
 import json
 import random
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 from openenv.auto.environment import named_environment
+from openenv.envs.guess_env.models import WORDS
 from openenv.evaluation import evaluate
 from openenv.evaluation.intervals import Summary
 from openenv.policies import ChatEndpoint, CompletionFailed, LanguageModelPolicy
@@ -51,26 +53,26 @@ def test_a_text_environment_is_played_by_replies(serving: Serving, tmp_path: Pat
     assert counts == (4, 4 * ChatService.PROMPT_TOKENS, 4 * ChatService.COMPLETION_TOKENS)
 
 
-def halving(body: dict[str, Any]) -> str:
-    """Guesses the middle of what the hints leave."""
-    low, high = 1, 100
-    messages = body["messages"]
-    for said, hint in zip(messages[2::2], messages[3::2], strict=True):
-        number = int(said["content"])
-        low, high = (number + 1, high) if "higher" in hint["content"] else (low, number - 1)
-    return str((low + high) // 2)
+def south_and_east(body: dict[str, Any]) -> str:
+    """South and east by turns."""
+    return ("south", "east")[len(body["messages"]) // 2 % 2]
 
 
-@pytest.mark.integration(TOOL, "openenv eval on guess, several turns")
+@pytest.mark.integration(TOOL, "openenv eval on guess and on grid_world, one turn and several")
 def test_an_episode_of_several_turns_is_one_conversation(
     serving: Serving, tmp_path: Path, record_property: Record
 ) -> None:
-    service = ChatService(halving)
-    row = evaluated(tmp_path, "guess", serving(service.app()))
+    right = ChatService(lambda body: str(WORDS.index(body["messages"][-1]["content"])))
+    several = ChatService(south_and_east)
+    guessed = evaluated(tmp_path, "guess", serving(right.app()))
+    walked = evaluated(tmp_path, "grid_world", serving(several.app()), "--max-steps", "5")
 
-    record_property("figure", shown(row))
-    assert row["num_replies"] > 4
-    assert row["win_rate"] == 1.0
+    record_property("figure", f"{shown(guessed)}; {shown(walked)}")
+    assert (guessed["win_rate"], guessed["num_replies"]) == (1.0, 4)
+    roles = [message["role"] for message in max((body["messages"] for body in several.bodies), key=len)]
+    assert roles == ["system", "user", *["assistant", "user"] * (len(roles) // 2 - 1)]
+    assert len(roles) >= 6
+    assert walked["num_unparseable_replies"] == 0
 
 
 class Caller:
@@ -157,7 +159,7 @@ async def test_unreadable_arguments_and_unknown_tools_are_counted_and_shown_to_t
 
 @pytest.mark.parametrize("failure", [429, 500, 503])
 async def test_a_busy_server_is_tried_again(serving: Serving, failure: int) -> None:
-    service = ChatService(lambda body: "50", failures=[failure, failure])
+    service = ChatService(lambda body: "5", failures=[failure, failure])
     summary = await played(serving(service.app()), "guess")
 
     assert summary.num_invalid == 0
@@ -165,7 +167,7 @@ async def test_a_busy_server_is_tried_again(serving: Serving, failure: int) -> N
 
 
 async def test_a_refused_request_is_an_error_with_the_status_and_the_remedy(serving: Serving) -> None:
-    service = ChatService(lambda body: "50", failures=[401])
+    service = ChatService(lambda body: "5", failures=[401])
     with pytest.raises(CompletionFailed, match=r"returned 401: give a valid api_key"):
         await played(serving(service.app()), "guess")
 
@@ -175,8 +177,6 @@ async def test_a_server_that_does_not_answer_in_time_is_an_error(serving: Servin
 
     @app.post("/v1/chat/completions")
     async def never() -> None:
-        import asyncio
-
         await asyncio.Event().wait()
 
     with pytest.raises(CompletionFailed, match="did not respond within 0.05 s"):
