@@ -24,12 +24,14 @@ from openenv.envs import catalog
 
 FORMS = (
     "the name of a bundled or installed environment (`openenv envs`), a folder with openenv.yaml, MODULE:CLASS or "
-    "FILE.py:CLASS, the URL of a server, or docker:IMAGE"
+    "FILE.py:CLASS, the URL of a server, docker:IMAGE, or verifiers:NAME or ors:URL of another standard"
 )
 """The names that an environment may have."""
 
 IMAGE = "docker:"
 """Begins the name of an environment in a container image."""
+VERIFIERS, ORS = "verifiers:", "ors:"
+"""Begin the names of environments of `verifiers`, and of a server of the Open Reward Standard."""
 _START_TIMEOUT_S = 60.0
 
 
@@ -142,6 +144,8 @@ def named_environment(name: str, *, text: str | None = None) -> NamedEnvironment
     Raises UnknownEnvironment that lists the bundled and installed ones, LookupError for a folder or file that is not
     there.
     """
+    if name.startswith((VERIFIERS, ORS)):
+        return NamedEnvironment(name=name, served_as=name, text=text)
     is_folder = Path(name).is_dir() if names_source(name) else "/" in name
     if is_folder:
         folder_target(Path(name))  # raises for a folder without an environment

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import typer
 
-from openenv.auto.environment import IMAGE
+from openenv.auto.environment import IMAGE, ORS, VERIFIERS, named_environment
 from openenv.core.containers.runtime.owned_server import BoundProvider, OwnedServer
 from openenv.core.containers.sandboxed_server import SandboxedServer
 from openenv.core.env_server import ServerConfig
@@ -28,6 +28,7 @@ from openenv.core.env_server.serving.cli_options import (
 from openenv.core.env_server.serving.environment_folder import file_target, folder_target
 from openenv.core.wire.constants import INHERITED, UNIX
 from openenv.envs.catalog import CatalogEntry, entries, load
+from openenv.integrations.dialects import dialect_app
 
 EXAMPLE = "Examples: `openenv serve openspiel --game blackjack --port 8004`, `openenv serve my_env.server.app:app`, "
 EXAMPLE += "`openenv serve my_env.environment:MyEnvironment`, `openenv serve ./my_env`"
@@ -38,23 +39,31 @@ def serve(
     context: typer.Context,
     environment: str = typer.Argument(
         help="Serve this environment of `openenv envs`; an application, Environment class or factory as MODULE:NAME or "
-        "FILE.py:NAME; the environment in this folder (with openenv.yaml); or the one in the image of docker:IMAGE."
+        "FILE.py:NAME; the environment in this folder (with openenv.yaml); the one in the image of docker:IMAGE; or one "
+        "of another standard, verifiers:NAME or ors:URL."
     ),
     host: str = typer.Option(
         "127.0.0.1", help="Listen on this address, or on a socket at unix:/path (default 127.0.0.1)."
     ),
     port: int = typer.Option(8000, help="Listen on this port (default 8000)."),
     workers: int = typer.Option(1, help="Share the sessions among this many processes (default 1)."),
+    dialect: str = typer.Option(
+        None, help="Serve over the routes of another standard: ors, the Open Reward Standard (default: OpenEnv)."
+    ),
     sandbox: bool = typer.Option(
         False, help="Run the server where it reaches its own files and this port alone (default off)."
     ),
 ) -> None:
     """Serve an environment until interrupted. Other options are those of the environment's server: `--game chess`, or
     any limit (`python -m openenv.envs.echo_env.server.app --help` lists them)."""
+    if dialect is not None:
+        _serve_dialect(dialect, environment, context.args, host, port, workers)
+        return
     if environment.startswith(IMAGE):
         _serve_image(environment.removeprefix(IMAGE), context.args, host, port, workers)
         return
-    if "://" in environment:
+    is_dialect = environment.startswith((VERIFIERS, ORS))
+    if "://" in environment and not is_dialect:
         raise ValueError(f"{environment} is a server that runs already: other commands take its URL as it is")
     if sandbox:
         _serve_sandboxed(environment, context.args, host, port, workers)
@@ -68,7 +77,12 @@ def serve(
         target, paths = file_target(environment)
         sys.path[:0] = paths
     where = ["--host", host, "--port", str(port)]
-    if ":" in target:
+    if is_dialect:
+        source = partial(dialect_app, environment, _limits(_log_as_given(context.args)))
+        app = source()  # raises before the announcement
+        _announce(environment, host, port)
+        serve_app(app if workers == 1 else source, host, port, workers=workers)
+    elif ":" in target:
         options = _log_as_given(context.args)
         config = _limits(options)
         source = partial(load_app, target, config if options else None, default=config)
@@ -85,6 +99,21 @@ def serve(
         server = importlib.import_module(entry.server)
         _announce(environment, host, port)
         server.main([*context.args, *where, "--workers", str(workers)])
+
+
+def _serve_dialect(dialect: str, environment: str, options: list[str], host: str, port: int, workers: int) -> None:
+    """Serve an environment of any name in another standard, from a server of it that runs as long."""
+    if dialect != "ors":
+        raise ValueError(f"--dialect {dialect}: there is ors, the Open Reward Standard")
+    if options or workers != 1:
+        raise ValueError(f"--dialect {dialect}: {' '.join(options) or f'--workers {workers}'} cannot be set here. Serve "
+                         "the environment with it, and give the URL of that server")  # fmt: skip
+    from openenv.integrations.dialects.ors_server import ors_app  # loads a client
+
+    with named_environment(environment).served() as served:
+        app = ors_app(served)
+        _announce(environment, host, port)
+        serve_app(app, host, port)
 
 
 def _serve_image(image: str, options: list[str], host: str, port: int, workers: int) -> None:

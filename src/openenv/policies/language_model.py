@@ -10,11 +10,10 @@ from openenv.core.env_server.mcp_types import Tool
 from openenv.core.errors import OpenEnvError
 from openenv.core.llm_client import LLMError, OpenAIClient, UnreadableToolCall, needs_max_completion_tokens
 from openenv.core.text.action_forms import definition
-from openenv.core.text.content import Content, Part
 from openenv.core.text_interface import History, TextInterface
 from openenv.policies.base import Choice, Policy, PolicyReply
 from openenv.policies.conversations import Conversations, ReplyRules
-from openenv.policies.prompts import ChatMessage, EndpointReply, PromptBuilder, assistant_message
+from openenv.policies.prompts import ChatMessage, EndpointReply, PromptBuilder, assistant_message, openai_message
 
 Complete = Callable[[list[list[ChatMessage]]], Sequence[str]]
 """Completes a batch of conversations: returns one reply for each. A `SampledReply` also carries its tokens."""
@@ -165,7 +164,7 @@ class ChatEndpoint:
 
         async def reply(messages: list[ChatMessage], tools: Sequence[Tool]) -> str:
             async with free:
-                return await self._reply(list(map(_as_openai, messages)), [tool.model_dump() for tool in tools])
+                return await self._reply(list(map(openai_message, messages)), [tool.model_dump() for tool in tools])
 
         return await asyncio.gather(*map(reply, conversations, functions or [()] * len(conversations)))
 
@@ -178,13 +177,3 @@ class ChatEndpoint:
         except LLMError as error:
             raise CompletionFailed(str(error)) from error
         return EndpointReply(response.content, next(iter(response.tool_calls), None), response.usage)
-
-
-def _as_openai(message: ChatMessage) -> dict[str, Any]:
-    """The message with its images in OpenAI's form."""
-    content: Content = message["content"]
-    return {**message, "content": content if isinstance(content, str) else list(map(_as_openai_part, content))}
-
-
-def _as_openai_part(part: Part) -> Part:
-    return {"type": "image_url", "image_url": {"url": part["image"]}} if part["type"] == "image" else part

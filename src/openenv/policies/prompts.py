@@ -9,7 +9,7 @@ from typing import Any, NotRequired, TypedDict
 
 from openenv.core.llm.messages import TokenUsage, ToolCall, openai_call
 from openenv.core.text.action_forms import call_text
-from openenv.core.text.content import Content, images_of, joined, text_of
+from openenv.core.text.content import Content, Part, images_of, joined, text_of
 from openenv.core.text_interface import History, TextInterface
 
 THINK, END_OF_THINKING = "<think>", "</think>"
@@ -189,3 +189,13 @@ def split_thinking(reply: str) -> tuple[str, str]:
     thinking, marker, answer = reply.rpartition(END_OF_THINKING)
     bare = answer.lstrip() if marker else answer
     return thinking + marker + answer[: len(answer) - len(bare)], bare
+
+
+def openai_message(message: ChatMessage) -> dict[str, Any]:
+    """A message as the OpenAI API takes it, with its images in that form."""
+    content: Content = message["content"]
+    return {**message, "content": content if isinstance(content, str) else list(map(_openai_part, content))}
+
+
+def _openai_part(part: Part) -> Part:
+    return {"type": "image_url", "image_url": {"url": part["image"]}} if part["type"] == "image" else part

@@ -1,0 +1,44 @@
+"""Environments by the names `verifiers:NAME` and `ors:URL`, and the application that serves them."""
+
+import json
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from openenv.auto.environment import ORS, VERIFIERS
+from openenv.core.env_server.config import ServerConfig
+from openenv.core.env_server.runner.env_spec import EnvSpec
+from openenv.core.env_server.serving.app_loader import app_of
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+
+def dialect_app(name: str, config: ServerConfig) -> "FastAPI":
+    """The application that serves the environment of a name in our protocol."""
+    return app_of(dialect_spec(name), config)
+
+
+def dialect_spec(name: str) -> EnvSpec:
+    """The specification of the environment of a name.
+
+    name: `verifiers:NAME`, `verifiers:FILE.py` or `ors:URL`; `?KEY=VALUE&KEY=VALUE` after it are arguments, whose
+    values are JSON or words. Raises ValueError for another name, and what loading the environment raises.
+    """
+    target, _, query = name.partition("?")
+    arguments = {key: _json_or_word(value) for key, value in parse_qsl(query, keep_blank_values=True)}
+    if name.startswith(VERIFIERS):
+        from openenv.integrations.dialects.verifiers_environment import verifiers_spec  # loads verifiers
+
+        return verifiers_spec(target.removeprefix(VERIFIERS), arguments)
+    if name.startswith(ORS):
+        from openenv.integrations.dialects.ors_environment import ors_spec
+
+        return ors_spec(target.removeprefix(ORS), **arguments)
+    raise ValueError(f"{name!r} names no dialect: write {VERIFIERS}NAME or {ORS}URL")
+
+
+def _json_or_word(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        return value

@@ -1,0 +1,109 @@
+"""Base class of environments whose actions are calls of tools that another library or server has."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from pydantic import Field
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.mcp_types import (
+    CallToolAction,
+    CallToolObservation,
+    ListToolsAction,
+    ListToolsObservation,
+    Tool,
+    ToolError,
+    ToolErrorType,
+)
+from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+
+
+class MessageObservation(Observation):
+    """What the other environment says."""
+
+    METADATA_IS_PLAIN_JSON = True
+
+    message: str = Field(description="What the environment says")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolOutcome:
+    """What a call led to."""
+
+    text: str = ""
+    error: str | None = None
+    """Why the call was refused; the episode goes on."""
+    error_type: ToolErrorType = ToolErrorType.EXECUTION_ERROR
+    reward: float | None = None
+    done: bool = False
+    truncated: bool = False
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ToolCallingEnvironment(Environment[Action, Observation, State]):
+    """Lists tools and calls them. A subclass has the tools, begins episodes and makes the calls."""
+
+    def __init__(self, name: str, description: str) -> None:
+        """description: the rules, for a prompt."""
+        super().__init__()
+        self._state = State()
+        self._metadata = EnvironmentMetadata(name=name, description=description, version="1.0.0")
+
+    @abstractmethod
+    async def tools(self) -> list[Tool]:
+        """The tools; before the first reset, those of every episode."""
+
+    @abstractmethod
+    async def begin(self, seed: int | None, keywords: Mapping[str, Any]) -> MessageObservation:
+        """Begin an episode. Raises ValueError for other keywords than it has."""
+
+    @abstractmethod
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
+        """Call a tool."""
+
+    async def reset_async(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Observation:
+        """Begin an episode."""
+        observation = await self.begin(seed, kwargs)
+        self._state = State(episode_id=episode_id or str(uuid4()))
+        return observation
+
+    async def step_async(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Observation:
+        """List the tools or call one. Raises ValueError before the first reset."""
+        if isinstance(action, ListToolsAction):
+            return ListToolsObservation(tools=await self.tools())
+        if not isinstance(action, CallToolAction):
+            raise ValueError(f"{type(action).__name__}: call one of the tools")
+        if self._state.episode_id is None:
+            raise ValueError("there is no episode yet: call reset first")
+        self._state.step_count += 1
+        outcome = await self.call(action.tool_name, action.arguments)
+        error = None if outcome.error is None else ToolError(error_type=outcome.error_type, message=outcome.error)
+        metadata = {**outcome.metadata, **({"truncated": True} if outcome.truncated else {})}
+        return CallToolObservation(
+            tool_name=action.tool_name,
+            result=None if error else outcome.text,
+            error=error,
+            reward=outcome.reward,
+            done=outcome.done,
+            metadata=metadata,
+        )
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Observation:
+        """Not there: the environment is asynchronous."""
+        raise NotImplementedError("use reset_async")
+
+    def step(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Observation:
+        """Not there: the environment is asynchronous."""
+        raise NotImplementedError("use step_async")
+
+    @property
+    def state(self) -> State:
+        """The episode's id and the number of calls."""
+        return self._state
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """Name and rules."""
+        return self._metadata

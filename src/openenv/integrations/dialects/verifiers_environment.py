@@ -1,0 +1,247 @@
+"""Environments of `verifiers` as environments of ours: `openenv serve verifiers:NAME`, and every command that plays.
+
+Each episode is a rollout of verifiers' own, so that its dataset, its stop conditions and its rubric decide as they do
+there. An environment with tools has these and one more, `reply`, for a message without a call.
+"""
+
+import importlib
+import importlib.util
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pydantic import Field
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool, ToolErrorType
+from openenv.core.env_server.runner.env_spec import EnvSpec, resolve_env_spec
+from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+from openenv.integrations.dialects.tool_environment import MessageObservation, ToolCallingEnvironment, ToolOutcome
+
+NEEDED = "environments of verifiers need the extra verifiers: pip install 'openenv-rl[verifiers]'"
+REPLY = "reply"
+SPLITS = ("train", "eval")
+
+
+class ReplyAction(Action):
+    """A message of the model."""
+
+    message: str = Field(description="Your message")
+
+
+def verifiers_spec(name: str, arguments: Mapping[str, Any]) -> EnvSpec:
+    """The specification of an environment of verifiers, which is loaded once for all sessions.
+
+    name: as in `load_verifiers`. Raises ImportError without verifiers, and LookupError for a name that it cannot load.
+    """
+    environment = load_verifiers(name, arguments)
+    title = Path(name).stem.replace("-", "_").title().replace("_", "")
+    if environment.tool_defs:
+        return resolve_env_spec(
+            lambda: VerifiersToolEnvironment(environment, title),
+            CallToolAction,
+            CallToolObservation,
+            name=title,
+            reset_observation_cls=MessageObservation,
+        )
+    return resolve_env_spec(lambda: VerifiersEnvironment(environment, title), ReplyAction, MessageObservation, name=title)
+
+
+def load_verifiers(name: str, arguments: Mapping[str, Any]) -> Any:
+    """An environment of verifiers.
+
+    name: of an installed environment, such as `wordle`; of a module with a function `load_environment`; or a file with
+    one. arguments: of that function. Raises ImportError without verifiers, and LookupError for a name that it cannot
+    load.
+    """
+    try:
+        import verifiers
+    except ImportError as error:
+        raise ImportError(NEEDED) from error
+    with _signal_handlers_kept():
+        if name.endswith(".py"):
+            return _loader_of(Path(name))(**arguments)
+        try:
+            return verifiers.load_environment(name, **arguments)
+        except (ValueError, RuntimeError) as error:
+            raise LookupError(f"verifiers:{name}: {error}") from error
+
+
+class VerifiersEnvironment(Environment[ReplyAction, MessageObservation, State]):
+    """A single-turn or multi-turn environment: a reply is a message, an observation the messages that follow it."""
+
+    def __init__(self, environment: Any, name: str) -> None:
+        super().__init__()
+        self._play = _Play(environment, name)
+        self._state = State()
+
+    async def reset_async(
+        self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any
+    ) -> MessageObservation:
+        """Begin with the row `seed` of the dataset, counted on from the first row after the last. split: train or
+        eval."""
+        said = await self._play.begin(seed, kwargs)
+        self._state = State(episode_id=episode_id or str(uuid4()))
+        return said
+
+    async def step_async(
+        self, action: ReplyAction, timeout_s: float | None = None, **kwargs: Any
+    ) -> MessageObservation:
+        """Send a reply."""
+        self._state.step_count += 1
+        return await self._play.reply(action.message)
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> MessageObservation:
+        """Not there: the environment is asynchronous."""
+        raise NotImplementedError("use reset_async")
+
+    def step(self, action: ReplyAction, timeout_s: float | None = None, **kwargs: Any) -> MessageObservation:
+        """Not there: the environment is asynchronous."""
+        raise NotImplementedError("use step_async")
+
+    @property
+    def state(self) -> State:
+        """The episode's id and the number of replies."""
+        return self._state
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        """The environment's name and system prompt."""
+        return EnvironmentMetadata(name=self._play.name, description=self._play.rules, version="1.0.0")
+
+    def close(self) -> None:
+        """Give up the rollout."""
+        self._play.cancel()
+
+
+class VerifiersToolEnvironment(ToolCallingEnvironment):
+    """An environment with tools."""
+
+    def __init__(self, environment: Any, name: str) -> None:
+        self._play = _Play(environment, name)
+        super().__init__(name, self._play.rules)
+
+    async def tools(self) -> list[Tool]:
+        """The environment's tools and `reply`."""
+        own = [
+            Tool(name=tool.name, description=tool.description, input_schema=dict(tool.parameters))
+            for tool in self._play.environment.tool_defs
+        ]
+        schema = ReplyAction.model_json_schema()
+        message = {"message": schema["properties"]["message"]}
+        described = "Write a message without calling a tool, such as the final answer"
+        reply = {"type": "object", "properties": message, "required": ["message"]}
+        return [*own, Tool(name=REPLY, description=described, input_schema=reply)]
+
+    async def begin(self, seed: int | None, keywords: Mapping[str, Any]) -> MessageObservation:
+        """Begin with the row `seed` of the dataset."""
+        return await self._play.begin(seed, keywords)
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> ToolOutcome:
+        """Send a message that calls a tool, or one that calls none."""
+        known = {tool.name for tool in self._play.environment.tool_defs}
+        if name == REPLY:
+            said = await self._play.reply(str(arguments.get("message", "")))
+        elif name in known:
+            said = await self._play.reply("", (name, dict(arguments)))
+        else:
+            error = f"there is no tool {name!r:.80}. Tools: {', '.join(sorted(known | {REPLY}))}"
+            return ToolOutcome(error=error, error_type=ToolErrorType.TOOL_NOT_FOUND)
+        return ToolOutcome(text=said.message, reward=said.reward, done=said.done, metadata=said.metadata)
+
+    def close(self) -> None:
+        """Give up the rollout."""
+        self._play.cancel()
+
+
+class _Play:
+    """The episodes of one session."""
+
+    def __init__(self, environment: Any, name: str) -> None:
+        self.environment, self.name = environment, name
+        self.rules = str(environment.system_prompt or "")
+        self._rollout: Any = None
+
+    async def begin(self, seed: int | None, keywords: Mapping[str, Any]) -> MessageObservation:
+        """Begin a rollout. Raises ValueError for other keywords than split."""
+        from openenv.integrations.dialects.verifiers_rollout import SteppedRollout  # loads verifiers
+
+        split = keywords.get("split", SPLITS[0])
+        if keywords.keys() - {"split"} or split not in SPLITS:
+            raise ValueError(f"{dict(keywords)}: a reset takes split, {' or '.join(SPLITS)}, and a seed")
+        self.cancel()
+        self._rollout = SteppedRollout(self.environment, self._row(seed or 0, split))
+        return self._said(await self._rollout.begin())
+
+    async def reply(self, content: str, call: tuple[str, dict[str, Any]] | None = None) -> MessageObservation:
+        """Send a reply. Raises ValueError before the first reset."""
+        if self._rollout is None:
+            raise ValueError("there is no episode yet: call reset first")
+        return self._said(await self._rollout.reply(content, call))
+
+    def cancel(self) -> None:
+        """Give up the rollout that runs."""
+        if self._rollout is not None:
+            self._rollout.cancel()
+
+    def _row(self, seed: int, split: str) -> dict[str, Any]:
+        has_own = split != SPLITS[0] or (self.environment.dataset is None and self.environment.dataset_source is None)
+        rows = self.environment.get_eval_dataset() if has_own else self.environment.get_dataset()
+        return dict(rows[seed % len(rows)])
+
+    def _said(self, messages: list[dict[str, Any]] | None) -> MessageObservation:
+        """The observation of new messages, or of the end. Raises RuntimeError where the rollout failed."""
+        if messages is not None:
+            shown = [m for m in messages if not (m["role"] == "system" and m.get("content") == self.rules)]
+            return MessageObservation(message="\n\n".join(map(_text, shown)))
+        output = self._rollout.output
+        if output.get("error"):
+            raise RuntimeError(f"the rollout of verifiers failed: {output['error']}")
+        last = [message for message in (output.get("completion") or [])[-1:] if message["role"] != "assistant"]
+        metadata = {"metrics": dict(output.get("metrics") or {}), "stop_condition": output.get("stop_condition")}
+        return MessageObservation(
+            message="\n\n".join(map(_text, last)), reward=output["reward"], done=True, metadata=metadata
+        )
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    """The text of a message; parts that are no text are named."""
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "".join(str(part["text"]) if part.get("type") == "text" else f"[{part.get('type')}]" for part in content)
+
+
+def _loader_of(path: Path) -> Any:
+    """The function `load_environment` of a file."""
+    if not path.is_file():
+        raise LookupError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    if not hasattr(module, "load_environment"):
+        raise LookupError(f"{path} has no function load_environment, which verifiers wants")
+    return module.load_environment
+
+
+@contextmanager
+def _signal_handlers_kept() -> Iterator[None]:
+    """verifiers sets the handlers of SIGINT and SIGTERM for each environment; a server has its own.
+
+    Raises RuntimeError outside the main thread, where verifiers cannot load an environment.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise RuntimeError("verifiers loads environments in the main thread only: load it before starting threads")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -1,0 +1,48 @@
+"""Environments as their authors write them for verifiers: one turn, several turns, and tools."""
+
+from typing import Any
+
+import verifiers as vf
+from datasets import Dataset
+
+ROWS = [{"question": f"{n} + {n}", "answer": str(2 * n)} for n in range(1, 6)]
+
+
+class HigherLower(vf.MultiTurnEnv):
+    """Guess the answer; each wrong guess is told which way to go."""
+
+    async def env_response(self, messages: Any, state: Any, **kwargs: Any) -> Any:
+        guess, answer = int(messages[-1].content), int(state["answer"])
+        if guess == answer:
+            state["final_env_response"] = [{"role": "user", "content": "right"}]
+            return state["final_env_response"]
+        return [{"role": "user", "content": "higher" if guess < answer else "lower"}]
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers.
+
+    Args:
+        a: the first
+        b: the second
+    """
+    return a + b
+
+
+def load_environment(kind: str = "single", system_prompt: str = "Calculate.") -> vf.Environment:
+    """kind: single, multi or tools."""
+    rows = Dataset.from_list(ROWS)
+
+    async def is_right(completion: Any, answer: str) -> float:
+        said = [message for message in completion if message.role == "assistant"]
+        return float(str(said[-1].content).strip() == answer)
+
+    async def brevity(completion: Any) -> float:
+        return 1.0 / len([message for message in completion if message.role == "assistant"])
+
+    rubric = vf.Rubric(funcs=[is_right, brevity], weights=[1.0, 0.5])
+    if kind == "multi":
+        return HigherLower(dataset=rows, rubric=rubric, system_prompt=system_prompt, max_turns=6)
+    if kind == "tools":
+        return vf.ToolEnv(dataset=rows, rubric=rubric, system_prompt=system_prompt, tools=[add], max_turns=5)
+    return vf.SingleTurnEnv(dataset=rows, rubric=rubric, system_prompt=system_prompt)
