@@ -1,5 +1,6 @@
 # Everything sets itself up: a machine with Python 3.11 or newer and make is enough.
 PYTHON ?= python3
+PYTHON312 ?= 3.12
 VENV ?= .venv
 BIN := $(VENV)/bin
 GAME ?= blackjack
@@ -26,7 +27,8 @@ test-envs: .venv-envs/.installed  ## Every environment, those with heavy extras 
 findings: $(VENV)/.installed  ## What broke when strangers used it: a table of what holds
 	$(BIN)/python -m pytest -n 2 -p tests.findings -m "not interop"
 
-integrations: $(VENV)/.installed  ## TRL, notebooks, the Hub, data formats, other dialects: a table of what ran
+integrations: $(VENV)/.installed .venv-openreward/.installed  ## TRL, notebooks, the Hub, data formats, other dialects: a table of what ran
+	-$(MAKE) .venv-harbor/.installed  # needs Python 3.12; without it one row is skipped
 	$(BIN)/python -m pytest -n 2 -p tests.integrations_table
 
 fuzz: $(VENV)/.installed  ## A minute of odd frames and a minute of odd HTTP requests, with the seeds and counts
@@ -74,6 +76,16 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	.venv-published/bin/uv pip install --quiet --python .venv-published/bin/python openenv==0.10.0 open_spiel==2.0.2
 	touch $@
 
+.venv-openreward/.installed: $(VENV)/.installed
+	$(PYTHON) -m venv .venv-openreward
+	$(BIN)/uv pip install --quiet --python .venv-openreward/bin/python openreward==0.1.167
+	touch $@
+
+.venv-harbor/.installed: $(VENV)/.installed
+	$(BIN)/uv venv --quiet --allow-existing --python $(PYTHON312) .venv-harbor
+	$(BIN)/uv pip install --quiet --python .venv-harbor/bin/python harbor==0.26.0
+	touch $@
+
 .venv-envs/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-envs
 	.venv-envs/bin/pip install --quiet uv
@@ -81,4 +93,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:  ## Remove what the commands above made, runs/ excepted
-	rm -rf $(VENV) .venv-envs .venv-published build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) .venv-envs .venv-harbor .venv-openreward .venv-published build dist .pytest_cache .ruff_cache .mypy_cache

@@ -109,9 +109,7 @@ def test_mcp_tools_are_called_and_their_results_come_back_as_tool_messages(
 
 
 @pytest.mark.integration(TOOL, "openenv eval on an action of several fields as one function")
-def test_an_action_of_several_fields_is_one_function(
-    serving: Serving, tmp_path: Path, record_property: Record
-) -> None:
+def test_an_action_of_several_fields_is_one_function(serving: Serving, tmp_path: Path, record_property: Record) -> None:
     described = named_environment(PARCELS)
     with described.served() as served, served.client() as client:
         (function,) = served.text.functions(client.reset(seed=0).observation)
@@ -152,8 +150,8 @@ async def test_unreadable_arguments_and_unknown_tools_are_counted_and_shown_to_t
     summary = await played(serving(service.app()), "calendar", retries=2)
 
     assert (summary.num_replies, summary.num_unparseable_replies, summary.num_unparseable) == (3, 2, 0)
-    told = service.bodies[2]["messages"][-1]
-    assert (told["role"], "no_such_tool" in told["content"]) == ("tool", True)
+    shown_problem = service.bodies[2]["messages"][-1]
+    assert (shown_problem["role"], "no_such_tool" in shown_problem["content"]) == ("tool", True)
     assert service.bodies[1]["messages"][-1]["role"] == "user", "what has no readable call gets no result of one"
 
 
@@ -179,7 +177,7 @@ async def test_a_server_that_does_not_answer_in_time_is_an_error(serving: Servin
     async def never() -> None:
         await asyncio.Event().wait()
 
-    with pytest.raises(CompletionFailed, match="did not respond within 0.05 s"):
+    with pytest.raises(CompletionFailed, match=r"did not respond within 0\.05 s"):
         await played(serving(app), "guess", timeout_s=0.05)
 
 

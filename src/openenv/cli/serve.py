@@ -39,8 +39,8 @@ def serve(
     context: typer.Context,
     environment: str = typer.Argument(
         help="Serve this environment of `openenv envs`; an application, Environment class or factory as MODULE:NAME or "
-        "FILE.py:NAME; the environment in this folder (with openenv.yaml); the one in the image of docker:IMAGE; or one "
-        "of another standard, verifiers:NAME or ors:URL."
+        "FILE.py:NAME; the environment in this folder (with openenv.yaml); the one in the image of docker:IMAGE; or "
+        "one of another standard, verifiers:NAME or ors:URL."
     ),
     host: str = typer.Option(
         "127.0.0.1", help="Listen on this address, or on a socket at unix:/path (default 127.0.0.1)."
@@ -102,12 +102,12 @@ def serve(
 
 
 def _serve_dialect(dialect: str, environment: str, options: list[str], host: str, port: int, workers: int) -> None:
-    """Serve an environment of any name in another standard, from a server of it that runs as long."""
+    """Serve an environment of any name over another standard, from a server of it that runs as long."""
     if dialect != "ors":
         raise ValueError(f"--dialect {dialect}: there is ors, the Open Reward Standard")
     if options or workers != 1:
-        raise ValueError(f"--dialect {dialect}: {' '.join(options) or f'--workers {workers}'} cannot be set here. Serve "
-                         "the environment with it, and give the URL of that server")  # fmt: skip
+        given = " ".join(options) or f"--workers {workers}"
+        raise ValueError(f"{given} cannot be set with --dialect: serve the environment with it, and give that URL")
     from openenv.integrations.dialects.ors_server import ors_app  # loads a client
 
     with named_environment(environment).served() as served:

@@ -47,7 +47,8 @@ async def evaluate(
 
     num_sessions: sessions that play at the same time. on_progress: called with a policy's name, the number of its
     episodes that have ended, and the number wanted. on_summary: called when a policy has finished, so that its result
-    survives an interruption. recorder_for: makes the recorder of a policy's episodes. For the other arguments see `play_episodes`. Raises ServerUnreachable without a server.
+    survives an interruption. recorder_for: makes the recorder of a policy's episodes. For the other arguments see
+    `play_episodes`. Raises ServerUnreachable without a server.
     """
     summaries = []
     async with SessionPool(client_class, server_url, max(1, min(num_sessions, episodes))) as pool:

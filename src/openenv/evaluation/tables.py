@@ -41,7 +41,12 @@ def medal_table(summaries: Sequence[Summary]) -> Table:
     for place, summary in ranked(summaries):
         cells = [MEDALS[place - 1] if place <= len(MEDALS) else str(place), summary.name, *_cells(summary)]
         counts = (summary.num_stopped, summary.num_unparseable, summary.num_invalid)
-        tokens = (summary.num_replies, summary.num_unparseable_replies, summary.prompt_tokens, summary.completion_tokens)
+        tokens = (
+            summary.num_replies,
+            summary.num_unparseable_replies,
+            summary.prompt_tokens,
+            summary.completion_tokens,
+        )
         table.add_row(*cells, *(map(str, counts) if broken else ()), *(map(str, tokens) if has_model else ()))
     return table
 

@@ -57,7 +57,9 @@ class LanguageModelPolicy(Policy):
         prompts = PromptBuilder(
             text, instructions=instructions, tools=tools, calls_functions=calls_functions, history=history
         )
-        self.conversations = Conversations(prompts, text, self._replies, rules=rules, fits=fits, on_reply=self._on_reply)
+        self.conversations = Conversations(
+            prompts, text, self._replies, rules=rules, fits=fits, on_reply=self._on_reply
+        )
         self._needs_episodes = prompts.remembers_episodes or self.conversations.rules.max_episode_tokens is not None
         self._functions: dict[Hashable, list[Tool]] = {}
         self._prompts: dict[Hashable, list[ChatMessage]] = {}

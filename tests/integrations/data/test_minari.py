@@ -51,7 +51,9 @@ def test_what_minari_reads_back_equals_what_was_recorded(
     assert dataset.storage.metadata["algorithm_name"] == "chart, random"
 
 
-@pytest.mark.integration("data", "episodes of guess (texts) and CartPole (arrays) to Minari, and back", package="minari")
+@pytest.mark.integration(
+    "data", "episodes of guess (texts) and CartPole (arrays) to Minari, and back", package="minari"
+)
 def test_texts_and_arrays_read_back(tmp_path: Path, load: Any, record_property: Record) -> None:
     guess = load_episodes(played(tmp_path / "a", "guess", "--policy", "random", "--episodes", "5"))
     export_episodes(guess, "minari", tmp_path / "guess-v1")

@@ -53,9 +53,7 @@ def test_sft_rows_are_the_turns_and_train(
 
 
 @pytest.mark.integration("data", "SFTTrainer takes a step on rows of calendar, with tool calls", package="trl")
-def test_sft_rows_with_calls_train(
-    called: list[RecordedEpisode], tmp_path: Path, record_property: Record
-) -> None:
+def test_sft_rows_with_calls_train(called: list[RecordedEpisode], tmp_path: Path, record_property: Record) -> None:
     export_episodes(called, "sft", tmp_path / "sft.parquet")
     rows = datasets.Dataset.from_parquet(str(tmp_path / "sft.parquet"), cache_dir=str(tmp_path / "cache"))
 

@@ -123,7 +123,10 @@ def test_the_routes_of_the_standard(bridged: Bridged) -> None:
         assert http.get("/bridged/tools").json() == http.get("/tools").json()
         assert http.get("/other/tools").status_code == 404
         assert http.post("/task", json={"split": "test", "index": 2}).json()["task"] == {"seed": 12}
-        assert http.post("/task_range", json={"split": "train", "start": 8}).json()["tasks"] == [{"seed": 8}, {"seed": 9}]
+        assert http.post("/task_range", json={"split": "train", "start": 8}).json()["tasks"] == [
+            {"seed": 8},
+            {"seed": 9},
+        ]
         assert http.post("/task", json={"split": "test", "index": 10}).status_code == 400
         assert http.post("/num_tasks", json={"split": "dev"}).status_code == 400
         assert http.get("/prompt").status_code == 400, "without a session"

@@ -37,7 +37,7 @@ def test_texts_are_played_and_the_rubric_rewards_them(record_property: Record) -
         low = env.step(served.text.parse("5", seen))
         right = env.step(served.text.parse("6", seen))
         env.reset(seed=2)
-        with pytest.raises(EnvironmentFault, match="rollout"):
+        with pytest.raises(EnvironmentFault, match="invalid literal"):
             env.step(served.text.parse("no number", seen))
         assert env.reset(seed=0).observation.message == "1 + 1", "a rollout that failed ends alone"
 
@@ -50,7 +50,9 @@ def test_texts_are_played_and_the_rubric_rewards_them(record_property: Record) -
     assert (right.observation.message, right.reward, right.done) == ("right", 1.25, True)
 
 
-@pytest.mark.integration("dialects", "a tool environment of verifiers, by openenv eval with tool calls", package="verifiers")
+@pytest.mark.integration(
+    "dialects", "a tool environment of verifiers, by openenv eval with tool calls", package="verifiers"
+)
 def test_tools_are_called_by_a_model(serving: Serving, tmp_path: Path, record_property: Record) -> None:
     def reply(body: dict[str, Any]) -> dict[str, Any]:
         last = body["messages"][-1]

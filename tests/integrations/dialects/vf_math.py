@@ -9,7 +9,7 @@ ROWS = [{"question": f"{n} + {n}", "answer": str(2 * n)} for n in range(1, 6)]
 
 
 class HigherLower(vf.MultiTurnEnv):
-    """Guess the answer; each wrong guess is told which way to go."""
+    """Guess the answer; a wrong guess gets the direction."""
 
     async def env_response(self, messages: Any, state: Any, **kwargs: Any) -> Any:
         guess, answer = int(messages[-1].content), int(state["answer"])
@@ -34,8 +34,8 @@ def load_environment(kind: str = "single", system_prompt: str = "Calculate.") ->
     rows = Dataset.from_list(ROWS)
 
     async def is_right(completion: Any, answer: str) -> float:
-        said = [message for message in completion if message.role == "assistant"]
-        return float(str(said[-1].content).strip() == answer)
+        replies = [message for message in completion if message.role == "assistant"]
+        return float(str(replies[-1].content).strip() == answer)
 
     async def brevity(completion: Any) -> float:
         return 1.0 / len([message for message in completion if message.role == "assistant"])

@@ -34,7 +34,8 @@ def evaluate(
     policy: str = typer.Option(
         "random",
         help="Compare these policies, separated by commas: random, stay, smart, learning, chart, mcts, always:ACTION, "
-        "or llm:MODEL@URL of an OpenAI-compatible endpoint, such as llm:qwen3@http://localhost:8001/v1 (default random).",
+        "or llm:MODEL@URL of an OpenAI-compatible endpoint, such as llm:qwen3@http://localhost:8001/v1 "
+        "(default random).",
     ),
     game: str = typer.Option(None, help="Play this game, where the environment has several (default: the server's)."),
     reset: list[str] = typer.Option(
@@ -59,8 +60,8 @@ def evaluate(
     ),
     tool_calls: bool = typer.Option(
         True,
-        help="Offer a language model the environment's tools, or its action where that has several fields, as functions "
-        "to call. Without, it replies with texts (default on).",
+        help="Offer a language model the environment's tools, or its action of several fields, as functions to call. "
+        "Without, it replies with texts (default on).",
     ),
     temperature: float = typer.Option(0.0, min=0.0, help="Temperature of a language model (default 0)."),
     max_tokens: int = typer.Option(256, min=1, help="Tokens of each reply of a language model, at most (default 256)."),
@@ -189,9 +190,7 @@ class Recorders:
         return paths
 
 
-def policy_named(
-    name: str, text: TextInterface[Any, Any], seed: int, options: EndpointOptions | None = None
-) -> Any:
+def policy_named(name: str, text: TextInterface[Any, Any], seed: int, options: EndpointOptions | None = None) -> Any:
     """Return a policy by its name on the command line. Raises ValueError that lists the names."""
     if not name.startswith(LANGUAGE_MODEL):
         return make_policy(name, seed=seed, text=text)

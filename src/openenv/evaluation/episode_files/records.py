@@ -7,13 +7,15 @@ classes, so that every export takes one form.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from openenv.evaluation.intervals import EpisodeOutcome
 
-FORMAT = "openenv.episodes.1"
+FORMAT: Literal["openenv.episodes.1"] = "openenv.episodes.1"
+
+RecordT = TypeVar("RecordT", bound="_Record")
 
 Message = dict[str, Any]
 """A message of a conversation, as the OpenAI API has it: `role`, `content`, and `tool_calls` or `tool_call_id`."""
@@ -97,7 +99,7 @@ class RecordedEpisode(_Record):
                 before = before if isinstance(before, str) else ""
             elif isinstance(before, str):
                 before = []
-            prompt = before + turn.shown if turn.continues else turn.shown
+            prompt: Any = before + turn.shown if turn.continues else turn.shown
             yield turn, prompt
             before = prompt + turn.reply if isinstance(turn.reply, str) else [*prompt, turn.reply]
 
@@ -124,17 +126,21 @@ def is_episode_file(first_line: str) -> bool:
 
 def read_episodes(path: Path) -> list[RecordedEpisode]:
     """The episodes of a file. Raises ValueError that names the line for one that is none."""
-    with path.open(encoding="utf-8") as file:
-        try:
-            number, source = 1, EpisodeSource.model_validate_json(next(file, ""))
-            episodes = []
-            for number, line in enumerate(file, start=2):
-                episodes.append(RecordedEpisode.model_validate({"source": source, **_object_of(line)}))
-        except ValidationError as error:
-            problem = error.errors()[0]
-            place = ".".join(map(str, problem["loc"]))
-            raise ValueError(f"{path}, line {number}: {place}: {problem['msg']}. Is it a file of episodes?") from error
-    return episodes
+    first, *lines = path.read_text(encoding="utf-8").splitlines() or [""]
+    source = _validated(EpisodeSource, _object_of(first), f"{path}, line 1")
+    return [
+        _validated(RecordedEpisode, {"source": source, **_object_of(line)}, f"{path}, line {number}")
+        for number, line in enumerate(lines, start=2)
+    ]
+
+
+def _validated(record: type[RecordT], fields: Mapping[str, Any], place: str) -> RecordT:
+    try:
+        return record.model_validate(fields)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        field = ".".join(map(str, problem["loc"]))
+        raise ValueError(f"{place}: {field}: {problem['msg']}. Is it a file of episodes?") from error
 
 
 def _object_of(line: str) -> Mapping[str, Any]:

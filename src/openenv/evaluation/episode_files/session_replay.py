@@ -1,4 +1,4 @@
-"""Replays recorded sessions, and reads them as episodes: the replay gives the observations that the recording hashes."""
+"""Replays recorded sessions, and reads them as episodes: recordings have hashes of the observations."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -126,7 +126,9 @@ def episodes_of_recording(recording: Path, served: ServedEnvironment, environmen
         replay = Replay(client)
         for number, line in enumerate(lines, start=2):
             if line["verb"] in ("restore", "branch"):
-                raise ValueError(f"{recording}, line {number}: the session went back to a snapshot, which is no episode")
+                raise ValueError(
+                    f"{recording}, line {number}: the session went back to a snapshot, which is no episode"
+                )
             replay.check(number, line)
             if line["verb"] == "reset":
                 player.begin(_source(line["data"], environment, action, observation), line["data"].get("seed"))
@@ -186,7 +188,7 @@ class _RecordingPlayer:
     def _end(self) -> None:
         if self._recorder is None:
             return
-        outcome = self._served.text.outcome(self._total)
+        outcome: Any = self._served.text.outcome(self._total)
         result = EpisodeResult(seed=self._seed, total_reward=self._total, num_steps=self._num_steps, outcome=outcome)
         self._recorder.on_end(0, result)
         (episode,) = self._recorder.episodes

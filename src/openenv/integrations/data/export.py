@@ -22,13 +22,11 @@ FORMATS: Mapping[str, tuple[Write, str]] = {
 """Writer and one-line description of each form. A writer returns what it wrote, in words."""
 
 
-def export_episodes(
-    episodes: Sequence[RecordedEpisode], form: str, target: Path, *, fields: Sequence[str] = ()
-) -> str:
+def export_episodes(episodes: Sequence[RecordedEpisode], form: str, target: Path, *, fields: Sequence[str] = ()) -> str:
     """Write episodes in a form of `FORMATS`. Returns what was written, in words.
 
-    target: the folder or file, which must not exist. fields: of observations; only for minari. Raises ValueError for an unknown form, no episodes, a target that
-    is there, or episodes that the form cannot express.
+    target: the folder or file, which must not exist. fields: of observations; only for minari. Raises ValueError for
+    an unknown form, no episodes, a target that is there, or episodes that the form cannot express.
     """
     if form not in FORMATS:
         raise ValueError(f"form={form!r} is unknown. There are: {', '.join(FORMATS)}.")

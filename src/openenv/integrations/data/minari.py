@@ -196,7 +196,7 @@ def _array_space(path: str, values: Sequence[Any]) -> tuple["Space[Any]", Encode
         raise NotExpressible(_problem(path, "its lists have several lengths")) from None
     if array.dtype.kind not in "biuf" or array.size == 0:
         raise NotExpressible(_problem(path, "its lists are empty, or have elements that are no numbers"))
-    dtype = {"b": np.int8, "f": np.float64}.get(array.dtype.kind, np.int64)
+    dtype: Any = np.float64 if array.dtype.kind == "f" else np.int64
     if array.dtype.kind == "b":
         return spaces.MultiBinary(array.shape[1:]), lambda some: np.array(some, np.int8)
     limits: Any = (-np.inf, np.inf) if dtype is np.float64 else (np.iinfo(np.int64).min, np.iinfo(np.int64).max)

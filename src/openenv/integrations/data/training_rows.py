@@ -136,8 +136,8 @@ def _tools(episode: RecordedEpisode) -> Row:
 def _require_messages(episodes: Sequence[RecordedEpisode]) -> None:
     if not any(True for episode in episodes for _ in episode.prompts()):
         raise ValueError(
-            "the episodes have no messages: their environment has no text for the actions of this policy. Give `openenv "
-            "eval` a text interface (--text), or a language model as policy."
+            "the episodes have no messages: their environment has no text for the actions of this policy. Give "
+            "`openenv eval` a text interface (--text), or a language model as policy."
         )
 
 

@@ -69,7 +69,7 @@ async def num_unparseable(state: verifiers.State) -> float:
     return float(state[SESSION].num_unparseable)
 
 
-class OpenEnvEnvironment(verifiers.MultiTurnEnv):
+class OpenEnvEnvironment(verifiers.MultiTurnEnv):  # type: ignore[misc]
     """A rollout is an episode: the prompt shows its first observation, and each reply is an action.
 
     Prompts are those of `openenv eval` and of training. A conversation always has the whole episode.
@@ -111,7 +111,7 @@ class OpenEnvEnvironment(verifiers.MultiTurnEnv):
             state["final_env_response"] = response
         return response
 
-    @verifiers.cleanup
+    @verifiers.cleanup  # type: ignore[untyped-decorator]
     async def end_session(self, state: verifiers.State) -> None:
         """End the session of a rollout that has ended."""
         if SESSION in state:

@@ -37,7 +37,9 @@ def ors_spec(url: str, *, timeout_s: float = 300.0) -> EnvSpec:
         response.raise_for_status()
         names = [str(name) for name in response.json()]
     except (httpx.HTTPError, ValueError) as error:
-        raise ServerUnreachable(f"{base_url} does not answer as a server of the Open Reward Standard: {error}") from error
+        raise ServerUnreachable(
+            f"{base_url} does not answer as a server of the Open Reward Standard: {error}"
+        ) from error
     name = wanted or next(iter(names), "")
     if name.lower() not in {known.lower() for known in names}:
         raise LookupError(f"ors:{url}: the server has no environment {name!r}, but {', '.join(names)}")

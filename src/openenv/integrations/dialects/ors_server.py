@@ -277,7 +277,7 @@ def _stream(
     """A stream of events: the id of the task, comments while it runs, and its result. An id that runs is not run
     again."""
     if task_id not in running:
-        running[task_id] = asyncio.ensure_future(make())  # type: ignore[arg-type]
+        running[task_id] = asyncio.ensure_future(make())
     task = running[task_id]
 
     async def events() -> AsyncIterator[str]:

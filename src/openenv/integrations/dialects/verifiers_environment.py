@@ -20,7 +20,7 @@ from pydantic import Field
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool, ToolErrorType
 from openenv.core.env_server.runner.env_spec import EnvSpec, resolve_env_spec
-from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, State
+from openenv.core.env_server.types import Action, EnvironmentMetadata, State
 from openenv.integrations.dialects.tool_environment import MessageObservation, ToolCallingEnvironment, ToolOutcome
 
 NEEDED = "environments of verifiers need the extra verifiers: pip install 'openenv-rl[verifiers]'"
@@ -49,7 +49,9 @@ def verifiers_spec(name: str, arguments: Mapping[str, Any]) -> EnvSpec:
             name=title,
             reset_observation_cls=MessageObservation,
         )
-    return resolve_env_spec(lambda: VerifiersEnvironment(environment, title), ReplyAction, MessageObservation, name=title)
+    return resolve_env_spec(
+        lambda: VerifiersEnvironment(environment, title), ReplyAction, MessageObservation, name=title
+    )
 
 
 def load_verifiers(name: str, arguments: Mapping[str, Any]) -> Any:

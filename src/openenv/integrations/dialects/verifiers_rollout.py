@@ -1,4 +1,4 @@
-"""A rollout of `verifiers` that takes one reply at a time: its own loop runs, and asks us where it would ask a model."""
+"""A rollout of `verifiers` that takes one reply at a time: its own loop asks for it where it would ask a model."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from verifiers.clients import Client
 from verifiers.types import Response, ResponseMessage, ToolCall
 
 MODEL = "openenv"
-"""The name of the model that a rollout is told."""
+"""The name of the model in a rollout's state."""
 
 
 class SteppedRollout:
@@ -58,7 +58,7 @@ class SteppedRollout:
         return None
 
 
-class _SteppedClient(Client[None, Any, Response, Any]):
+class _SteppedClient(Client[None, Any, Response, Any]):  # type: ignore[misc]
     """A client of verifiers that has no model: it passes prompts on and waits for replies."""
 
     def __init__(self) -> None:
