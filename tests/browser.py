@@ -43,6 +43,7 @@ def page(browser: Browser) -> Iterator[Page]:
     page.on("console", lambda message: problems.extend(_problem(message)))
     page.on("pageerror", lambda error: problems.append(str(error)))
     yield page
+    page.evaluate("0")  # what the page has reported before is here when this is answered
     context.close()
     assert not problems, "\n".join(problems)
 

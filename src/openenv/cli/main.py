@@ -10,6 +10,7 @@ from openenv.cli import compat_path, envs, serve, train
 from openenv.cli.authoring import check, import_environment, init, validate
 from openenv.cli.containers import build, deploy
 from openenv.cli.hub import fork, push
+from openenv.cli.pages import runs
 from openenv.cli.playing import evaluate, export, replay, show
 from openenv.core.env_server.observability.log_context import configure_logging
 
@@ -36,6 +37,7 @@ app.command("replay", epilog=replay.EXAMPLE)(replay.replay)
 app.command("export", epilog=export.EXAMPLE)(export.export)
 app.command("compat-path", epilog=compat_path.EXAMPLE)(compat_path.compat_path)
 app.command("train", epilog=train.EXAMPLE)(train.train)
+app.command("runs", epilog=runs.EXAMPLE)(runs.runs)
 
 
 @app.callback()

@@ -21,6 +21,7 @@ from openenv.rl.config import Config, ConfigError, EnvConfig
 from openenv.rl.config_file import load_config, with_current_keys
 from openenv.rl.environments import shares
 from openenv.rl.reports.results import replace_text
+from openenv.rl.reports.run_state import running
 from openenv.rl.reports.trackers import Trackers, require_installed
 from openenv.rl.reports.training_log import TrainingLog
 
@@ -130,6 +131,7 @@ async def setup_training(
                 _require_same_settings(config)
             else:
                 _fresh_folder(config)
+            stack.enter_context(running(config.run_dir))
             first_step = Checkpoints(config.run_dir).latest_step
             trackers = await asyncio.to_thread(Trackers.open, config, first_step)
             stack.push_async_callback(asyncio.to_thread, trackers.close)

@@ -45,10 +45,42 @@ def replace_text(path: Path, text: str) -> None:
 
 def read_rows(path: Path) -> list[MetricsRow]:
     """All rows of a file, in order; none if there is no file. An incomplete last line is ignored."""
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    return RowReader(path).read()
+
+
+class RowReader:
+    """Reads the rows of a file that grows. Each row is read once."""
+
+    def __init__(self, path: Path) -> None:
+        """Reads nothing yet. The file need not exist."""
+        self._path = path
+        self._rows: list[MetricsRow] = []
+        self._inode = 0
+        self._offset = 0
+        self.generation = 0
+        """Counts the files that the path has named: a run that is resumed, or made again, replaces its file."""
+
+    def read(self) -> list[MetricsRow]:
+        """All rows so far, in order, in one list that grows. An incomplete last line is read when it is complete."""
+        try:
+            file = self._path.open("rb")
+        except FileNotFoundError:
+            if self._inode:
+                self._begin(0)
+            return self._rows
+        with file:
+            status = os.fstat(file.fileno())
+            if status.st_ino != self._inode or status.st_size < self._offset:
+                self._begin(status.st_ino)
+            file.seek(self._offset)
+            complete, newline, _ = file.read().rpartition(b"\n")
+        self._rows += map(json.loads, complete.splitlines())
+        self._offset += len(complete) + len(newline)
+        return self._rows
+
+    def _begin(self, inode: int) -> None:
+        self.generation += 1
+        self._rows, self._inode, self._offset = [], inode, 0
 
 
 def play_metrics(played: Sequence[Group], trained: Sequence[Group], policy_version: int) -> MetricsRow:

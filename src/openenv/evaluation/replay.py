@@ -1,0 +1,106 @@
+"""Replays a recorded session on a server, and compares each result with the recorded one."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from openenv.core.client_types import StepResult
+from openenv.core.env_server.sessions.recording import FORMAT, observation_hash
+from openenv.core.errors import EnvironmentFault, RequestRefused
+from openenv.core.generic_client import GenericEnvClient
+from openenv.core.mcp_client import rpc_result
+from openenv.core.wire.client_codec import Request
+
+_NO_RESULT = frozenset({"save", "restore", "fork", "branch"})
+"""What happened to a session without a result of the environment."""
+
+
+def read_recording(path: Path) -> list[dict[str, Any]]:
+    """The recorded requests of a file. Raises ValueError for a file that is no recording."""
+    head, *lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] or [{}]
+    if not isinstance(head, dict) or head.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a recording of format {FORMAT}: its first line is {head}")
+    return lines
+
+
+class ReplayClient(GenericEnvClient):
+    """A client of any environment and its tools."""
+
+    def request_tools(self, data: dict[str, Any]) -> Any:
+        """List or call tools as recorded: data has `method`, and for a call `name` and `arguments`."""
+        params = {key: value for key, value in data.items() if key != "method"}
+        call = {"jsonrpc": "2.0", "method": data["method"], "params": params, "id": 1}
+        return self._session.request(Request("mcp", call), rpc_result)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayedRequest:
+    """A recorded request, and what came of it this time."""
+
+    recorded: dict[str, Any]
+    """The line of the recording: `verb`, `data`, and the outcome."""
+    outcome: dict[str, Any]
+    """The outcome of the replay in the form of the recording."""
+    observation: Any = None
+    """The observation of the replay, or the result of a tool; None where there is none."""
+
+    @property
+    def differences(self) -> list[str]:
+        """Each value that differs from the recording, in words."""
+        pairs = ((key, self.recorded.get(key), value) for key, value in self.outcome.items())
+        return [f"{key} was {before!r}, now it is {now!r}" for key, before, now in pairs if before != now]
+
+
+class Replay:
+    """Replays recorded requests in one session."""
+
+    def __init__(self, client: ReplayClient) -> None:
+        self._client = client
+        self._tokens: dict[str, str] = {}
+        """The tokens of this replay's snapshots by those of the recording."""
+
+    def play(self, line: dict[str, Any]) -> ReplayedRequest:
+        """Send a recorded request.
+
+        Raises ValueError for a recording that continues from the state of another session.
+        """
+        verb, data = line["verb"], line["data"]
+        if verb in _NO_RESULT:
+            self._restore_or_save(verb, data)
+            return ReplayedRequest(recorded=line, outcome={})
+        try:
+            if verb == "mcp":
+                result = self._client.request_tools(data)
+                outcome = {"observation_sha256": observation_hash(result)}
+                return ReplayedRequest(recorded=line, outcome=outcome, observation=result)
+            step = self._client.reset(**data) if verb == "reset" else self._client.step(data)
+        except EnvironmentFault as error:  # the failure of a tool has no code
+            outcome = {"validity": error.validity, "message": error.message}
+        except RequestRefused as error:
+            outcome = {"validity": error.validity, "code": error.code, "message": error.message}
+        else:
+            return ReplayedRequest(recorded=line, outcome=_as_recorded(step), observation=step.observation)
+        return ReplayedRequest(recorded=line, outcome=outcome)
+
+    def _restore_or_save(self, verb: str, data: dict[str, Any]) -> None:
+        if verb == "branch":
+            raise ValueError(f"this session was forked from session {data['from']}: replay the recording of that one")
+        if verb == "save":
+            self._tokens[data["token"]] = self._client.save()
+        elif verb == "restore":
+            token = self._tokens.get(data["token"])
+            if token is None:
+                raise ValueError(
+                    "this session was restored to a snapshot of another session: replay the recording of that one"
+                )
+            self._client.restore(token)
+
+
+def _as_recorded(result: StepResult[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "observation_sha256": observation_hash(result.observation),
+        "reward": result.reward,
+        "done": result.done,
+        "validity": result.validity,
+    }

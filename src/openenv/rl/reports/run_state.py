@@ -1,0 +1,63 @@
+"""Whether the run of a folder is running, has finished, or has ended early: as the files of the folder say."""
+
+import contextlib
+import fcntl
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from openenv.rl.reports.results import load_results, read_rows
+
+LOCK = "run.lock"
+"""The file that the process of a run keeps locked. The kernel unlocks it when the process ends, however it ends."""
+
+RunState = Literal["running", "finished", "ended early"]
+
+
+@contextlib.contextmanager
+def running(run_dir: Path) -> Iterator[None]:
+    """Let the run count as running until the end of the context, or of the process.
+
+    Raises RuntimeError if another process is making the same run: both would write the same files.
+    """
+    with (run_dir / LOCK).open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RuntimeError(f"{run_dir}: another process is making this run. Wait for its end, or end it.") from None
+        fcntl.flock(file, fcntl.LOCK_EX)  # waits for a reader, which holds its lock for a moment
+        yield
+
+
+def run_state(run_dir: Path) -> RunState:
+    """The state of a run. It has finished when the model was evaluated after training, or has made all its steps."""
+    if _is_locked(run_dir / LOCK):
+        return "running"
+    if any(result.role == "after" for result in load_results(run_dir)):
+        return "finished"
+    rows = read_rows(run_dir / "metrics.jsonl")
+    return "finished" if rows and rows[-1]["step"] >= wanted_steps(run_dir) else "ended early"
+
+
+def wanted_steps(run_dir: Path) -> float:
+    """The number of optimizer steps in the run's configuration; infinity without one."""
+    path = run_dir / "config.json"
+    if not path.exists():
+        return float("inf")
+    steps: int = json.loads(path.read_text(encoding="utf-8"))["trainer"]["training"]["steps"]
+    return steps
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a process holds the lock of a file."""
+    try:
+        file = path.open("r")
+    except FileNotFoundError:
+        return False
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

@@ -1,0 +1,75 @@
+"""The state of a run, as its folder says, and files that are read while they grow."""
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from openenv.rl.config import Config
+from openenv.rl.reports.results import PlayerResult, RowReader, StepLog, save_results
+from openenv.rl.reports.run_state import run_state, running
+
+
+def run_with_steps(folder: Path, steps: int) -> Path:
+    """The folder of a run of two steps, which has made as many."""
+    config = asdict(Config())
+    config["trainer"]["training"]["steps"] = 2
+    (folder / "config.json").write_text(json.dumps(config))
+    StepLog(folder / "metrics.jsonl").append(*({"step": step} for step in range(1, steps + 1)))
+    return folder
+
+
+def test_a_run_is_running_until_its_context_ends(tmp_path: Path) -> None:
+    run_dir = run_with_steps(tmp_path, 1)
+    with running(run_dir):
+        assert run_state(run_dir) == "running"
+
+    assert run_state(run_dir) == "ended early"
+
+
+@pytest.mark.process
+def test_a_run_whose_process_is_killed_has_ended_early(tmp_path: Path) -> None:
+    run_dir = run_with_steps(tmp_path, 1)
+    program = (
+        "import pathlib, sys; from openenv.rl.reports.run_state import running\n"
+        "with running(pathlib.Path(sys.argv[1])): print('running', flush=True); input()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, str(run_dir)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "running\n"
+    assert run_state(run_dir) == "running"
+    with pytest.raises(RuntimeError, match="another process is making this run"), running(run_dir):
+        pass
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+    assert run_state(run_dir) == "ended early"
+
+
+def test_a_run_has_finished_with_all_its_steps_or_its_last_evaluation(tmp_path: Path) -> None:
+    assert run_state(run_with_steps(tmp_path, 2)) == "finished"
+
+    run_with_steps(tmp_path, 0)
+    save_results(tmp_path, [PlayerResult(name="after", role="after", win_rate=1.0, mean_return=1.0)])
+    assert run_state(tmp_path) == "finished"
+
+
+def test_rows_are_read_as_they_are_appended_and_again_from_a_new_file(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    reader = RowReader(path)
+    assert reader.read() == []
+
+    path.write_text('{"step": 1}\n{"step": ')
+    first = list(reader.read())
+    with path.open("a") as file:
+        file.write("2}\n")
+    grown, generation = list(reader.read()), reader.generation
+    StepLog(path, first_step=1)  # a resumed run replaces the file
+
+    assert (first, grown) == ([{"step": 1}], [{"step": 1}, {"step": 2}])
+    assert (reader.read(), reader.generation) == ([{"step": 1}], generation + 1)
