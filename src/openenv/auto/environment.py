@@ -17,6 +17,7 @@ from openenv.core.containers.runtime.base import RuntimeProvider
 from openenv.core.containers.runtime.owned_server import BoundProvider, OwnedServer
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.serving.environment_folder import folder_target
+from openenv.core.env_server.types import Observation
 from openenv.core.text.derived import DerivedText
 from openenv.core.text_interface import TextInterface
 from openenv.core.wire.constants import UNIX
@@ -44,6 +45,12 @@ class ServedEnvironment:
     text: TextInterface[Any, Any]
     headers: Mapping[str, str]
     """Sent with each connection."""
+
+    @property
+    def observation_class(self) -> type[Observation]:
+        """The class of its observations."""
+        declared: type[Observation] = self.client_class._message_classes[1]
+        return declared
 
     def client(self, **kwargs: Any) -> EnvClient[Any, Any, Any]:
         """A new client of the server. kwargs: arguments of the client's class."""

@@ -16,12 +16,20 @@ _NO_RESULT = frozenset({"save", "restore", "fork", "branch"})
 """What happened to a session without a result of the environment."""
 
 
+def is_session_recording(first_line: str) -> bool:
+    """Whether this is the first line of a session's recording."""
+    try:
+        return bool(json.loads(first_line).get("format") == FORMAT)
+    except (ValueError, AttributeError):
+        return False
+
+
 def read_recording(path: Path) -> list[dict[str, Any]]:
     """The recorded requests of a file. Raises ValueError for a file that is no recording."""
-    head, *lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] or [{}]
-    if not isinstance(head, dict) or head.get("format") != FORMAT:
-        raise ValueError(f"{path} is not a recording of format {FORMAT}: its first line is {head}")
-    return lines
+    first, *lines = path.read_text(encoding="utf-8").splitlines() or [""]
+    if not is_session_recording(first):
+        raise ValueError(f"{path} is not a recording of format {FORMAT}: its first line is {first[:200]!r}")
+    return [json.loads(line) for line in lines]
 
 
 class ReplayClient(GenericEnvClient):
@@ -44,6 +52,10 @@ class ReplayedRequest:
     """The outcome of the replay in the form of the recording."""
     observation: Any = None
     """The observation of the replay, or the result of a tool; None where there is none."""
+
+    def __str__(self) -> str:
+        """The verb with its data."""
+        return f"{self.recorded['verb']} {json.dumps(self.recorded['data'])}"
 
     @property
     def differences(self) -> list[str]:

@@ -64,7 +64,12 @@ class RunFolders:
                 "transcript_bytes": _size(folder / "transcripts.jsonl"),
                 "has_report": (folder / "report.html").exists(),
             }
-        except (ValueError, TypeError, KeyError, OSError) as error:  # border: files that another program may have written
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            OSError,
+        ) as error:  # border: files that another program may have written
             return {"name": name, "problem": f"{type(error).__name__}: {error}"}
 
     def curve(self, name: str, metric: str, generation: int, after: int) -> dict[str, Any]:

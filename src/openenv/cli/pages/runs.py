@@ -5,20 +5,17 @@ from pathlib import Path
 
 import typer
 
+from openenv.cli.pages.options import HOST, PORT
 from openenv.pages.runs import runs_app
-from openenv.pages.server import DEFAULT_PORT, PageServer, access_config
+from openenv.pages.server import PageServer, access_config
 
 EXAMPLE = "Example: `openenv runs`, while `openenv train` runs in another terminal"
 
 
 def runs(
     folder: Path = typer.Argument(Path("runs"), help="Serve the runs in this folder (default runs)."),
-    port: int = typer.Option(
-        DEFAULT_PORT, min=0, max=65535, help=f"Listen on this port; 0 for a free one (default {DEFAULT_PORT})."
-    ),
-    host: str = typer.Option(
-        "127.0.0.1", help="Listen on this address; another than this machine's own needs OPENENV_TOKEN."
-    ),
+    port: int = PORT,
+    host: str = HOST,
 ) -> None:
     """Serve a page with curves of runs while they train, their transcripts, and their settings, until interrupted."""
     app = runs_app(folder, access_config(host, os.environ.get("OPENENV_TOKEN")))

@@ -1,31 +1,60 @@
-"""`openenv replay`: replay a recorded session and report the first difference."""
+"""`openenv replay`: replay a recorded session, and report the first difference or step through it on a page."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.progress import track
 
-from openenv.auto.environment import FORMS, named_environment, token_headers
-from openenv.evaluation.episode_files.session_replay import NotAsRecorded, Replay, ReplayClient, read_recording
+from openenv.auto.environment import FORMS, NamedEnvironment, named_environment, token_headers
+from openenv.cli.pages.options import HOST, PORT
+from openenv.core.env_server.web.views import ObservationView
+from openenv.evaluation.replay import Replay, ReplayClient, ReplayedRequest, read_recording
+from openenv.pages.replay import replay_app
+from openenv.pages.server import PageServer, access_config
 
-EXAMPLE = "Example: `openenv replay recordings/1f3a.jsonl --env openspiel`"
+EXAMPLE = "Example: `openenv replay recordings/1f3a.jsonl --env openspiel --web`"
 
 
 def replay(
     recording: Path = typer.Argument(help="Replay this recording, a file of a server with --record-dir.", exists=True),
     env: str = typer.Option("openspiel", help=f"Replay on a server of this environment: {FORMS} (default openspiel)."),
+    web: bool = typer.Option(
+        False, "--web", help="Serve a page that steps through the replay, until interrupted (default: report it)."
+    ),
+    port: int = PORT,
+    host: str = HOST,
 ) -> None:
     """Replay a recorded session. The command prints the first difference and exits with code 1, or reports that all
-    requests are as recorded."""
-    lines = read_recording(recording)
-    with named_environment(env).running() as base_url, ReplayClient(base_url, headers=token_headers()) as client:
-        progress = track(lines, description="replay", console=Console(stderr=True), transient=True)
-        replayed = Replay(client)
-        for number, line in enumerate(progress, start=2):
-            try:
-                replayed.check(number, line)
-            except NotAsRecorded as difference:
-                typer.echo(str(difference))
-                raise typer.Exit(1) from None
+    requests are as recorded. With --web it serves a page with each observation and every difference."""
+    lines, named = read_recording(recording), named_environment(env)
+    if web:
+        _serve(recording, lines, named, host, port)
+        return
+    with named.running() as base_url, _replayed(base_url, lines) as requests:
+        for number, request in enumerate(requests, start=2):
+            if request.differences:
+                typer.echo(f"line {number}, {request}: {request.differences[0]}")
+                raise typer.Exit(1)
     typer.echo(f"{recording}: {len(lines)} requests, all as recorded")
+
+
+@contextmanager
+def _replayed(base_url: str, lines: list[dict[str, Any]]) -> Iterator[Iterator[ReplayedRequest]]:
+    """The requests, each replayed when it is taken, with a bar of the progress."""
+    with ReplayClient(base_url, headers=token_headers()) as client:
+        yield map(Replay(client).play, track(lines, "replay", console=Console(stderr=True), transient=True))
+
+
+def _serve(recording: Path, lines: list[dict[str, Any]], named: NamedEnvironment, host: str, port: int) -> None:
+    """Replay all requests, stop the environment's server, and serve the page."""
+    config = access_config(host, os.environ.get("OPENENV_TOKEN"))
+    with named.served() as served, _replayed(served.base_url, lines) as requests:
+        app = replay_app(recording.name, list(requests), ObservationView(served.observation_class), config)
+    with PageServer(app, host, port) as server:
+        typer.echo(f"{recording} at {server.url}; stop it with Ctrl-C", err=True)
+        server.wait()

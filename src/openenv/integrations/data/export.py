@@ -5,7 +5,8 @@ from pathlib import Path
 
 from openenv.auto.environment import ServedEnvironment
 from openenv.evaluation.episode_files.records import RecordedEpisode, is_episode_file, read_episodes
-from openenv.evaluation.episode_files.session_replay import episodes_of_recording, is_session_recording
+from openenv.evaluation.episode_files.session_replay import episodes_of_recording
+from openenv.evaluation.replay import is_session_recording
 from openenv.integrations.data import atif, huggingface, minari, training_rows
 from openenv.rl.reports.transcripts import is_transcript_file, recorded_transcripts
 

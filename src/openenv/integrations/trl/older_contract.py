@@ -42,7 +42,9 @@ def adapt_rollout_func(rollout_func: OlderRolloutFunc) -> CurrentRolloutFunc:
             if isinstance(values, list) and len(values) != len(prompts):
                 wanted = len(distinct) if name == "prompt_ids" else len(prompts)
                 got = len(values) // size if name == "prompt_ids" else len(values)
-                raise ValueError(f"{name}: the rollout function returned {got} for {len(distinct)} prompts, not {wanted}")
+                raise ValueError(
+                    f"{name}: the rollout function returned {got} for {len(distinct)} prompts, not {wanted}"
+                )
         return output
 
     return adapted
