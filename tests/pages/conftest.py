@@ -14,6 +14,6 @@ __all__ = ["browser", "page"]
 
 @pytest.fixture
 def served() -> Iterator[Callable[[FastAPI], str]]:
-    """Serve the application of a page until the test ends; returns its URL."""
+    """Serve the application of a page until the test ends; returns its URL, without a slash at the end."""
     with ExitStack() as servers:
-        yield lambda app: servers.enter_context(PageServer(app, "127.0.0.1", 0)).url
+        yield lambda app: servers.enter_context(PageServer(app, "127.0.0.1", 0)).url.rstrip("/")

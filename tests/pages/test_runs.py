@@ -1,6 +1,7 @@
 """The page of `openenv runs`, in a browser."""
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from playwright.sync_api import Page, expect
 from openenv.core.env_server.config import ServerConfig
 from openenv.pages.runs import runs_app
 from openenv.rl.reports.run_state import running
-from tests.browser import NARROW, is_as_wide_as_its_screen, loaded_bytes, screenshot
+from tests.browser import NARROW, SCREENSHOTS, is_as_wide_as_its_screen, loaded_bytes, screenshot
 from tests.cli.commands import OPENENV, run
 from tests.pages.run_files import HOSTILE, append_steps, make_run, transcript, write_transcripts
 
@@ -94,10 +95,16 @@ def test_a_real_run_is_followed_to_its_end(page: Page, served: Served, tmp_path:
     page.go_back()
 
 
-def test_two_runs_are_laid_over_each_other_and_read_by_keyboard(page: Page, served: Served, tmp_path: Path) -> None:
-    make_run(tmp_path, "slow", level=0.5)
-    make_run(tmp_path, "quick", steps=range(1, 61), level=0.9)
-    page.goto(served(runs_app(tmp_path)))
+def test_two_runs_are_laid_over_each_other_and_read_by_keyboard(
+    page: Page, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures = os.environ.get(SCREENSHOTS)
+    if pictures:
+        monkeypatch.setenv(SCREENSHOTS, str(Path(pictures).resolve()))
+    monkeypatch.chdir(tmp_path)  # the page names the folder as it was given
+    make_run(Path("runs"), "slow", level=0.5)
+    make_run(Path("runs"), "quick", steps=range(1, 61), level=0.9)
+    page.goto(served(runs_app(Path("runs"))))
     for name in ("slow", "quick"):
         page.get_by_label(f"Show {name}").check()
     page.get_by_label("Metric").select_option("reward")
@@ -234,7 +241,7 @@ def test_the_page_is_light_narrow_and_allows_scripts_of_its_own_server_alone(
     assert loaded_bytes(page, url) < 100_000
     expect(page.get_by_role("article")).to_have_count(1)
     assert is_as_wide_as_its_screen(page)
-    assert "script-src 'self'" in httpx.get(url).headers["content-security-policy"]
+    assert "script-src 'self'" in httpx.get(f"{url}/").headers["content-security-policy"]
 
 
 @pytest.mark.parametrize("path", ["curve?run=..&metric=reward", "transcripts?run=no", "settings?run=no", "report?run=a"])
@@ -254,12 +261,23 @@ def test_other_sites_and_other_machines_are_refused(served: Served, tmp_path: Pa
     assert httpx.get(f"{url}/runs", headers={"Origin": "http://evil.example"}).status_code == 403
     assert httpx.get(f"{guarded}/runs").status_code == 401
     assert httpx.get(f"{guarded}/runs", headers={"Authorization": "Bearer secret"}).status_code == 200
+    assert httpx.get(f"{guarded}/").headers["location"] == "login"
     done = run("runs", str(tmp_path), "--host", "0.0.0.0")
     assert (done.returncode, "OPENENV_TOKEN" in done.stderr) == (1, True)
 
 
+def test_a_page_with_a_token_asks_for_it_once(page: Page, served: Served, tmp_path: Path) -> None:
+    make_run(tmp_path, "tiny")
+    page.goto(served(runs_app(tmp_path, ServerConfig(token="secret"))))
+    page.get_by_label("Token").fill("secret")
+    page.keyboard.press("Enter")
+
+    expect(row_of(page, "tiny")).to_be_visible()
+    assert "secret" not in page.url
+
+
 def test_a_port_that_is_taken_is_named_with_the_remedy(served: Served, tmp_path: Path) -> None:
-    port = served(runs_app(tmp_path)).rpartition(":")[2]
+    port = served(runs_app(tmp_path)).rpartition(":")[2].partition("/")[0]
     done = run("runs", str(tmp_path), "--port", port)
 
     assert done.returncode == 1

@@ -1,10 +1,9 @@
-"""A walk on a small board, of any length, whose text may be HTML."""
+"""A walk on a small board, of any length."""
 
 from random import Random
 from typing import Literal
 
 from openenv.core.env_server import Action, Environment, Observation, State
-from tests.pages.run_files import HOSTILE
 
 SIZE = 6
 
@@ -47,4 +46,4 @@ class WalkEnvironment(Environment[WalkAction, WalkObservation, State]):
     def _observation(self) -> WalkObservation:
         board = [["." for _ in range(SIZE)], ["@" if column == self._place else "." for column in range(SIZE)]]
         reward = float(self._place == SIZE - 1)
-        return WalkObservation(board=board, place=self._place, note=HOSTILE, reward=reward, done=False)
+        return WalkObservation(board=board, place=self._place, note=f"{SIZE - 1 - self._place} to go", reward=reward, done=False)

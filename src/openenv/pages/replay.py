@@ -27,15 +27,15 @@ def replay_app(
         }
     )
 
-    @app.get("/")
+    @app.get("/web/")
     def page() -> Response:
         return PAGES.response("replay.html", title=f"Replay of {name}", root="", number=len(requests))
 
-    @app.get("/requests")
+    @app.get("/web/requests")
     def all_requests() -> Response:
         return overview
 
-    @app.get("/requests/{index}")
+    @app.get("/web/requests/{index}")
     def one_request(index: Annotated[int, Path(ge=0)]) -> Response:
         if index >= len(requests):
             raise HTTPException(404, f"there is no request {index + 1}: the recording has {len(requests)}")

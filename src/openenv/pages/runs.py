@@ -34,31 +34,31 @@ def runs_app(folder: Path, config: ServerConfig | None = None) -> FastAPI:
 
 
 def _add_pages(app: FastAPI, runs: RunFolders) -> None:
-    @app.get("/")
+    @app.get("/web/")
     def page() -> Response:
         return PAGES.response("runs.html", title="Runs", root="", folder=str(runs.folder))
 
-    @app.get("/report")
+    @app.get("/web/report")
     def report(run: _Run) -> Response:
         headers = {**PRIVATE_HEADERS, "Content-Security-Policy": _REPORT_POLICY}
         return HTMLResponse(runs.report(run), headers=headers)
 
 
 def _add_data(app: FastAPI, runs: RunFolders) -> None:
-    @app.get("/runs")
+    @app.get("/web/runs")
     def listed() -> Response:
         return json_response({"runs": runs.rows(), "titles": TITLES})
 
-    @app.get("/curve")
+    @app.get("/web/curve")
     def curve(run: _Run, metric: _Run, generation: int = -1, after: Annotated[int, Query(ge=0)] = 0) -> Response:
         return json_response(runs.curve(run, metric, generation, after))
 
-    @app.get("/transcripts")
+    @app.get("/web/transcripts")
     def transcripts(
         run: _Run, outcome: _Run = "", text: _Run = "", offset: Annotated[int, Query(ge=0)] = 0
     ) -> Response:
         return json_response(runs.transcripts(run, TranscriptQuery(outcome=outcome, text=text, offset=offset)))
 
-    @app.get("/settings")
+    @app.get("/web/settings")
     def settings(run: Annotated[list[str], Query(max_length=_MOST_RUNS)]) -> Response:
         return json_response(runs.settings(run))

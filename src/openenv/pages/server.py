@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any, Self
 
 from fastapi import FastAPI
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http.auth import AccessControl, is_loopback
+from openenv.core.env_server.http.page_cookie import PageCookie
 from openenv.core.env_server.http_server import server
 from openenv.core.env_server.serving.any_uvicorn import add_own_connections
 from openenv.core.env_server.web.pages import PRIVATE_HEADERS, Pages, assets
+from openenv.core.env_server.web.routes import add_login
 from openenv.core.wire.json_codec import to_plain_or_text, write_json
 
 FOLDER = Path(__file__).parent
@@ -21,12 +23,20 @@ DEFAULT_PORT = 8080
 
 
 def pages_app(config: ServerConfig) -> FastAPI:
-    """An application that serves the files of pages, behind the checks of an environment's server."""
+    """An application for a page at `/web/`, with the files of pages, and the checks and the login of an environment's
+    server."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.add_middleware(AccessControl, config=config)
-    app.mount("/assets/pages", assets(FOLDER))
-    app.mount("/assets", assets())
+    app.mount("/web/assets/pages", assets(FOLDER))
+    app.mount("/web/assets", assets())
+    if config.token is not None:
+        add_login(app, PageCookie(config.token), PAGES)
     add_own_connections(app, config)
+
+    @app.get("/")
+    def to_page() -> Response:
+        return RedirectResponse("web/")
+
     return app
 
 
@@ -53,7 +63,8 @@ class PageServer:
         except OSError as error:
             raise OSError(f"the page cannot listen on {host}:{port}: {error.strerror}. Give another --port") from error
         host, port = self._socket.getsockname()[:2]
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}/web/"
+        """Of the page."""
         self._server = server(app, host, port, log_level="warning")
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="page", daemon=True)
 

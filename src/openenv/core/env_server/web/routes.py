@@ -46,7 +46,7 @@ def add_web_pages(app: FastAPI, spec: EnvSpec, *, leads_to: str | None, tabs: Se
             _add_lead(app, leads_to)
         ui_socket = add_play(app, spec, sessions, pages, tabs)
         if sessions.config.token is not None:
-            _add_login(app, PageCookie(sessions.config.token), pages)
+            add_login(app, PageCookie(sessions.config.token), pages)
     add_websocket(app, "/ws/ui", ui_socket, sessions.config)
     if sessions.config.allow_watching:
         add_watch(app, spec, sessions, pages)
@@ -59,7 +59,9 @@ def _add_lead(app: FastAPI, path: str) -> None:
         return RedirectResponse(f"{path.removeprefix('/')}/")  # relative: the application may be below another path
 
 
-def _add_login(app: FastAPI, cookie: PageCookie, pages: Pages) -> None:
+def add_login(app: FastAPI, cookie: PageCookie, pages: Pages) -> None:
+    """Add the page that asks for the token, and gives the cookie for it."""
+
     @app.get(LOGIN_PATH, include_in_schema=False)
     async def login_page() -> Response:
         return pages.response("login.html", root="", title="OpenEnv server", problem="")
