@@ -14,7 +14,9 @@ HOSTILE = "<script>window.attacked = true</script><img src=x onerror='window.att
 """HTML that would run in a page that does not escape it."""
 
 
-def make_run(folder: Path, name: str, *, steps: Iterable[int] = range(1, 41), level: float = 1.0, **settings: Any) -> Path:
+def make_run(
+    folder: Path, name: str, *, steps: Iterable[int] = range(1, 41), level: float = 1.0, **settings: Any
+) -> Path:
     """A run with a reward that rises to `level`. settings: of its configuration."""
     run_dir = folder / name
     run_dir.mkdir(parents=True)

@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -20,8 +19,8 @@ from openenv.core.generic_client import GenericEnvClient
 from openenv.evaluation.replay import ReplayedRequest
 from openenv.pages.replay import replay_app, returns
 from tests.browser import NARROW, is_as_wide_as_its_screen, loaded_bytes, screenshot
-from tests.cli.commands import OPENENV
 from tests.conftest import running
+from tests.pages.page_command import page_of
 from tests.pages.run_files import HOSTILE
 from tests.pages.walk_env import WalkEnvironment, WalkObservation
 
@@ -37,12 +36,12 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A session of a reset and 1,000 steps. Two of its lines are changed: the replay differs there."""
     folder = tmp_path_factory.mktemp("recordings")
     rng = Random(0)
-    with running(create_app(WalkEnvironment, config=ServerConfig(record_dir=folder))) as url:
-        with GenericEnvClient(url) as env:
-            env.reset(seed=3)
-            for _ in range(NUM_STEPS):
-                env.step({"direction": rng.choice(["left", "right", "right"])})
-            path = (folder / f"{env.session_id}.jsonl").rename(folder / "walk.jsonl")
+    app = create_app(WalkEnvironment, config=ServerConfig(record_dir=folder))
+    with running(app) as url, GenericEnvClient(url) as env:
+        env.reset(seed=3)
+        for _ in range(NUM_STEPS):
+            env.step({"direction": rng.choice(["left", "right", "right"])})
+        path = (folder / f"{env.session_id}.jsonl").rename(folder / "walk.jsonl")
     lines = path.read_text().splitlines()
     for number in DIFFERENT:
         lines[number] = json.dumps({**json.loads(lines[number]), "reward": -5.0})
@@ -53,12 +52,10 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def url(recording: Path) -> Iterator[str]:
     """The page of the recording, served by the command."""
-    options = ["--web", "--port", "0", "--env", "tests.pages.walk_env:WalkEnvironment"]
-    process = subprocess.Popen([*OPENENV, "replay", str(recording), *options], stderr=subprocess.PIPE, text=True)
-    shown = iter(process.stderr.readline, "")
-    yield next(found[0] for line in shown if (found := re.search(r"http://\S+(?=/;)", line)))
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    with page_of("replay", str(recording), "--env", "tests.pages.walk_env:WalkEnvironment") as (url, process):
+        yield url
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
     assert process.returncode == 130
 
 

@@ -220,7 +220,9 @@ def test_html_in_every_field_of_a_run_is_shown_and_does_not_run(page: Page, serv
     assert "sandbox" in report.headers["content-security-policy"]
 
 
-def test_a_run_whose_files_cannot_be_read_is_named_beside_the_others(page: Page, served: Served, tmp_path: Path) -> None:
+def test_a_run_whose_files_cannot_be_read_is_named_beside_the_others(
+    page: Page, served: Served, tmp_path: Path
+) -> None:
     make_run(tmp_path, "good")
     broken = make_run(tmp_path, "broken")
     (broken / "config.json").write_text("{")
@@ -244,7 +246,9 @@ def test_the_page_is_light_narrow_and_allows_scripts_of_its_own_server_alone(
     assert "script-src 'self'" in httpx.get(f"{url}/").headers["content-security-policy"]
 
 
-@pytest.mark.parametrize("path", ["curve?run=..&metric=reward", "transcripts?run=no", "settings?run=no", "report?run=a"])
+@pytest.mark.parametrize(
+    "path", ["curve?run=..&metric=reward", "transcripts?run=no", "settings?run=no", "report?run=a"]
+)
 def test_an_unknown_run_is_refused_in_words(served: Served, tmp_path: Path, path: str) -> None:
     make_run(tmp_path, "a")
     response = httpx.get(f"{served(runs_app(tmp_path))}/{path}")

@@ -46,4 +46,6 @@ class WalkEnvironment(Environment[WalkAction, WalkObservation, State]):
     def _observation(self) -> WalkObservation:
         board = [["." for _ in range(SIZE)], ["@" if column == self._place else "." for column in range(SIZE)]]
         reward = float(self._place == SIZE - 1)
-        return WalkObservation(board=board, place=self._place, note=f"{SIZE - 1 - self._place} to go", reward=reward, done=False)
+        return WalkObservation(
+            board=board, place=self._place, note=f"{SIZE - 1 - self._place} to go", reward=reward, done=False
+        )

@@ -26,6 +26,8 @@ DEFAULT_SESSIONS = 32
 
 OnEpisodes = Callable[[int, int], None]
 """Called with the number of episodes that have ended and the number wanted."""
+OnResult = Callable[[int, Any, StepResult[Any]], None]
+"""Called with the number of an episode, the policy's choice (None for the reset), and the result of each request."""
 
 
 async def evaluate(
@@ -40,6 +42,7 @@ async def evaluate(
     text: TextInterface[Any, Any] | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
     on_summary: Callable[[Summary], None] | None = None,
+    on_episode: Callable[[int, EpisodeResult], None] | None = None,
     max_steps: int | None = None,
     recorder_for: Callable[[Any], EpisodeRecorder] | None = None,
 ) -> list[Summary]:
@@ -47,12 +50,13 @@ async def evaluate(
 
     num_sessions: sessions that play at the same time. on_progress: called with a policy's name, the number of its
     episodes that have ended, and the number wanted. on_summary: called when a policy has finished, so that its result
-    survives an interruption. recorder_for: makes the recorder of a policy's episodes. For the other arguments see
-    `play_episodes`. Raises ServerUnreachable without a server.
+    survives an interruption. on_episode: called with the place of a policy among `policies` and the result of each of
+    its episodes, when that has ended. recorder_for: makes the recorder of a policy's episodes. For the other arguments
+    see `play_episodes`. Raises ServerUnreachable without a server.
     """
     summaries = []
     async with SessionPool(client_class, server_url, max(1, min(num_sessions, episodes))) as pool:
-        for policy in policies:
+        for place, policy in enumerate(policies):
             played = await play_episodes(
                 pool,
                 policy,
@@ -63,6 +67,7 @@ async def evaluate(
                 max_steps=max_steps,
                 on_progress=_with_name(on_progress, policy.name),
                 recorder=recorder_for(policy) if recorder_for else None,
+                on_episode=None if on_episode is None else partial(on_episode, place),
             )
             summaries.append(summarize(policy.name, played))
             if on_summary is not None:
@@ -99,6 +104,8 @@ async def play_episodes(
     *,
     reset_kwargs: Mapping[str, Any] | None = None,
     on_progress: OnEpisodes | None = None,
+    on_episode: Callable[[EpisodeResult], None] | None = None,
+    on_result: OnResult | None = None,
     text: TextInterface[Any, Any] | None = None,
     max_steps: int | None = None,
     recorder: EpisodeRecorder | None = None,
@@ -109,14 +116,16 @@ async def play_episodes(
 
     policy: any object with `name` and `select_action(observation)`; `openenv.policies.Policy` lists the optional parts.
     reset_kwargs: added to every reset. text: its situations label the counted decisions, and it names the outcomes.
-    max_steps: a longer episode is stopped, and its rewards so far count. If the policy chooses no legal action, the
-    episode ends there as `unparseable`. recorder: records the episodes.
+    max_steps: a longer episode is stopped, and its rewards so far count. on_progress, on_episode, on_result: called in
+    the event loop, when an episode has ended and when a request was answered. If the policy chooses no legal action,
+    the episode ends there as `unparseable`. recorder: records the episodes.
 
     Raises ServerUnreachable when a session cannot be reset because the server is gone, and any error of the policy.
     """
     policy = _with_optional_parts(policy)
     kwargs = {**policy.reset_kwargs, **(reset_kwargs or {})}
-    player = _PolicyPlayer(policy, text, max_steps, on_progress, seed, num_episodes, recorder)
+    observers = _Observers(on_progress, on_episode, on_result)
+    player = _PolicyPlayer(policy, text, max_steps, observers, seed, num_episodes, recorder)
     runner = EpisodeRunner(pool, player, max_steps=max_steps, num_sessions=1 if policy.learns else None)
     try:
         await runner.run({**kwargs, "seed": seed + number} for number in range(num_episodes))
@@ -134,6 +143,15 @@ def _with_optional_parts(policy: Any) -> Policy:
         if not name.startswith("_") and hasattr(policy, name):
             setattr(whole, name, getattr(policy, name))
     return whole
+
+
+@dataclass(frozen=True, slots=True)
+class _Observers:
+    """What the caller of `play_episodes` gave to be called."""
+
+    on_progress: OnEpisodes | None
+    on_episode: Callable[[EpisodeResult], None] | None
+    on_result: OnResult | None
 
 
 @dataclass(slots=True)
@@ -159,14 +177,14 @@ class _PolicyPlayer:
         policy: Policy,
         text: TextInterface[Any, Any] | None,
         max_steps: int | None,
-        on_progress: OnEpisodes | None,
+        observers: _Observers,
         first_seed: int,
         num_episodes: int,
         recorder: EpisodeRecorder | None,
     ) -> None:
         self._recorder = recorder
         self._policy, self._text = policy, text
-        self._max_steps, self._on_progress = max_steps, on_progress
+        self._max_steps, self._observers = max_steps, observers
         self._first_seed, self._num_episodes = first_seed, num_episodes
         self._running: dict[int, _RunningEpisode] = {}
         self.ended: dict[int, EpisodeResult] = {}
@@ -188,6 +206,8 @@ class _PolicyPlayer:
         else:
             running.num_steps += 1
             self._policy.learn(running.observation, running.action, reward, result.observation, result.done)
+        if self._observers.on_result is not None:
+            self._observers.on_result(episode, running.action, result)
         running.observation = result.observation
         running.total_reward += reward
         if result.done:
@@ -274,8 +294,10 @@ class _PolicyPlayer:
         )
         if self._recorder is not None:
             self._recorder.on_end(episode, self.ended[episode])
-        if self._on_progress is not None:
-            self._on_progress(len(self.ended), self._num_episodes)
+        if self._observers.on_episode is not None:
+            self._observers.on_episode(self.ended[episode])
+        if self._observers.on_progress is not None:
+            self._observers.on_progress(len(self.ended), self._num_episodes)
 
     def _outcome(self, total_reward: float) -> Any:
         if self._text is not None:

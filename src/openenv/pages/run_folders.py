@@ -174,7 +174,9 @@ def _size(path: Path) -> int:
 
 def _numbers(rows: Sequence[MetricsRow]) -> list[str]:
     """The metrics that can be drawn: the well known ones first."""
-    known = {key for row in (rows[:1] + rows[-1:]) for key, value in row.items() if _is_number(value)}
+    if not rows:
+        return []
+    known = {key for row in (rows[0], rows[-1]) for key, value in row.items() if _is_number(value)}
     return [key for key in TITLES if key in known] + sorted(known - TITLES.keys() - _NOT_DRAWN)
 
 

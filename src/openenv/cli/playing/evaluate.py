@@ -6,7 +6,9 @@ import logging
 import math
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from openenv.auto.environment import FORMS, ServedEnvironment, named_environment
+from openenv.cli.pages.evaluation import evaluation_page
+from openenv.cli.pages.options import HOST, PORT
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation import Summary, medal_table
 from openenv.evaluation import evaluate as run_evaluation
@@ -78,6 +82,14 @@ def evaluate(
     ),
     plot: Path = typer.Option(Path("runs/eval.png"), help="Write the plot to this file (default runs/eval.png)."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: a table)."),
+    web: bool = typer.Option(
+        False,
+        "--web",
+        help="Serve a page with the results while they grow, and with two policies side by side, until interrupted "
+        "(default: none).",
+    ),
+    port: int = PORT,
+    host: str = HOST,
 ) -> None:
     """Play equal episodes with each policy. Print a ranking with 95 % intervals and draw a plot."""
     named = named_environment(environment, text=text)
@@ -92,22 +104,38 @@ def evaluate(
         temperature=temperature, max_tokens=max_tokens, timeout_s=timeout_s, api_key=os.environ.get(api_key_env),
         calls_functions=tool_calls, retries=retries,
     )  # fmt: skip
-    with named.served() as served, Progress(console=Console(stderr=True), transient=True) as progress:
-        policies = [policy_named(name.strip(), served.text, seed, endpoint) for name in policy.split(",")]
+    with named.served() as served, ExitStack() as pages:
+        names = [name.strip() for name in policy.split(",")]
+        make = partial(_make, served.text, endpoint)
+        policies = [make(name, seed) for name in names]
         recorders = Recorders(environment, served, keywords)
-        playing = run_evaluation(
-            served.base_url, served.client, policies, episodes, seed, num_sessions=sessions, reset_kwargs=keywords,
-            text=served.text, on_progress=_reporter(progress), on_summary=keep, max_steps=max_steps,
-            recorder_for=recorders.of if save else None,
-        )  # fmt: skip
-        try:
-            asyncio.run(playing)
-        finally:
-            progress.stop()
-            show(summaries, plot, as_json=as_json)  # also after Ctrl-C, with the policies that have finished
-            for path in recorders.write(save) if save else ():
-                typer.echo(f"episodes: {path}", err=True)
+        page = None
+        if web:
+            page = pages.enter_context(evaluation_page(
+                environment, served, names, policies, make, episodes=episodes, seed=seed, reset_kwargs=keywords,
+                max_steps=max_steps, host=host, port=port,
+            ))  # fmt: skip
+        with Progress(console=Console(stderr=True), transient=True) as progress:
+            playing = run_evaluation(
+                served.base_url, served.client, policies, episodes, seed, num_sessions=sessions, reset_kwargs=keywords,
+                text=served.text, on_progress=_reporter(progress), on_summary=keep, max_steps=max_steps,
+                on_episode=None if page is None else page.add, recorder_for=recorders.of if save else None,
+            )  # fmt: skip
+            try:
+                asyncio.run(playing)
+            finally:
+                progress.stop()
+                show(summaries, plot, as_json=as_json)  # also after Ctrl-C, with the policies that have finished
+                for path in recorders.write(save) if save else ():
+                    typer.echo(f"episodes: {path}", err=True)
+        if page is not None:
+            page.wait()
     _refuse_failures(summaries)
+
+
+def _make(text: TextInterface[Any, Any], endpoint: "EndpointOptions", name: str, seed: int) -> Any:
+    """A policy by its name on the command line."""
+    return policy_named(name, text, seed, endpoint)
 
 
 def show(summaries: list[Summary], plot: Path, *, as_json: bool) -> None:

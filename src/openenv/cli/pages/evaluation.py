@@ -1,0 +1,61 @@
+"""The page of `openenv eval --web`."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+from openenv.auto.environment import ServedEnvironment
+from openenv.core.env_server.web.views import ObservationView
+from openenv.pages.compare import compare_app
+from openenv.pages.matches import Matches
+from openenv.pages.server import PageServer, access_config
+from openenv.pages.standings import Standings
+
+
+class EvaluationPage:
+    """The page of an evaluation that runs."""
+
+    def __init__(self, standings: Standings, server: PageServer) -> None:
+        self.add = standings.add
+        """Call it with each episode."""
+        self._server = server
+
+    def wait(self) -> None:
+        """Serve the results until interrupted."""
+        typer.echo(f"the results stay at {self._server.url}; stop with Ctrl-C", err=True)
+        self._server.wait()
+
+
+@contextmanager
+def evaluation_page(
+    environment: str,
+    served: ServedEnvironment,
+    names: Sequence[str],
+    policies: Sequence[Any],
+    make_policy: Callable[[str, int], Any],
+    *,
+    episodes: int,
+    seed: int,
+    reset_kwargs: Mapping[str, Any],
+    max_steps: int | None,
+    host: str,
+    port: int,
+) -> Iterator[EvaluationPage]:
+    """Serve the page of an evaluation inside the `with` statement. names: of the policies on the command line.
+
+    make_policy: makes a further policy of a name and a seed, for a match.
+    """
+    config = access_config(host, os.environ.get("OPENENV_TOKEN"))
+    standings = Standings(names, episodes)
+    matches = Matches(served, make_policy, policies, standings, reset_kwargs=reset_kwargs, max_steps=max_steps)
+    view = ObservationView(served.observation_class)
+    app = compare_app(environment, standings, matches, view, seed=seed, config=config)
+    try:
+        with PageServer(app, host, port) as server:
+            typer.echo(f"results of {environment} at {server.url}", err=True)
+            yield EvaluationPage(standings, server)
+    finally:
+        matches.close()

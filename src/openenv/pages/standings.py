@@ -1,0 +1,73 @@
+"""The results of an evaluation while it runs: a thread adds them, and another reads the table so far."""
+
+import dataclasses
+import math
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from openenv.evaluation.intervals import EpisodeResult, Summary, summarize
+from openenv.evaluation.tables import ranked
+
+
+class Standings:
+    """The results of policies so far. Safe to use from several threads."""
+
+    def __init__(self, names: Sequence[str], num_episodes: int) -> None:
+        """names: of the policies, in the order in which they play. num_episodes: that each of them will play."""
+        self.names = list(names)
+        self.num_episodes = num_episodes
+        self._lock = threading.Lock()
+        self._episodes: list[list[EpisodeResult]] = [[] for _ in names]
+        self._summaries: dict[int, tuple[int, Summary]] = {}
+        """By policy: the number of episodes that were summarized, and the summary."""
+
+    def add(self, policy: int, result: EpisodeResult) -> None:
+        """Add an episode of a policy."""
+        with self._lock:
+            self._episodes[policy].append(dataclasses.replace(result, decisions=Counter()))
+
+    def has_finished(self, policy: int) -> bool:
+        """Whether a policy has played all its episodes."""
+        with self._lock:
+            return len(self._episodes[policy]) >= self.num_episodes
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each policy, in the order in which they play. `place` is 1 for the best; None before an episode."""
+        with self._lock:
+            summaries = [self._summary(policy) for policy in range(len(self.names))]
+        begun = [summary for summary in summaries if summary.num_episodes]
+        places = {id(summary): place for place, summary in ranked(begun)}
+        return [
+            {
+                "name": name,
+                "place": places.get(id(summary)),
+                "wanted": self.num_episodes,
+                "played": summary.num_episodes + summary.num_invalid,
+                "win_rate": summary.win_rate,
+                "win_interval": summary.win_interval,
+                "mean_return": summary.mean_return,
+                "return_interval": [end if math.isfinite(end) else None for end in summary.return_interval],
+                "mean_steps": summary.mean_steps,
+                "problems": self._problems(summary),
+            }
+            for name, summary in zip(self.names, summaries, strict=True)
+        ]
+
+    def _summary(self, policy: int) -> Summary:
+        """The summary of the episodes so far, made again only after further ones."""
+        episodes = self._episodes[policy]
+        counted, summary = self._summaries.get(policy, (-1, None))
+        if summary is None or counted != len(episodes):
+            summary = summarize(self.names[policy], episodes)
+            self._summaries[policy] = len(episodes), summary
+        return summary
+
+    def _problems(self, summary: Summary) -> str:
+        """Episodes without an ordinary end, in words."""
+        counts = {
+            "unparseable": summary.num_unparseable, "failed in the environment": summary.num_invalid,
+            "stopped by a limit": summary.num_stopped,
+        }  # fmt: skip
+        return ", ".join(f"{count} {what}" for what, count in counts.items() if count)

@@ -1,0 +1,188 @@
+"""The page of `openenv eval --web`, in a browser."""
+
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from playwright.sync_api import Page, expect
+
+from openenv.auto.environment import ServedEnvironment, named_environment
+from openenv.core.env_server.web.views import ObservationView
+from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult
+from openenv.pages.compare import compare_app
+from openenv.pages.matches import Matches
+from openenv.pages.standings import Standings
+from openenv.policies import make_policy
+from openenv.policies.base import Policy
+from tests.browser import NARROW, is_as_wide_as_its_screen, loaded_bytes, screenshot
+from tests.pages.page_command import page_of
+from tests.pages.run_files import HOSTILE
+
+pytestmark = pytest.mark.process
+
+Served = Callable[[FastAPI], str]
+NAMES = ["smart", "random", "learning", "broken"]
+CATCH = {"game_name": "catch"}
+
+
+class BrokenPolicy(Policy):
+    """A policy with a fault."""
+
+    name = "broken"
+
+    def select_action(self, observation: Any) -> Any:
+        raise AttributeError(HOSTILE)
+
+
+@pytest.fixture(scope="module")
+def catch() -> Iterator[ServedEnvironment]:
+    """A server that plays catch."""
+    with named_environment("openspiel").served() as served:
+        yield served
+
+
+def policy_of(name: str, seed: int) -> Any:
+    return BrokenPolicy() if name == "broken" else make_policy(name, seed=seed)
+
+
+@pytest.fixture
+def standings() -> Standings:
+    return Standings(NAMES, 10)
+
+
+@pytest.fixture
+def matches(catch: ServedEnvironment, standings: Standings) -> Iterator[Matches]:
+    policies = [policy_of(name, 0) for name in NAMES]
+    playing = Matches(catch, policy_of, policies, standings, reset_kwargs=CATCH)
+    yield playing
+    playing.close()
+
+
+@pytest.fixture
+def url(served: Served, standings: Standings, matches: Matches, catch: ServedEnvironment) -> str:
+    return served(compare_app("openspiel", standings, matches, ObservationView(catch.observation_class)))
+
+
+def add(standings: Standings, policy: int, *rewards: float, outcome: EpisodeOutcome | None = None) -> None:
+    """Add episodes of a policy with these returns."""
+    for reward in rewards:
+        ended = outcome or ("won" if reward > 0 else "lost")
+        standings.add(policy, EpisodeResult(seed=0, total_reward=reward, num_steps=9, outcome=ended))
+
+
+def row_of(page: Page, name: str):
+    return page.locator("#results tbody tr").filter(has=page.get_by_role("rowheader", name=name, exact=True))
+
+
+def test_the_table_and_the_plot_grow_while_policies_play(page: Page, url: str, standings: Standings) -> None:
+    page.goto(url)
+    expect(row_of(page, "smart")).to_contain_text("0 of 10")
+    add(standings, 0, 1.0, 1.0)
+    add(standings, 1, 1.0, -1.0, -1.0)
+
+    expect(row_of(page, "smart")).to_contain_text("100.0 % (34.2 % to 100.0 %)")
+    expect(row_of(page, "random")).to_contain_text("-0.3333")
+    add(standings, 1, 0.0, outcome="unparseable")
+    expect(row_of(page, "random")).to_contain_text("1 unparseable")
+    expect(row_of(page, "smart").locator("td").first).to_have_text("1")
+    label = re.compile(r"Win rate\. smart: 1; random: 0\.2500; learning: none yet; broken: none yet")
+    expect(page.locator("#win-rates")).to_have_attribute("aria-label", label)
+
+
+def test_two_policies_play_one_seed_side_by_side(page: Page, url: str) -> None:
+    page.goto(url)
+    page.get_by_label("Seed", exact=True).fill("1")
+    page.get_by_role("button", name="Play").click()
+    expect(page.locator("#outcome-0")).to_have_text("won, 9 steps")
+    expect(page.locator("#outcome-1")).to_have_text(re.compile("(won|lost), 9 steps"))
+
+    expect(page.locator("#turn-0")).to_contain_text("reset")
+    page.keyboard.press("End")
+    expect(page.locator("#steps output")).to_have_text("10 of 10")
+    expect(page.locator("#turn-0")).to_contain_text("is over")
+    page.get_by_role("button", name="Back").click()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#steps output")).to_have_text("8 of 10")
+    expect(page.locator("#turn-0")).to_contain_text(re.compile("action(left|right|stay)"))
+    expect(page.locator("#turn-1")).to_contain_text(re.compile("action(left|right|stay)"))
+    page.keyboard.press("Home")
+    first, second = (page.locator(f"#observation-{side}").inner_html() for side in (0, 1))
+    assert first == second, "both begin from one state"
+
+
+def test_a_policy_that_learns_plays_with_what_it_has_learned_once_its_episodes_are_over(
+    page: Page, url: str, standings: Standings
+) -> None:
+    page.goto(url)
+    page.get_by_label("Second policy").select_option("learning")
+    page.get_by_role("button", name="Play").click()
+    expect(page.locator("#match-alert")).to_have_text(
+        "learning is still learning. Try again when its episodes are over."
+    )
+
+    add(standings, 2, *[1.0] * 10)
+    page.get_by_role("button", name="Play").click()
+    expect(page.locator("#outcome-1")).to_have_text(re.compile("(won|lost), 9 steps"))
+    expect(page.locator("#match-alert")).to_be_empty()
+
+
+def test_the_error_of_a_policy_is_shown_in_words(page: Page, url: str) -> None:
+    page.goto(url)
+    page.get_by_label("Second policy").select_option("broken")
+    page.get_by_role("button", name="Play").click()
+
+    expect(page.locator("#match-alert")).to_have_text(f"AttributeError: {HOSTILE}")
+    assert page.evaluate("window.attacked") is None
+
+
+def test_a_wrong_seed_is_refused_in_words(page: Page, url: str) -> None:
+    page.goto(url)
+    page.get_by_label("Seed", exact=True).fill("-1")
+    page.get_by_role("button", name="Play").click()
+
+    expect(page.locator("#match-alert")).to_have_text("Seed: give a whole number from 0.")
+    refused = httpx.post(f"{url}/matches", json={"policies": [0, 9], "seed": 0})
+    assert (refused.status_code, "there is no policy 9" in refused.json()["detail"]) == (409, True)
+    assert httpx.post(f"{url}/matches", json={"policies": [0], "seed": 0}).status_code == 422
+    assert httpx.get(f"{url}/matches/99").json()["detail"] == "there is no match 99 any more: play it again"
+
+
+def test_the_page_of_an_evaluation_is_light_narrow_and_runs_no_names(
+    page: Page, served: Served, matches: Matches, catch: ServedEnvironment
+) -> None:
+    hostile = Standings([HOSTILE, "a policy with quite a long name"], 10)
+    add(hostile, 0, 1.0)
+    url = served(compare_app(HOSTILE, hostile, matches, ObservationView(catch.observation_class)))
+    page.set_viewport_size(NARROW)
+
+    assert loaded_bytes(page, url) < 100_000
+    expect(row_of(page, HOSTILE)).to_be_visible()
+    assert is_as_wide_as_its_screen(page)
+    assert page.evaluate("window.attacked") is None
+
+
+def test_an_evaluation_serves_its_page_until_it_is_interrupted(page: Page, tmp_path: Path) -> None:
+    plot = tmp_path / "plot.png"
+    options = ["--game", "catch", "--policy", "smart,random,stay", "--episodes", "200", "--plot", str(plot)]
+    with page_of("eval", "openspiel", *options) as (url, process):
+        page.goto(url)
+        expect(row_of(page, "stay")).to_contain_text("200 of 200", timeout=60_000)
+        page.get_by_label("Seed", exact=True).fill("4")
+        page.get_by_role("button", name="Play").click()
+        expect(page.locator("#outcome-0")).to_have_text("won, 9 steps")
+        page.get_by_role("button", name="Forward").click(click_count=5)
+        expect(page.locator("#turn-0")).to_contain_text("action")
+        page.set_viewport_size({"width": 1100, "height": 1250})
+        screenshot(page, "compare")
+        next(line for line in iter(process.stderr.readline, "") if "the results stay at" in line)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=30)
+
+    assert process.returncode == 130
+    assert "smart" in out
+    assert plot.exists()
