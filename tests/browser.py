@@ -74,13 +74,14 @@ def loaded_bytes(page: Page, url: str) -> int:
 
 
 def serious_violations(page: Page) -> list[str]:
-    """The rules of accessibility that the page breaks, by axe-core, with the elements that do."""
-    found = Axe().run(page).response["violations"]
-    return [
-        f"{rule['id']}: {', '.join(node['html'] for node in rule['nodes'])}"
-        for rule in found
-        if rule["impact"] in ("serious", "critical")
-    ]
+    """What axe-core finds serious or critical, in light and in dark: the rule, and what breaks it."""
+    found = []
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        rows = Axe().run(page).response["violations"]
+        broken = [row for row in rows if row["impact"] in ("serious", "critical")]
+        found += [f"{scheme} {row['id']}: {node['html']:.200}" for row in broken for node in row["nodes"]]
+    return found
 
 
 def is_as_wide_as_its_screen(page: Page) -> bool:

@@ -3,6 +3,7 @@
 import re
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,14 @@ from openenv.pages.matches import Matches
 from openenv.pages.standings import Standings
 from openenv.policies import make_policy
 from openenv.policies.base import Policy
-from tests.browser import NARROW, is_as_wide_as_its_screen, loaded_bytes, screenshot
+from tests.browser import NARROW, is_as_wide_as_its_screen, loaded_bytes, screenshot, serious_violations
 from tests.pages.page_command import page_of
 from tests.pages.run_files import HOSTILE
 
 pytestmark = pytest.mark.process
 
 Served = Callable[[FastAPI], str]
-NAMES = ["smart", "random", "learning", "broken"]
+NAMES = ["smart", "random", "learning"]
 CATCH = {"game_name": "catch"}
 
 
@@ -90,13 +91,16 @@ def test_the_table_and_the_plot_grow_while_policies_play(page: Page, url: str, s
     add(standings, 1, 0.0, outcome="unparseable")
     expect(row_of(page, "random")).to_contain_text("1 unparseable")
     expect(row_of(page, "smart").locator("td").first).to_have_text("1")
-    label = re.compile(r"Win rate\. smart: 1; random: 0\.2500; learning: none yet; broken: none yet")
+    label = re.compile(r"Win rate\. smart: 1; random: 0\.2500; learning: none yet")
     expect(page.locator("#win-rates")).to_have_attribute("aria-label", label)
 
 
-def test_two_policies_play_one_seed_side_by_side(page: Page, url: str) -> None:
+def test_two_policies_play_one_seed_side_by_side(page: Page, url: str, standings: Standings) -> None:
     page.goto(url)
-    page.get_by_label("Seed", exact=True).fill("1")
+    add(standings, 0, *[1.0] * 10)
+    add(standings, 1, *[1.0] * 2, *[-1.0] * 8)
+    expect(row_of(page, "random")).to_contain_text("10 of 10")
+    page.get_by_label("Seed", exact=True).fill("2")
     page.get_by_role("button", name="Play").click()
     expect(page.locator("#outcome-0")).to_have_text("won, 9 steps")
     expect(page.locator("#outcome-1")).to_have_text(re.compile("(won|lost), 9 steps"))
@@ -110,6 +114,10 @@ def test_two_policies_play_one_seed_side_by_side(page: Page, url: str) -> None:
     expect(page.locator("#steps output")).to_have_text("8 of 10")
     expect(page.locator("#turn-0")).to_contain_text(re.compile("action(left|right|stay)"))
     expect(page.locator("#turn-1")).to_contain_text(re.compile("action(left|right|stay)"))
+    page.set_viewport_size({"width": 1100, "height": 1280})
+    page.evaluate("scrollTo(0, 0)")
+    screenshot(page, "compare")
+    assert serious_violations(page) == []
     page.keyboard.press("Home")
     first, second = (page.locator(f"#observation-{side}").inner_html() for side in (0, 1))
     assert first == second, "both begin from one state"
@@ -131,13 +139,16 @@ def test_a_policy_that_learns_plays_with_what_it_has_learned_once_its_episodes_a
     expect(page.locator("#match-alert")).to_be_empty()
 
 
-def test_the_error_of_a_policy_is_shown_in_words(page: Page, url: str) -> None:
-    page.goto(url)
-    page.get_by_label("Second policy").select_option("broken")
-    page.get_by_role("button", name="Play").click()
+def test_the_error_of_a_policy_is_shown_in_words(page: Page, served: Served, catch: ServedEnvironment) -> None:
+    standings = Standings(["smart", "broken"], 10)
+    policies = [policy_of(name, 0) for name in standings.names]
+    with closing(Matches(catch, policy_of, policies, standings, reset_kwargs=CATCH)) as matches:
+        page.goto(served(compare_app("openspiel", standings, matches, ObservationView(catch.observation_class))))
+        page.get_by_role("button", name="Play").click()
 
-    expect(page.locator("#match-alert")).to_have_text(f"AttributeError: {HOSTILE}")
-    assert page.evaluate("window.attacked") is None
+        expect(page.locator("#match-alert")).to_have_text(f"AttributeError: {HOSTILE}")
+        expect(page.locator("#outcome-0")).to_have_text("won, 9 steps")
+        assert page.evaluate("window.attacked") is None
 
 
 def test_a_wrong_seed_is_refused_in_words(page: Page, url: str) -> None:
@@ -166,19 +177,25 @@ def test_the_page_of_an_evaluation_is_light_narrow_and_runs_no_names(
     assert page.evaluate("window.attacked") is None
 
 
-def test_an_evaluation_serves_its_page_until_it_is_interrupted(page: Page, tmp_path: Path) -> None:
-    plot = tmp_path / "plot.png"
-    options = ["--game", "catch", "--policy", "smart,random,stay", "--episodes", "200", "--plot", str(plot)]
+def test_an_evaluation_with_a_model_behind_an_endpoint_serves_its_page_until_it_is_interrupted(
+    page: Page, serving: Served, tmp_path: Path
+) -> None:
+    endpoint = FastAPI()
+
+    @endpoint.post("/v1/chat/completions")
+    def complete(body: dict[str, Any]) -> Any:
+        return {"choices": [{"message": {"role": "assistant", "content": "right"}}]}
+
+    plot, model = tmp_path / "plot.png", f"llm:tiny@{serving(endpoint)}/v1"
+    options = ["--game", "catch", "--policy", f"smart,random,{model}", "--episodes", "40", "--plot", str(plot)]
     with page_of("eval", "openspiel", *options) as (url, process):
         page.goto(url)
-        expect(row_of(page, "stay")).to_contain_text("200 of 200", timeout=60_000)
-        page.get_by_label("Seed", exact=True).fill("4")
+        expect(row_of(page, model)).to_contain_text("40 of 40", timeout=60_000)
+        page.get_by_label("Second policy").select_option(model)
         page.get_by_role("button", name="Play").click()
-        expect(page.locator("#outcome-0")).to_have_text("won, 9 steps")
-        page.get_by_role("button", name="Forward").click(click_count=5)
-        expect(page.locator("#turn-0")).to_contain_text("action")
-        page.set_viewport_size({"width": 1100, "height": 1250})
-        screenshot(page, "compare")
+        expect(page.locator("#outcome-1")).to_have_text(re.compile("(won|lost), 9 steps"))
+        page.get_by_role("button", name="Forward").click(click_count=6)
+        expect(page.locator("#turn-1")).to_contain_text("actionright")
         next(line for line in iter(process.stderr.readline, "") if "the results stay at" in line)
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=30)

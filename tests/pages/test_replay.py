@@ -18,7 +18,7 @@ from openenv.core.env_server.web.views import ObservationView
 from openenv.core.generic_client import GenericEnvClient
 from openenv.evaluation.replay import ReplayedRequest
 from openenv.pages.replay import replay_app, returns
-from tests.browser import NARROW, is_as_wide_as_its_screen, loaded_bytes, screenshot
+from tests.browser import NARROW, is_as_wide_as_its_screen, loaded_bytes, screenshot, serious_violations
 from tests.conftest import running
 from tests.pages.page_command import page_of
 from tests.pages.run_files import HOSTILE
@@ -106,6 +106,7 @@ def test_the_requests_where_the_replay_goes_another_way_are_marked_and_jumped_to
     expect(page.locator("#steps output")).to_have_text("601 of 1,001")
     expect(page.locator("#differences")).to_contain_text("reward was -5.0")
     screenshot(page, "replay")
+    assert serious_violations(page) == []
     page.keyboard.press("n")
     expect(page.locator("#steps output")).to_have_text("801 of 1,001")
     page.get_by_role("link", name="step: reward").first.click()

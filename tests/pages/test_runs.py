@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from openenv.core.env_server.config import ServerConfig
 from openenv.pages.runs import runs_app
 from openenv.rl.reports.run_state import running
-from tests.browser import NARROW, SCREENSHOTS, is_as_wide_as_its_screen, loaded_bytes, screenshot
+from tests.browser import NARROW, SCREENSHOTS, is_as_wide_as_its_screen, loaded_bytes, screenshot, serious_violations
 from tests.cli.commands import OPENENV, run
 from tests.pages.run_files import HOSTILE, append_steps, make_run, transcript, write_transcripts
 
@@ -102,7 +102,7 @@ def test_two_runs_are_laid_over_each_other_and_read_by_keyboard(
     if pictures:
         monkeypatch.setenv(SCREENSHOTS, str(Path(pictures).resolve()))
     monkeypatch.chdir(tmp_path)  # the page names the folder as it was given
-    make_run(Path("runs"), "slow", level=0.5)
+    write_transcripts(make_run(Path("runs"), "slow", level=0.5), transcript(1, "won", "left"))
     make_run(Path("runs"), "quick", steps=range(1, 61), level=0.9)
     page.goto(served(runs_app(Path("runs"))))
     for name in ("slow", "quick"):
@@ -124,6 +124,7 @@ def test_two_runs_are_laid_over_each_other_and_read_by_keyboard(
     expect(page.locator("#chart tbody tr")).to_have_count(60)
     page.get_by_text("Values as a table").click()
     screenshot(page, "runs")
+    assert serious_violations(page) == []
 
     page.reload()
     expect(page.get_by_label("Show slow")).to_be_checked()

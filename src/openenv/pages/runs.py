@@ -20,7 +20,7 @@ _Run = Annotated[str, Query(max_length=255)]
 
 
 def runs_app(folder: Path, config: ServerConfig | None = None) -> FastAPI:
-    """The application that serves the runs of a folder. config: who may use it is decided by its token and hosts."""
+    """The application that serves the runs of a folder. config: its token and hosts decide about access."""
     app = pages_app(config or ServerConfig(busy_poll=False))
     runs = RunFolders(folder)
     _add_pages(app, runs)

@@ -1,4 +1,4 @@
-"""The state of a run, as its folder says, and files that are read while they grow."""
+"""The state of a run by the files of its folder, and files that are read while they grow."""
 
 import json
 import signal

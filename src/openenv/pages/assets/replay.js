@@ -11,11 +11,12 @@ const steps = new Stepper(at("steps"), {
 
 function show(index, request) {
   at("alert").textContent = "";
-  const facts = [["does", request.verb], ...Object.entries(request.data), ["line of the file", String(index + 2)],
+  const facts = [["verb", request.verb], ...Object.entries(request.data), ["line of the file", String(index + 2)],
     ...(request.reward === null ? [] : [["reward", number(request.reward)]]), ["return so far", number(request.return)],
     ...(request.done ? [["episode", "is over"]] : []), ...(["", "valid"].includes(request.validity) ? [] : [["validity", request.validity]]),
     ...(request.message ? [["message", request.message]] : [])];
   at("request").replaceChildren(...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
+  at("differences").hidden = request.differences.length === 0;
   at("differences").replaceChildren(...request.differences.map(text => element("li", {}, text)));
   at("observation").replaceChildren();
   drawParts(at("observation"), request.parts, history(index));

@@ -1,4 +1,4 @@
-"""Whether the run of a folder is running, has finished, or has ended early: as the files of the folder say."""
+"""Whether the run of a folder is running, has finished, or has ended early, by the files of the folder."""
 
 import contextlib
 import fcntl
