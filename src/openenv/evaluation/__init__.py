@@ -6,7 +6,7 @@
 from openenv.evaluation.episodes import EpisodePlayer, EpisodeRunner, PendingAction
 from openenv.evaluation.evaluator import evaluate, play_episodes, play_random_policy
 from openenv.evaluation.intervals import EpisodeResult, Summary, summarize
-from openenv.evaluation.tables import medal_table, show_openenv_observation
+from openenv.evaluation.tables import medal_table, replies_table, show_openenv_observation
 
 __all__ = [
     "EpisodePlayer",
@@ -18,6 +18,7 @@ __all__ = [
     "medal_table",
     "play_episodes",
     "play_random_policy",
+    "replies_table",
     "show_openenv_observation",
     "summarize",
 ]

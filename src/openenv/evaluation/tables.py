@@ -27,27 +27,30 @@ def ranked(summaries: Sequence[Summary]) -> list[tuple[int, Summary]]:
 
 def medal_table(summaries: Sequence[Summary]) -> Table:
     """A rich table of the summaries, best policy first, with medals for the first three places."""
-    table = Table(title="Results, with 95 % intervals")
-    table.add_column("")
-    table.add_column("policy")
+    table = Table("", "policy", title="Results, with 95 % intervals")
     for heading in ("success rate", "mean return", "push", "steps", "episodes"):
         table.add_column(heading, justify="right")
     broken = any(s.num_stopped or s.num_unparseable or s.num_invalid for s in summaries)
-    has_model = any(s.num_replies for s in summaries)
     for heading in ("stopped", "unparseable", "invalid") if broken else ():
-        table.add_column(heading, justify="right")
-    for heading in ("replies", "unread replies", "prompt tokens", "reply tokens") if has_model else ():
         table.add_column(heading, justify="right")
     for place, summary in ranked(summaries):
         cells = [MEDALS[place - 1] if place <= len(MEDALS) else str(place), summary.name, *_cells(summary)]
         counts = (summary.num_stopped, summary.num_unparseable, summary.num_invalid)
-        tokens = (
-            summary.num_replies,
-            summary.num_unparseable_replies,
-            summary.prompt_tokens,
-            summary.completion_tokens,
-        )
-        table.add_row(*cells, *(map(str, counts) if broken else ()), *(map(str, tokens) if has_model else ()))
+        table.add_row(*cells, *(map(str, counts) if broken else ()))
+    return table
+
+
+def replies_table(summaries: Sequence[Summary]) -> Table | None:
+    """A rich table of what the language models have replied; None without a model."""
+    models = [summary for summary in summaries if summary.num_replies]
+    if not models:
+        return None
+    table = Table("model", title="Replies of language models")
+    for heading in ("replies", "without an action", "prompt tokens", "reply tokens"):
+        table.add_column(heading, justify="right")
+    for model in models:
+        counts = (model.num_replies, model.num_unparseable_replies, model.prompt_tokens, model.completion_tokens)
+        table.add_row(model.name, *map(str, counts))
     return table
 
 

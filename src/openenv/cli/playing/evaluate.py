@@ -20,7 +20,7 @@ from openenv.auto.environment import FORMS, ServedEnvironment, named_environment
 from openenv.cli.pages.evaluation import evaluation_page
 from openenv.cli.pages.options import HOST, PORT
 from openenv.core.text_interface import TextInterface
-from openenv.evaluation import Summary, medal_table
+from openenv.evaluation import Summary, medal_table, replies_table
 from openenv.evaluation import evaluate as run_evaluation
 from openenv.evaluation.episode_files.recorder import EpisodeRecorder
 from openenv.evaluation.episode_files.records import EpisodeSource, write_episodes
@@ -146,6 +146,9 @@ def show(summaries: list[Summary], plot: Path, *, as_json: bool) -> None:
         typer.echo(json.dumps([as_row(summary) for summary in summaries], indent=2))
     else:
         Console().print(medal_table(summaries))
+        replies = replies_table(summaries)
+        if replies is not None:
+            Console().print(replies)
     # importing matplotlib takes longer than a short evaluation
     from openenv.evaluation.plots import plot_summaries
 
