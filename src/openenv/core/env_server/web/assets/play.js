@@ -2,7 +2,7 @@
 import {at, call, drawParts, element, guarded, line, number} from "./common.js";
 
 const LONGEST = 20000;  // characters of JSON that are shown
-let session = "new", tools = [], actions = [], isOver = true, isBusy = false;
+let session = "new", tools = [], actions = [], isOver = true, isBusy = false, running = Promise.resolve();
 let rewards = [], total = 0, numSteps = 0, history = new Map();
 
 const verb = (method, path, body) => call(method, path, body, {"X-Session-Id": session});
@@ -44,9 +44,12 @@ function refuse(input, reason) {
   throw new Error(`${input.labels[0].firstChild.textContent.trim()}: ${reason}`);
 }
 
-// Run one request at a time. Its error is shown in `alert`, and the inputs that it names are marked in `form`.
-async function act(alert, form, run) {
-  if (isBusy) return;
+// Run a request after those before it. Its error is shown in `alert`, and the inputs that it names are marked in `form`.
+function act(alert, form, run) {
+  running = running.then(() => attempt(alert, form, run));
+}
+
+async function attempt(alert, form, run) {
   isBusy = true;
   document.body.setAttribute("aria-busy", "true");
   try {
@@ -97,7 +100,8 @@ function addStep(label, result) {
   if (at("steps").children.length > 1000) at("steps").lastChild.remove();
 }
 
-const step = (fields, label = JSON.stringify(fields), form = at("action")) => act(at("action-alert"), form, async () => {
+// Take an action. A second one before the first is answered is a slip: its player has not seen the first one's result.
+const step = (fields, label = JSON.stringify(fields), form = at("action")) => isBusy || act(at("action-alert"), form, async () => {
   const result = await verb("POST", "step", {action: fields});
   numSteps += 1;
   if (result.reward !== null) { rewards = [...rewards, result.reward].slice(-200); total += result.reward; }
