@@ -22,7 +22,7 @@ test-slow: $(VENV)/.installed  ## The tests that take longer
 	$(BIN)/pytest -m slow
 
 test-envs: .venv-envs/.installed  ## Every environment, those with heavy extras included
-	OPENENV_REQUIRE_EXTRAS=1 .venv-envs/bin/pytest -n 3 --dist worksteal tests/envs
+	OPENENV_REQUIRE_EXTRAS=1 .venv-envs/bin/pytest -n 3 --dist worksteal tests/envs tests/tutorials
 
 findings: $(VENV)/.installed  ## What broke when strangers used it: a table of what holds
 	$(BIN)/python -m pytest -n 2 -p tests.findings -m "not interop"

@@ -28,7 +28,7 @@ def checkout() -> str:
     return str(source.parent)
 
 
-def Popen(command: list[str], env: Mapping[str, str]) -> "subprocess.Popen[bytes]":  # noqa: N802  as subprocess has it
+def Popen(command: list[str], env: Mapping[str, str]) -> "subprocess.Popen[bytes]":
     """Start a server and wait until it is healthy: the tutorial leaves the wait out."""
     process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     port = command[command.index("--port") + 1]

@@ -10,6 +10,7 @@ from openenv.envs.atari_env import AtariEnv
 from openenv.envs.openspiel_env import OpenSpielEnv
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.reports.results import read_rows
+from tests.envs.extras import ALL_ARE_INSTALLED
 from tests.integrations_table import Record
 from tests.tutorials.named import LeftOut, Plan, Replaced, Supplied
 from tests.tutorials.reading import Reading, read, reading, tutorial
@@ -120,7 +121,7 @@ def the_program_trains_and_reports(reader: Reading) -> None:
     assert len(read_rows(reader.folder / "runs/long/metrics.jsonl")) == 2
 
 
-ATARI_IS_INSTALLED = importlib.util.find_spec("ale_py") is not None
+ATARI_IS_INSTALLED = ALL_ARE_INSTALLED or importlib.util.find_spec("ale_py") is not None
 PLAN = Plan(
     left_out=()
     if ATARI_IS_INSTALLED

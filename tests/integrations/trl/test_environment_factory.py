@@ -1,9 +1,7 @@
 """An environment is a class of tools for TRL: typed, documented, and learned by its GRPOTrainer."""
 
 import inspect
-import json
 from pathlib import Path
-from random import Random
 
 import pytest
 from transformers.utils import get_json_schema
@@ -11,7 +9,7 @@ from transformers.utils import get_json_schema
 from openenv.core.containers.local_process import LocalServer
 from openenv.envs.echo_env import EchoEnv
 from openenv.integrations.trl import ToolEnvironment, as_environment_factory
-from tests.integrations.trl.trainers import teach, tiny_model, tools_tokenizer, trainer
+from tests.integrations.trl.trainers import echo_caller, episodes_per_s, trainer
 from tests.integrations_table import Record
 
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore")]
@@ -75,6 +73,12 @@ def test_an_episode_is_played_and_its_rewards_are_added_up(factories) -> None:
     assert env.get_reward() in (-1.0, 0.0, 1.0)
 
 
+def test_what_is_seen_first_stands_apart_from_the_prompt_to_which_trl_adds_it(factories) -> None:
+    env = factories["echo"]()
+    alone = env.reset(prompt=[{"role": "user", "content": ""}])
+    assert env.reset(prompt=[{"role": "user", "content": "Play."}]) == f"\n\n{alone}"
+
+
 def test_a_wrong_call_names_the_field_and_leaves_the_episode_as_it_was(factories) -> None:
     env = factories["openspiel"]()
     env.reset(seed=3)
@@ -113,21 +117,7 @@ def test_a_client_class_plays_a_server_that_runs() -> None:
 def test_trl_trains_a_model_to_call_the_tool_with_longer_messages(
     factories, tmp_path: Path, record_property: Record
 ) -> None:
-    calls = [
-        f"<tool_call>\n{json.dumps({'name': 'echo', 'arguments': {'message': 'ab' * length}})}\n</tool_call><|im_end|>"
-        for length in range(1, 9)
-    ]
-    tokenizer = tools_tokenizer(calls)
-    model = tiny_model(tokenizer)
-    prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": factories["echo"]().reset()}],
-        tools=[get_json_schema(factories["echo"]().echo)],
-        add_generation_prompt=True,
-        tokenize=False,
-        enable_thinking=False,
-    )
-    encode = lambda text: tokenizer.encode(text, add_special_tokens=False)  # noqa: E731
-    teach(model, encode(prompt), [encode(call) for call in Random(0).choices(calls, k=64)], steps=150)
+    model, tokenizer = echo_caller(factories["echo"])
     made = trainer(
         model, tokenizer, tmp_path, None, environment_factory=factories["echo"],
         args={
@@ -140,6 +130,6 @@ def test_trl_trains_a_model_to_call_the_tool_with_longer_messages(
 
     rewards = [row["reward"] for row in made.state.log_history if "reward" in row]
     first, last = (sum(part) / 5 for part in (rewards[:5], rewards[-5:]))
-    record_property("figure", f"reward {first:.2f} to {last:.2f}")
+    record_property("figure", f"reward {first:.2f} to {last:.2f}, {episodes_per_s(made):.0f} episodes/s")
     assert last > 1.3 * first
     assert sum(row["tools/call_frequency"] for row in made.state.log_history if "reward" in row) > 0

@@ -1,6 +1,7 @@
 """TRL's GRPOTrainer plays environments through our rollout function, and learns them."""
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,13 +11,18 @@ import torch
 
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.containers.server_process import free_port
-from openenv.integrations.trl import EpisodesFailed, RolloutFunc, make_rollout_func, reward_from_env
+from openenv.integrations.trl import (
+    EpisodesFailed,
+    adapt_rollout_func,
+    make_rollout_func,
+    reward_from_env,
+)
 from openenv.integrations.trl.generators import GenerationFailed
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
 from tests.conftest import Serving
 from tests.integrations.trl.generate_server import generate_app
-from tests.integrations.trl.trainers import Recorded, tiny_model, trainer, words_tokenizer
+from tests.integrations.trl.trainers import Recorded, episodes_per_s, tiny_model, trainer, words_tokenizer
 from tests.integrations_table import Record
 
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore")]
@@ -31,7 +37,9 @@ def blackjack_url():
         yield server.base_url
 
 
-def played(rollout_func: RolloutFunc, prompts: list[Any], folder: Path, texts: str, **args: Any) -> dict[str, Any]:
+def played(
+    rollout_func: Callable[..., dict[str, Any]], prompts: list[Any], folder: Path, texts: str, **args: Any
+) -> dict[str, Any]:
     """What the rollout function returns to a trainer with a random model."""
     tokenizer = words_tokenizer([texts])
     made = trainer(
@@ -54,7 +62,7 @@ def test_a_game_is_learned(tmp_path: Path, record_property: Record) -> None:
     rollout_func.close()
 
     last = sum(recorded.means[-10:]) / 10
-    record_property("figure", f"reward {recorded.means[0]:.2f} to {last:.2f}")
+    record_property("figure", f"reward {recorded.means[0]:.2f} to {last:.2f}, {episodes_per_s(made):.0f} episodes/s")
     assert recorded.means[0] < 0.1
     assert last > 0.5
     assert set(recorded.received[-1]["env_outcome"]) <= {"won", "lost", "push", "unparseable"}
@@ -73,7 +81,7 @@ def test_blackjack_with_several_turns_is_learned(blackjack_url: str, tmp_path: P
     rollout_func.close()
 
     first, last = (sum(part) / len(part) for part in (recorded.means[:5], recorded.means[-20:]))
-    record_property("figure", f"reward {first:.2f} to {last:.2f}")
+    record_property("figure", f"reward {first:.2f} to {last:.2f}, {episodes_per_s(made):.0f} episodes/s")
     assert first < -0.8, "the random model names no action"
     assert last > first + 0.4
     assert max(map(max, (given["env_turns"] for given in recorded.received))) > 1
@@ -134,6 +142,42 @@ def test_a_failing_environment_is_an_error_with_its_reason(tmp_path: Path) -> No
 def test_a_reward_function_without_the_rollout_function_is_refused() -> None:
     with pytest.raises(ValueError, match="rollout_func"):
         reward_from_env(completions=["hit"])
+
+
+def test_a_function_of_the_older_contract_gets_each_prompt_once_and_its_output_reaches_the_reward(
+    tmp_path: Path,
+) -> None:
+    seen: list[tuple[list[str], int]] = []
+
+    def older(prompts: list[str], args: Any, processing_class: Any) -> dict[str, Any]:
+        seen.append((prompts, args.num_generations))
+        completions = [[processing_class.eos_token_id]] * (len(prompts) * args.num_generations)
+        return {
+            "prompt_ids": [processing_class.encode(prompt) for prompt in prompts],
+            "completion_ids": completions,
+            "logprobs": [[[-1.0]] for _ in completions],
+            "env_reward": [float(number) for number in range(len(completions))],
+        }
+
+    recorded = Recorded(reward_from_env)
+    tokenizer = words_tokenizer([BLACKJACK])
+    made = trainer(
+        tiny_model(tokenizer), tokenizer, tmp_path, ["play :"] * 8 + ["cards"] * 8,
+        rollout_func=adapt_rollout_func(older), reward_funcs=recorded,
+        args={"max_steps": 1, "per_device_train_batch_size": 16, "shuffle_dataset": False},
+    )  # fmt: skip
+    made.train()
+
+    assert seen == [(["play :", "play :"], 8)]
+    assert recorded.received[0]["env_reward"] == [float(number) for number in range(16)]
+
+
+def test_an_adapted_function_is_asked_for_whole_groups_only(tmp_path: Path) -> None:
+    adapted = adapt_rollout_func(lambda prompts, args, tokenizer: {"prompt_ids": [], "logprobs": []})
+    with pytest.raises(ValueError, match="no whole groups of 8"):
+        played(adapted, ["play :"] * 4 + ["win"] * 4, tmp_path, BLACKJACK, per_device_train_batch_size=8)
+    with pytest.raises(ValueError, match="prompt_ids: the rollout function returned 0 for 1 prompts, not 1"):
+        played(adapted, ["play :"] * 8, tmp_path, BLACKJACK, per_device_train_batch_size=8)
 
 
 class OlderArguments(SimpleNamespace):

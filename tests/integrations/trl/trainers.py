@@ -1,7 +1,9 @@
 """Tiny models, and GRPOTrainers of TRL that train them on this machine's processor."""
 
+import json
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from transformers.utils import get_json_schema
 from trl import GRPOConfig, GRPOTrainer
 from trl.chat_template_utils import qwen3_chat_template
 
+from openenv.integrations.trl import ToolEnvironment
 from openenv.rl.models.chat import word_tokenizer
 
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -82,6 +86,27 @@ def teach(model: Qwen3ForCausalLM, prompt: Sequence[int], replies: Sequence[Sequ
         optimizer.zero_grad()
 
 
+def echo_caller(
+    factory: type[ToolEnvironment], prompt: str = "", weights: Sequence[int] = (1,) * 8
+) -> tuple[Qwen3ForCausalLM, PreTrainedTokenizerFast]:
+    """A model that calls the echo tool after a prompt, with messages of 1 to 8 syllables, and its tokenizer."""
+    calls = [
+        f"<tool_call>\n{json.dumps({'name': 'echo', 'arguments': {'message': 'ab' * length}})}\n</tool_call><|im_end|>"
+        for length in range(1, 9)
+    ]
+    tokenizer, environment = tools_tokenizer(calls), factory()
+    model = tiny_model(tokenizer)
+    seen = environment.reset(prompt=[{"role": "user", "content": prompt}])
+    shown = tokenizer.apply_chat_template(
+        [{"role": "user", "content": prompt + seen}], tools=[get_json_schema(environment.echo)],
+        add_generation_prompt=True, tokenize=False, enable_thinking=False,
+    )  # fmt: skip
+    encode = partial(tokenizer.encode, add_special_tokens=False)
+    taught = random.Random(0).choices(calls, weights, k=64)
+    teach(model, encode(shown), [encode(call) for call in taught], steps=150)
+    return model, tokenizer
+
+
 def trainer(
     model: Any, tokenizer: PreTrainedTokenizerFast, folder: Path, prompts: Sequence[Any] | None, **settings: Any
 ) -> GRPOTrainer:
@@ -105,6 +130,12 @@ def trainer(
     args = GRPOConfig(**{**defaults, **settings.pop("args", {})})
     data = {} if prompts is None else {"train_dataset": Dataset.from_dict({"prompt": list(prompts)})}
     return GRPOTrainer(model=model, processing_class=tokenizer, args=args, **data, **settings)
+
+
+def episodes_per_s(made: GRPOTrainer) -> float:
+    """How many episodes a trainer has played and trained on in a second."""
+    pace: float = made.state.log_history[-1]["train_samples_per_second"]
+    return pace
 
 
 class Recorded:

@@ -64,15 +64,17 @@ class ToolEnvironment:
     def reset(self, **columns: Any) -> str:
         """Begin an episode; return what the model sees first. columns: of the row of TRL's dataset.
 
-        Columns that `reset_columns` names are keywords of the environment's reset. Without a seed among them, members
-        of a group begin from equal seeds, and each group from another one.
+        TRL adds the text to the last message of `prompt`: two line breaks separate them. Columns that `reset_columns`
+        names are keywords of the environment's reset. Without a seed among them, members of a group begin from equal
+        seeds, and each group from another one.
         """
         given = {name: columns[name] for name in self._reset_columns if columns.get(name) is not None}
         group = self._num_resets * 1_000_003 + self._number // self._group_size
         self._num_resets += 1
         result = self._client.reset(**{"seed": (self._seed + group) % _SEEDS, **self._reset_keywords, **given})
         self.reward, self.done, self.observation = float(result.reward or 0.0), result.done, result.observation
-        return "\n".join(part for part in (self._instructions, self._shown()) if part)
+        shown = "\n".join(part for part in (self._instructions, self._shown()) if part)
+        return f"\n\n{shown}" if _has_text(columns.get("prompt")) else shown
 
     def get_reward(self) -> float:
         """The rewards of the episode, added up."""
@@ -116,6 +118,11 @@ class ToolEnvironment:
         lines = [f"{arguments_text(action, self._tool_name)} : {word}" for word, action in replies[:_MOST_LISTED]]
         heading = f"{len(replies)} legal calls, such as:" if len(replies) > _MOST_LISTED else "legal calls:"
         return [heading, *lines] if lines else []
+
+
+def _has_text(prompt: Any) -> bool:
+    """Whether the last message of a prompt has content."""
+    return bool(prompt and (prompt if isinstance(prompt, str) else prompt[-1]["content"]))
 
 
 def as_environment_factory(

@@ -36,18 +36,22 @@ def adapt_rollout_func(rollout_func: OlderRolloutFunc) -> CurrentRolloutFunc:
         args.num_generations = size
         texts = [_text(prompt, trainer) for prompt in distinct]
         output = dict(rollout_func(texts, args, trainer.processing_class))
+        _require_rows(output, len(distinct), size)
         output["prompt_ids"] = [ids for ids in output["prompt_ids"] for _ in range(size)]
         output["logprobs"] = [[_sampled(value) for value in values] for values in output["logprobs"]]
-        for name, values in output.items():
-            if isinstance(values, list) and len(values) != len(prompts):
-                wanted = len(distinct) if name == "prompt_ids" else len(prompts)
-                got = len(values) // size if name == "prompt_ids" else len(values)
-                raise ValueError(
-                    f"{name}: the rollout function returned {got} for {len(distinct)} prompts, not {wanted}"
-                )
         return output
 
     return adapted
+
+
+def _require_rows(output: Mapping[str, Any], num_prompts: int, size: int) -> None:
+    """Raise ValueError unless there is a list of ids for each prompt, and one of everything else for each completion."""
+    for name, values in output.items():
+        wanted = num_prompts if name == "prompt_ids" else num_prompts * size
+        if isinstance(values, list) and len(values) != wanted:
+            raise ValueError(
+                f"{name}: the rollout function returned {len(values)} for {num_prompts} prompts, not {wanted}"
+            )
 
 
 def _text(prompt: Any, trainer: Any) -> str:
