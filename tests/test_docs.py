@@ -19,7 +19,7 @@ DOCUMENTS = [
 ]
 SOURCES = sorted(ROOT.glob("src/**/*.py"))
 TESTS = sorted(ROOT.glob("tests/**/*.py"))
-PAGES_WITH_CODE = ["README.md", "docs/use.md", "docs/write.md", "docs/train.md"]
+PAGES_WITH_CODE = ["README.md", "docs/use.md", "docs/write.md", "docs/train.md", "docs/trl.md"]
 
 MAX_LINE = 120
 MAX_SENTENCE_WORDS = 40

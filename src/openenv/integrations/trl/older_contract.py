@@ -3,7 +3,7 @@
 Example:
     from openenv.integrations.trl import adapt_rollout_func
 
-    trainer = GRPOTrainer(model, rollout_func=adapt_rollout_func(rollout_func), reward_funcs=..., args=..., ...)
+    trainer = GRPOTrainer(model, reward_funcs=..., rollout_func=adapt_rollout_func(rollout_func))
 """
 
 import copy
@@ -45,7 +45,7 @@ def adapt_rollout_func(rollout_func: OlderRolloutFunc) -> CurrentRolloutFunc:
 
 
 def _require_rows(output: Mapping[str, Any], num_prompts: int, size: int) -> None:
-    """Raise ValueError unless there is a list of ids for each prompt, and one of everything else for each completion."""
+    """Raise ValueError unless `prompt_ids` has a row for each prompt, and all else one for each completion."""
     for name, values in output.items():
         wanted = num_prompts if name == "prompt_ids" else num_prompts * size
         if isinstance(values, list) and len(values) != wanted:
