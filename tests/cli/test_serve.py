@@ -94,3 +94,30 @@ def test_serve_passes_other_options_to_the_environments_server(port):
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(10)
+
+
+def test_serve_starts_again_when_a_file_changes(port, tmp_path):
+    rules = (
+        "from openenv.core.env_server import create_app\n"
+        "from openenv.envs.echo_env.server.environment import EchoEnvironment\n"
+        "app = create_app(EchoEnvironment, env_name='{}')\n"
+    )
+    (tmp_path / "my_env.py").write_text(rules.format("before"))
+    command = [*OPENENV, "serve", "my_env:app", "-p", str(port), "--reload"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, cwd=tmp_path, text=True)
+    try:
+        wait_until_healthy(f"http://127.0.0.1:{port}", process, timeout_s=30)
+        (tmp_path / "my_env.py").write_text("this is no program")
+        assert process.stderr is not None
+        seen = next(line for line in process.stderr if "ended with code" in line)
+        (tmp_path / "my_env.py").write_text(rules.format("after"))
+        wait_until_healthy(f"http://127.0.0.1:{port}", process, timeout_s=30)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/openapi.json") as response:
+            described = json.load(response)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+
+    assert "starts again after a change" in seen
+    assert "after" in described["info"]["title"]
+    assert process.returncode == 143

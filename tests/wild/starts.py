@@ -67,8 +67,17 @@ def by_openenv_serve(name: str, tmp_path: Path, env_vars: Mapping[str, str]) -> 
     return _served("openenv", ["serve", str(ENVIRONMENTS / name)], tmp_path, [], env_vars)
 
 
-def by_openenv_serve_here(
-    name: str, tmp_path: Path, env_vars: Mapping[str, str]
-) -> AbstractContextManager[str]:
+def by_openenv_serve_here(name: str, tmp_path: Path, env_vars: Mapping[str, str]) -> AbstractContextManager[str]:
     """`cd my_env && openenv serve`"""
     return _served("openenv", ["serve"], ENVIRONMENTS / name, [], env_vars)
+
+
+def by_openenv_serve_in_a_repository(
+    name: str, tmp_path: Path, env_vars: Mapping[str, str]
+) -> AbstractContextManager[str]:
+    """`openenv serve envs/my_env`, whose manifest names `envs.my_env.server.app:app`"""
+    folder = tmp_path / "envs" / name
+    shutil.copytree(ENVIRONMENTS / name, folder)
+    manifest = folder / "openenv.yaml"
+    manifest.write_text(manifest.read_text().replace("app: server", f"app: envs.{name}.server"))
+    return _served("openenv", ["serve", f"envs/{name}"], tmp_path, [], env_vars)

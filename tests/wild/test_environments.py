@@ -21,6 +21,7 @@ from tests.wild.starts import (
     beside_the_files,
     by_openenv_serve,
     by_openenv_serve_here,
+    by_openenv_serve_in_a_repository,
     in_a_repository,
     with_older_names,
     with_workers,
@@ -40,6 +41,7 @@ STARTS: dict[str, list[Start]] = {
     "stairs": [
         beside_the_files, as_a_package, with_workers, in_a_repository, as_a_program, by_openenv_serve,
         by_openenv_serve_here,
+    by_openenv_serve_in_a_repository,
     ],
     "notes": [beside_the_files, as_a_package, by_openenv_serve],
     "drill": [as_a_package, by_openenv_serve],

@@ -12,6 +12,7 @@ from pathlib import Path
 import typer
 
 from openenv.auto.environment import IMAGE, ORS, VERIFIERS, named_environment
+from openenv.cli.reload import run_reloading
 from openenv.core.containers.runtime.owned_server import BoundProvider, OwnedServer
 from openenv.core.containers.sandboxed_server import SandboxedServer
 from openenv.core.env_server import ServerConfig
@@ -38,20 +39,25 @@ PASSES_OPTIONS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 def serve(
     context: typer.Context,
     environment: str = typer.Argument(
+        ".",
+        metavar="[ENVIRONMENT]",
         help="Serve this environment of `openenv envs`; an application, Environment class or factory as MODULE:NAME or "
-        "FILE.py:NAME; the environment in this folder (with openenv.yaml); the one in the image of docker:IMAGE; or "
-        "one of another standard, verifiers:NAME or ors:URL."
+        "FILE.py:NAME; the environment in this folder (with openenv.yaml; default: the current folder); the one in the "
+        "image of docker:IMAGE; or one of another standard, verifiers:NAME or ors:URL.",
     ),
     host: str = typer.Option(
         "127.0.0.1", help="Listen on this address, or on a socket at unix:/path (default 127.0.0.1)."
     ),
-    port: int = typer.Option(8000, help="Listen on this port (default 8000)."),
+    port: int = typer.Option(8000, "--port", "-p", help="Listen on this port (default 8000)."),
     workers: int = typer.Option(1, help="Share the sessions among this many processes (default 1)."),
     dialect: str = typer.Option(
         None, help="Serve over the routes of another standard: ors, the Open Reward Standard (default: OpenEnv)."
     ),
     sandbox: bool = typer.Option(
         False, help="Run the server where it reaches its own files and this port alone (default off)."
+    ),
+    reload: bool = typer.Option(
+        False, "--reload", help="Start the server again when a Python file of the environment changes (default: not)."
     ),
 ) -> None:
     """Serve an environment until interrupted. Other options are those of the environment's server: `--game chess`, or
@@ -65,6 +71,12 @@ def serve(
     is_dialect = environment.startswith((VERIFIERS, ORS))
     if "://" in environment and not is_dialect:
         raise ValueError(f"{environment} is a server that runs already: other commands take its URL as it is")
+    if reload:
+        if sandbox:
+            raise ValueError("--reload and --sandbox: give one of them")
+        folder = Path(environment) if _is_folder(environment) else Path()
+        command = [argument for argument in sys.argv[1:] if argument != "--reload"]
+        run_reloading([sys.executable, "-m", "openenv", *command], folder)
     if sandbox:
         _serve_sandboxed(environment, context.args, host, port, workers)
         return

@@ -87,7 +87,7 @@ def test_openenv_train_runs_on_it(folder: Path) -> None:
 def test_a_name_that_no_package_can_have_is_refused(name: str, tmp_path: Path) -> None:
     refused = run("init", name, "-o", str(tmp_path))
 
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert f"name={name!r}" in refused.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -98,6 +98,6 @@ def test_a_folder_with_something_in_it_is_left_as_it_is(tmp_path: Path) -> None:
 
     refused = run("init", "my_env", "-o", str(tmp_path))
 
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "exists already" in refused.stderr
     assert [path.read_text() for path in (tmp_path / "my_env").iterdir()] == ["mine"]

@@ -70,7 +70,8 @@ def test_a_response_later_than_the_timeout_fails_its_check(serving):
     [
         ([], 2, "'.' is not among"),
         (["./nowhere"], 2, "nowhere has no openenv.yaml"),
-        (["--level", "static"], 3, "--level static: give one of runtime, semantic"),
+        (["--level", "deep"], 3, "--level deep: give one of static, runtime, semantic"),
+        (["--policy", "v9"], 3, "--policy v9: give one of v1, v2"),
         (["--output", "none/report.json"], 3, "there is no folder none"),
         (["./here", "--url", "http://127.0.0.1:9"], 1, "give one of them"),
         (["http://127.0.0.1:8", "--url", "http://127.0.0.1:9"], 1, "give one of them"),
@@ -83,6 +84,25 @@ def test_what_cannot_be_checked_ends_with_the_published_exit_code(args, code, wo
 
     assert done.returncode == code
     assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("manifest", "code", "seen"),
+    [
+        ("name: tide_env\n", 0, "tide_env.server.app:app serves tide_env"),
+        ("port: 8000\n", 1, "openenv.yaml has no `name`"),
+        ("name: tide_env\napp: server.missing:app\n", 1, "has no server/missing.py"),
+    ],
+)
+def test_the_manifest_is_checked_without_a_server(manifest, code, seen, tmp_path):
+    run("init", "tide_env", "-o", str(tmp_path))
+    (tmp_path / "tide_env/openenv.yaml").write_text(manifest)
+    (tmp_path / "tide_env/models.py").write_text("raise AssertionError('a static check imports nothing')")
+    done = run("validate", "--level", "static", "--policy", "v1", "--json", cwd=tmp_path / "tide_env")
+
+    assert done.returncode == code, done.stderr
+    (row,) = json.loads(done.stdout)["rows"]
+    assert (row["check"], seen in row["seen"]) == ("manifest", True), row
 
 
 def test_a_folder_without_an_environment_ends_with_code_2_in_a_process_of_its_own(tmp_path):

@@ -65,8 +65,8 @@ def _chosen(root: Path, env_class: str | None, source_type: str | None) -> Found
     found = [each for each in find_environments(root) if source_type in (None, each.source_type)]
     if not found:
         raise typer.BadParameter(
-            f"{root} has no environment: no class derives from gymnasium.Env or from openreward's Environment, and none "
-            "has the methods reset() and step(action)"
+            f"{root} has no environment: no class derives from gymnasium.Env or openreward's Environment, and none has "
+            "the methods reset() and step(action)"
         )
     named = [each for each in found if env_class in (None, each.class_name, each.qualified_name)]
     several = ", ".join(each.qualified_name for each in named or found)

@@ -21,7 +21,8 @@ class FolderTarget(NamedTuple):
 def folder_target(folder: Path) -> FolderTarget:
     """What serves the environment in a folder. Nothing is imported.
 
-    It is the `server` module of the manifest, else its `app` (`server.app:app`), else the `main` of that module.
+    It is the `server` module of the manifest, else its `app` (`server.app:app`, in the folder or named from one above
+    it), else the `main` of that module.
     Modules may import each other by the folder's name, relatively, or as if they lay beside each other. Raises
     LookupError that names what the folder lacks, and ValueError when the manifest is not YAML.
     """
@@ -32,9 +33,13 @@ def folder_target(folder: Path) -> FolderTarget:
     if isinstance(server, str):
         return FolderTarget(server, paths)
     module, _, name = str(manifest.get("app") or _APP).partition(":")
-    path = folder.joinpath(*module.split(".")).with_suffix(".py")
+    within = Path(*module.split(".")).with_suffix(".py")
+    path = folder / within
     if not path.is_file():
-        raise LookupError(f"{folder} has no {path.relative_to(folder)}, and its openenv.yaml names no `server` module")
+        above = next((parent for parent in folder.resolve().parents if (parent / within).is_file()), None)
+        if above is None or not (above / within).is_relative_to(folder.resolve()):
+            raise LookupError(f"{folder} has no {within}, and its openenv.yaml names no `server` module")
+        return FolderTarget(f"{module}:{name}", [str(above), *paths])
     module = f"{package}.{module}" if all(part.isidentifier() for part in package.split(".")) else module
     names = _names_of(path)
     if name in names:
