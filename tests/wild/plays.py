@@ -137,3 +137,23 @@ async def beacon_async(url: str) -> list[Any]:
         await env.reset()
         results = [await env.flash(package.Colour[colour]) for colour in ("GREEN", "RED", "GREEN")]
     return [result.reward for result in results]
+
+
+def ledger(url: str) -> list[Any]:
+    package = import_module("ledger_env")
+    with package.LedgerEnv(base_url=url).sync() as env:
+        env.reset()
+        results = [env.step(package.Pay(amount=10)), env.step(package.Read())]
+    assert [result.observation.metadata["sent"] for result in results] == [
+        ["metadata", "receipt"], ["balance", "metadata"]
+    ]  # fmt: skip
+    assert results[-1].observation.balance == 10
+    return [result.reward for result in results]
+
+
+async def ledger_async(url: str) -> list[Any]:
+    package = import_module("ledger_env")
+    async with package.LedgerEnv(base_url=url) as env:
+        await env.reset()
+        results = [await env.step(package.Pay(amount=10)), await env.step(package.Read())]
+    return [result.reward for result in results]

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from openenv.core.mcp_client import MCPToolClient
 from tests.integrations_table import Record
 from tests.wild import plays
 from tests.wild.starts import (
@@ -35,6 +36,7 @@ IDIOMS = {
     "drill": "rubrics, transforms, PyExecutor, a factory",
     "clerk": "typed chats, a tokenizer, a lambda",
     "relic": "openenv_core and core, dataclasses, plain HTTP",
+    "ledger": "actions of several classes, messages that read and write themselves",
     "beacon": "coroutines, metadata, routes and a page of its own",
 }
 STARTS: dict[str, list[Start]] = {
@@ -47,10 +49,12 @@ STARTS: dict[str, list[Start]] = {
     "drill": [as_a_package, by_openenv_serve],
     "clerk": [as_a_package, by_openenv_serve],
     "relic": [beside_the_files, with_older_names, by_openenv_serve],
+    "ledger": [as_a_package, by_openenv_serve],
     "beacon": [as_a_package, with_workers, by_openenv_serve],
 }  # fmt: skip
 REWARDS = {
     "stairs": [-0.1, -0.1, 1.0], "notes": [0.0, 1.0], "drill": [0.0, 1.0], "clerk": [0.0, 1.0], "relic": [0.0, 1.0],
+    "ledger": [0.0, 1.0],
     "beacon": [pytest.approx(greens / 3) for greens in (1, 1, 2)],
 }  # fmt: skip
 ENV_VARS = {"clerk": {"SYSTEM_PROMPT": "Serve."}}
@@ -99,6 +103,13 @@ def test_routes_that_an_author_removes_and_adds_are_those_of_the_server(tmp_path
     assert "Beacon at sea" in page.text
     assert (config.json(), config.headers["X-Beacon"]) == ({"flashes": 2}, "on")
     assert (metadata["name"], metadata["author"], metadata["version"]) == ("Beacon", "Keeper", "2.1.0")
+
+
+def test_tools_that_only_actions_reach_are_listed_over_mcp_too(tmp_path: Path) -> None:
+    with as_a_package("ledger_env", tmp_path, {}) as url, MCPToolClient(base_url=url) as env:
+        env.reset()
+
+        assert [tool.name for tool in env.list_tools()] == ["audit"]
 
 
 def test_a_root_of_the_authors_own_is_served_where_there_is_no_page(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Clients by the name of their environment: one environment, or many that are stepped together."""
 
 import contextlib
+import json
 import logging
 import shutil
 import sys
@@ -9,9 +10,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from openenv.auto.discovery import EnvironmentInfo, environments, find_environment, names_source
+from openenv.core.containers.hub import HUB, Space, hub_endpoint, require_trust
 from openenv.core.containers.hub import OPENENV_TRUST_REMOTE_CODE as OPENENV_TRUST_REMOTE_CODE
 from openenv.core.containers.hub import RemoteCodeRefused as RemoteCodeRefused
-from openenv.core.containers.hub import Space, require_trust
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.containers.runtime.base import ContainerProvider
 from openenv.core.containers.runtime.owned_server import BoundProvider
@@ -109,8 +110,8 @@ class AutoEnv:
         if "/" in name:
             space = Space(name)
             client = _client(None if skip_install else install_space(space, trust_remote_code=trust_remote_code))
-            if base_url is None and docker_image is None and container_provider is None and _is_running(space):
-                base_url = space.base_url
+            if base_url is None and docker_image is None and container_provider is None:
+                base_url = _running_url(space)
             docker_image = docker_image or space.image()
             info = None
         else:
@@ -213,8 +214,15 @@ def _client(info: EnvironmentInfo | None) -> type[AnyClient]:
     return GenericEnvClient if info is None else info.client_class
 
 
-def _is_running(space: Space) -> bool:
-    """Whether the Space runs at the Hub."""
-    with contextlib.suppress(OSError), urllib.request.urlopen(f"{space.base_url}/health", timeout=_SPACE_TIMEOUT_S):
-        return True
-    return False
+def _running_url(space: Space) -> str | None:
+    """URL of the Space's server, if it runs at the Hub; another Hub than huggingface.co says where that is."""
+    with contextlib.suppress(OSError):
+        url: str | None = space.base_url
+        if hub_endpoint() != HUB:
+            about = f"{hub_endpoint()}/api/spaces/{space.repo_id}"
+            with urllib.request.urlopen(about, timeout=_SPACE_TIMEOUT_S) as response:
+                url = json.load(response).get("host")
+        if url is not None:
+            with urllib.request.urlopen(f"{url}/health", timeout=_SPACE_TIMEOUT_S):
+                return url
+    return None

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from openenv.core.containers.hub import is_space_page
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.errors import OpenEnvError
@@ -122,7 +123,7 @@ def find_environment(name: str) -> EnvironmentInfo:
 def names_source(name: str) -> bool:
     """Whether a name is the place of an environment: a URL, an image, a class, or a folder with openenv.yaml."""
     if "://" in name:
-        return "://huggingface.co/" not in name
+        return not is_space_page(name)
     return ":" in name or Path(name, "openenv.yaml").is_file()
 
 

@@ -9,7 +9,7 @@ import typer
 from openenv.cli import compat_path, envs, serve, train
 from openenv.cli.authoring import check, import_environment, init, validate
 from openenv.cli.containers import build, deploy
-from openenv.cli.hub import fork, push
+from openenv.cli.hub import fork, pull, push
 from openenv.cli.pages import runs
 from openenv.cli.playing import evaluate, export, replay, show
 from openenv.core.env_server.observability.log_context import configure_logging
@@ -29,6 +29,7 @@ app.command("eval", epilog=evaluate.EXAMPLE)(evaluate.evaluate)
 app.command("build", epilog=build.EXAMPLE)(build.build)
 app.add_typer(deploy.app, name="deploy")
 app.command("push", epilog=push.EXAMPLE)(push.push)
+app.command("pull", epilog=pull.EXAMPLE)(pull.pull)
 app.command("fork", epilog=fork.EXAMPLE)(fork.fork)
 app.command("check", epilog=check.EXAMPLE)(check.check)
 app.command("validate", epilog=validate.EXAMPLE)(validate.validate)

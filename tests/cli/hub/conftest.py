@@ -23,7 +23,10 @@ def hub(serving, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Hub:
     state = LocalHub()
     url = serving(state.app)
     monkeypatch.setenv("HF_ENDPOINT", url)
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", url)  # which it has read when it was imported
+    # what it has read when it was imported
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", url)
+    template = f"{url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr("huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", template)
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf_home"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")

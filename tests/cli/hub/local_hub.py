@@ -1,6 +1,7 @@
 """A server on this machine that answers the Hub's API, as far as the commands call it."""
 
 import base64
+import hashlib
 import json
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,8 @@ class HubSpace:
     variables: dict[str, str] = field(default_factory=dict)
     secrets: dict[str, str] = field(default_factory=dict)
     hardware: str | None = None
+    host: str | None = None
+    """URL of its server, while it runs."""
     pull_requests: list[dict[str, bytes]] = field(default_factory=list)
 
 
@@ -38,9 +41,15 @@ class LocalHub:
 
     async def _guard(self, request: Request, call_next: Any) -> Response:
         self.requests.append(f"{request.method} {request.url.path}")
-        if request.headers.get("Authorization") != f"Bearer {TOKEN}":
+        if request.headers.get("Authorization") != f"Bearer {TOKEN}" and not self._is_open(request):
             return _refusal(401, "Invalid username or password.")
         return await call_next(request)
+
+    def _is_open(self, request: Request) -> bool:
+        """Whether a request reads a public Space, which needs no token."""
+        parts = request.url.path.removeprefix("/api").split("/")
+        space = self.spaces.get("/".join(parts[2:4])) if parts[1] == "spaces" else None
+        return request.method in ("GET", "HEAD") and space is not None and not space.private
 
     def _add_account(self) -> None:
         @self.app.get("/api/whoami-v2")
@@ -74,12 +83,19 @@ class LocalHub:
                 return _refusal(404, "Repository not found", code="RepoNotFound")
             siblings = [{"rfilename": path} for path in space.files]
             about = {"id": f"{owner}/{name}", "private": space.private, "sha": "0" * 40, "siblings": siblings}
+            about |= {"host": space.host} if space.host else {}
             return JSONResponse(about)
 
         @self.app.get("/api/spaces/{owner}/{name}/tree/{revision}")
         def tree(owner: str, name: str, revision: str) -> list[dict[str, Any]]:
             files = self.spaces[f"{owner}/{name}"].files
             return [{"type": "file", "path": path, "size": len(text), "oid": "0" * 40} for path, text in files.items()]
+
+        @self.app.api_route("/spaces/{owner}/{name}/resolve/{revision}/{path:path}", methods=["GET", "HEAD"])
+        def resolve(owner: str, name: str, revision: str, path: str) -> Response:
+            content = self.spaces[f"{owner}/{name}"].files[path]
+            headers = {"ETag": f'"{hashlib.sha1(content).hexdigest()}"', "X-Repo-Commit": "0" * 40}
+            return Response(content, headers=headers, media_type="application/octet-stream")
 
         @self.app.post("/api/spaces/{owner}/{name}/preupload/{revision}")
         def preupload(owner: str, name: str, revision: str, body: dict[str, Any]) -> Response:

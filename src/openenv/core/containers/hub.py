@@ -11,18 +11,41 @@ from openenv.core.errors import OpenEnvError
 from openenv.core.utils import hf_space_subdomain
 
 OPENENV_TRUST_REMOTE_CODE = "OPENENV_TRUST_REMOTE_CODE"
-_SPACE = re.compile(r"(?:https?://huggingface\.co/(?:spaces/)?)?([\w.-]+/[\w.-]+?)/?")
+HUB = "https://huggingface.co"
+_SPACE = re.compile(r"([\w.-]+/[\w.-]+?)/?")
+
+
+def hub_endpoint() -> str:
+    """URL of the Hub: that of the environment variable HF_ENDPOINT, else of huggingface.co."""
+    return (os.environ.get("HF_ENDPOINT") or HUB).rstrip("/")
+
+
+def is_space_page(url: str) -> bool:
+    """Whether a URL is one of the Hub's own, such as the page of a Space."""
+    return _path_at_hub(url) is not None
+
+
+def _path_at_hub(url: str) -> str | None:
+    """The path of a URL of the Hub, without its slash; None for another URL."""
+    hubs = {hub_endpoint(), HUB, HUB.replace("https", "http")}
+    return next((url.removeprefix(f"{hub}/") for hub in hubs if url.startswith(f"{hub}/")), None)
 
 
 class Space:
     """A Space, from its id `owner/name` or the URL of its page. Raises ValueError for anything else."""
 
     def __init__(self, repo_id: str) -> None:
-        match = _SPACE.fullmatch(repo_id)
+        path = _path_at_hub(repo_id)
+        match = _SPACE.fullmatch(repo_id if path is None else path.removeprefix("spaces/"))
         if match is None:
-            raise ValueError(f"{repo_id!r} is not a Space: give owner/name or https://huggingface.co/spaces/owner/name")
+            raise ValueError(f"{repo_id!r} is not a Space: give owner/name or {hub_endpoint()}/spaces/owner/name")
         self.repo_id = match[1]
         self._subdomain = hf_space_subdomain(self.repo_id)
+
+    @property
+    def page(self) -> str:
+        """URL of its page at the Hub."""
+        return f"{hub_endpoint()}/spaces/{self.repo_id}"
 
     @property
     def base_url(self) -> str:
@@ -32,7 +55,7 @@ class Space:
     @property
     def repository(self) -> str:
         """URL of its code, as pip, uv and `UVProvider` accept it."""
-        return f"git+https://huggingface.co/spaces/{self.repo_id}"
+        return f"git+{self.page}"
 
     def image(self, tag: str = "latest") -> str:
         """Name of its container image."""
@@ -52,7 +75,7 @@ def require_trust(space: Space, *, trust_remote_code: bool, otherwise: str) -> N
     if not (trust_remote_code or os.environ.get(OPENENV_TRUST_REMOTE_CODE, "").lower() in ("1", "true", "yes")):
         raise RemoteCodeRefused(
             f"{space.repo_id}: this would install {space.repository} with its dependencies, and run code of its "
-            f"authors on this machine. Read https://huggingface.co/spaces/{space.repo_id}, then pass "
+            f"authors on this machine. Read {space.page}, then pass "
             f"trust_remote_code=True or set {OPENENV_TRUST_REMOTE_CODE}=1; or {otherwise}"
         )
 

@@ -226,4 +226,4 @@ def push_to_hf_hub(
         folder_path=folder, repo_id=repo_id, repo_type="dataset", allow_patterns=names,
         commit_message=commit_message or f"Add {_count_lines(folder / RESULTS_FILENAME)} collected episodes",
     )  # fmt: skip
-    return f"https://huggingface.co/datasets/{repo_id}"
+    return f"{hub.endpoint}/datasets/{repo_id}"

@@ -94,11 +94,7 @@ class MethodArguments:
         self._reset_keywords, self._step_keywords = _keywords(reset), _keywords(step)
         self._reset_filled, self._step_filled = _positional(reset, 1), _positional(step, 2)
         self._empty_reset = {key: None for key in _RESET_FIELDS if _takes(self._reset_keywords, key)}
-        self._read_action: Callable[[dict[str, Any]], Action] = (
-            partial(deserialize_action, action_cls=spec.action_cls)
-            if spec.action_cls in TOOL_ACTION_CLASSES
-            else spec.action_cls.__pydantic_validator__.validate_python
-        )
+        self._read_action = _action_reader(spec.action_cls)
 
     def for_class(self, environment_cls: type[Environment]) -> "MethodArguments":
         """These arguments, with the signatures of the class that a factory made."""
@@ -137,6 +133,15 @@ class MethodArguments:
     def _step_arguments(self, keywords: Mapping[str, Any]) -> dict[str, Any]:
         _refuse_filled(keywords, self._step_filled, "step")
         return {key: value for key, value in keywords.items() if _takes(self._step_keywords, key)}
+
+
+def _action_reader(action_cls: type[Action]) -> Callable[[dict[str, Any]], Action]:
+    """What makes an action of a dictionary: the class's own `model_validate`, where it writes one."""
+    if action_cls in TOOL_ACTION_CLASSES:
+        return partial(deserialize_action, action_cls=action_cls)
+    if action_cls.model_validate.__func__ is not Action.model_validate.__func__:  # type: ignore[attr-defined]
+        return action_cls.model_validate
+    return action_cls.__pydantic_validator__.validate_python
 
 
 def _prefers_async(cls: type[Environment], verb: str) -> bool:

@@ -62,15 +62,22 @@ def _metadata(metadata: dict[str, Any]) -> bytes:
     return to_json(metadata, inf_nan_mode="null", fallback=to_plain)
 
 
+def _dumped(observation: Observation, *, exclude: set[str], **options: Any) -> bytes:
+    """The fields as the class's own `model_dump` gives them."""
+    return to_json(observation.model_dump(exclude=exclude), inf_nan_mode="null", fallback=to_plain)
+
+
 def _data_of_any(observation: Observation, buffers: Buffers | None) -> bytes:
-    to_fields = type(observation).__pydantic_serializer__.to_json
+    cls = type(observation)
+    has_own_dump = cls.model_dump is not Observation.model_dump
+    to_fields = functools.partial(_dumped if has_own_dump else cls.__pydantic_serializer__.to_json, observation)
     reward = observation.reward
     reward_json = b"null" if reward is None else write_json(reward, default=to_plain)
     done = b"true" if observation.done else b"false"
     if not observation.metadata:
-        fields = to_fields(observation, exclude=_BESIDE_THE_OBSERVATION, context=buffers, fallback=to_plain)
+        fields = to_fields(exclude=_BESIDE_THE_OBSERVATION, context=buffers, fallback=to_plain)
         return b'{"observation":%b,"reward":%b,"done":%b}' % (fields, reward_json, done)
-    fields = to_fields(observation, exclude=_ENCODED_APART, context=buffers, fallback=to_plain)
+    fields = to_fields(exclude=_ENCODED_APART, context=buffers, fallback=to_plain)
     metadata = _metadata(observation.metadata)
     comma = b"," if len(fields) > 2 else b""
     return b'{"observation":{"metadata":%b%b%b,"reward":%b,"done":%b,"metadata":%b}' % (
@@ -88,6 +95,7 @@ def _plain_fields(cls: type[Observation]) -> frozenset[str]:
         and not schema["schema"].get("computed_fields")
         and "serialization" not in schema
         and schema["config"].get("extra_fields_behavior") != "allow"
+        and cls.model_dump is Observation.model_dump
         and not any(key.startswith("ser_") or key == "serialize_by_alias" for key in schema["config"])
         and all(_is_plain_field(field) for name, field in schema["schema"]["fields"].items() if name != "metadata")
     )

@@ -33,7 +33,17 @@ def tools_of(env: Environment, action_cls: type[Action]) -> ToolServer | None:
     client = getattr(env, "mcp_client", None)
     if client is not None:
         return _ClientTools(client)
-    return _ActionTools(env) if action_cls in (CallToolAction, ListToolsAction) else None
+    return _ActionTools(env) if _takes_tool_actions(action_cls) else None
+
+
+def _takes_tool_actions(action_cls: type[Action]) -> bool:
+    """Whether the class, or what its own `model_validate` returns, is that of an action which lists tools."""
+    if action_cls in (CallToolAction, ListToolsAction):
+        return True
+    try:
+        return isinstance(action_cls.model_validate({"type": "list_tools"}), ListToolsAction)
+    except ValueError:  # pydantic's error is one
+        return False
 
 
 class _ClientTools:
