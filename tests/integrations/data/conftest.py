@@ -8,11 +8,12 @@ from openenv.evaluation.episode_files.records import RecordedEpisode
 from openenv.integrations.data import load_episodes
 from tests.chat_server import ChatService, call
 from tests.cli.commands import run
-from tests.conftest import Serving
+from tests.conftest import running
 
 
 def played(folder: Path, *command: str) -> list[Path]:
-    """The files of an evaluation."""
+    """The files of an evaluation in a folder, which is made."""
+    folder.mkdir(exist_ok=True)
     done = run("eval", *command, "--save", "episodes", cwd=folder)
     assert done.returncode == 0, done.stderr
     return sorted((folder / "episodes").glob("*.jsonl"))
@@ -30,11 +31,11 @@ def blackjack(blackjack_files: list[Path]) -> list[RecordedEpisode]:
     return load_episodes(blackjack_files)
 
 
-@pytest.fixture
-def called(serving: Serving, tmp_path: Path) -> list[RecordedEpisode]:
+@pytest.fixture(scope="session")
+def called(tmp_path_factory: pytest.TempPathFactory) -> list[RecordedEpisode]:
     """Calendar tasks of a model that lists people, calls a tool that is not there, and finishes."""
     replies = {0: call("list_people", {}), 1: call("no_such_tool", {}), 2: call("finish", {})}
     service = ChatService(lambda body: replies[sum(m["role"] == "assistant" for m in body["messages"])])
-    url = serving(service.app())
-    command = ["calendar", "--policy", f"llm:tiny@{url}/v1", "--episodes", "3", "--retries", "1"]
-    return load_episodes(played(tmp_path, *command))
+    with running(service.app()) as url:
+        command = ["calendar", "--policy", f"llm:tiny@{url}/v1", "--episodes", "3", "--retries", "1"]
+        return load_episodes(played(tmp_path_factory.mktemp("calendar"), *command))

@@ -57,17 +57,16 @@ def test_what_minari_reads_back_equals_what_was_recorded(
 def test_texts_and_arrays_read_back(tmp_path: Path, load: Any, record_property: Record) -> None:
     guess = load_episodes(played(tmp_path / "a", "guess", "--policy", "random", "--episodes", "5"))
     export_episodes(guess, "minari", tmp_path / "guess-v1")
-    words = load("guess-v1")
+    cart = load_episodes(played(tmp_path / "b", "gymnasium", "--policy", "random", "--episodes", "3"))
+    export_episodes(cart, "minari", tmp_path / "cart-v0", fields=["value"])
+    words, arrays = load("guess-v1"), load("cart-v0")
 
-    record_property("figure", f"{words.total_steps} steps equal")
+    record_property("figure", f"{words.total_steps + arrays.total_steps} steps equal")
     equal_to_recorded(words, guess, "word", "number")
+    equal_to_recorded(arrays, cart, "value", "value")
+    assert arrays.observation_space.shape == (4,)
     assert isinstance(words.observation_space, spaces.Text)
     assert all(words.observation_space.contains(word) for word in words[0].observations)
-
-
-@pytest.fixture(autouse=True)
-def folders(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
 
 
 def test_several_fields_are_a_dictionary(blackjack: list[RecordedEpisode], tmp_path: Path, load: Any) -> None:

@@ -199,8 +199,11 @@ def _array_space(path: str, values: Sequence[Any]) -> tuple["Space[Any]", Encode
     dtype: Any = np.float64 if array.dtype.kind == "f" else np.int64
     if array.dtype.kind == "b":
         return spaces.MultiBinary(array.shape[1:]), lambda some: np.array(some, np.int8)
-    limits: Any = (-np.inf, np.inf) if dtype is np.float64 else (np.iinfo(np.int64).min, np.iinfo(np.int64).max)
-    return spaces.Box(*limits, array.shape[1:], dtype), lambda some: np.array(some, dtype)
+    if dtype is np.float64:
+        low, high = -np.inf, np.inf
+    else:
+        low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    return spaces.Box(low, high, array.shape[1:], dtype), lambda some: np.array(some, dtype)
 
 
 def _problem(path: str, reason: str) -> str:

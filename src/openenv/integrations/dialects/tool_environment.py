@@ -39,7 +39,6 @@ class ToolOutcome:
     error_type: ToolErrorType = ToolErrorType.EXECUTION_ERROR
     reward: float | None = None
     done: bool = False
-    truncated: bool = False
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -81,14 +80,13 @@ class ToolCallingEnvironment(Environment[Action, Observation, State]):
         self._state.step_count += 1
         outcome = await self.call(action.tool_name, action.arguments)
         error = None if outcome.error is None else ToolError(error_type=outcome.error_type, message=outcome.error)
-        metadata = {**outcome.metadata, **({"truncated": True} if outcome.truncated else {})}
         return CallToolObservation(
             tool_name=action.tool_name,
             result=None if error else outcome.text,
             error=error,
             reward=outcome.reward,
             done=outcome.done,
-            metadata=metadata,
+            metadata=dict(outcome.metadata),
         )
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> Observation:
