@@ -51,9 +51,13 @@ class EndpointReply(str):
     call: ToolCall | None
     usage: TokenUsage | None
 
-    def __new__(cls, content: str, call: ToolCall | None = None, usage: TokenUsage | None = None) -> "EndpointReply":
-        """content: what the model wrote, beside its call if it made one. usage: None where it is not counted."""
-        reply = super().__new__(cls, content if call is None else call_text(call.name, call.args))
+    def __new__(
+        cls, content: str, call: ToolCall | None = None, usage: TokenUsage | None = None, *, as_text: str | None = None
+    ) -> "EndpointReply":
+        """content: what the model wrote, beside its call if it made one. usage: None where it is not counted.
+        as_text: the reply as a text, for a call whose arguments cannot be read."""
+        text = content if call is None else call_text(call.name, call.args)
+        reply = super().__new__(cls, text if as_text is None else as_text)
         reply.content, reply.call, reply.usage = content, call, usage
         return reply
 

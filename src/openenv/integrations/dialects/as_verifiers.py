@@ -171,7 +171,7 @@ class _Session:
 
 
 def _reply(message: Any) -> EndpointReply:
-    """A message of verifiers as a reply. Arguments that are no JSON object make it a text, which names no action."""
+    """A message of verifiers as a reply. One whose arguments are no JSON object names no action."""
     content = message.content if isinstance(message.content, str) else ""
     for call in message.tool_calls or ():
         try:
@@ -180,7 +180,7 @@ def _reply(message: Any) -> EndpointReply:
             arguments = None
         if isinstance(arguments, dict):
             return EndpointReply(content, ToolCall(call.id, call.name, arguments))
-        return EndpointReply(content, ToolCall(call.id, call.name, {"unreadable arguments": call.arguments}))
+        return EndpointReply(content, ToolCall(call.id, call.name, {}), as_text=f"{call.name} {call.arguments}")
     return EndpointReply(content)
 
 
