@@ -1,6 +1,8 @@
 """Arrays in messages: what a binary frame holds, what is refused, and that pixels arrive as they left."""
 
 import json
+import sys
+from types import ModuleType
 
 import httpx
 import numpy as np
@@ -251,3 +253,17 @@ def test_a_mixed_value_without_arrays_is_plain_json(value):
     assert packed_observation_data(seen) == (observation_data(seen), [])
     assert orjson.loads(observation_data(seen))["observation"]["value"] == value
     assert MixedObservation.model_validate_json(seen.model_dump_json()).value == value
+
+
+def test_a_value_is_written_while_another_thread_imports_numpy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "numpy", ModuleType("numpy"))  # as an import leaves it until it has run
+
+    observation = ValueObservation(value=[1.0, {"a": "b"}])
+
+    assert json.loads(observation.model_dump_json())["value"] == [1.0, {"a": "b"}]
+
+
+class ValueObservation(Observation):
+    """Any value."""
+
+    value: JsonOrArray

@@ -137,8 +137,8 @@ def _written_value(value: Any, info: core_schema.SerializationInfo) -> Any:
 
 def is_array(value: Any) -> bool:
     """Whether `value` is a numpy array that can travel as raw bytes."""
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, numpy.ndarray) and value.dtype.kind in _KINDS and value.ndim > 0
+    ndarray = getattr(sys.modules.get("numpy"), "ndarray", None)  # None while another thread imports numpy
+    return ndarray is not None and isinstance(value, ndarray) and value.dtype.kind in _KINDS and value.ndim > 0
 
 
 class Buffers:
