@@ -40,7 +40,8 @@ def append_steps(run_dir: Path, steps: Iterable[int], *, level: float = 1.0) -> 
         }
         for step in steps
     ]
-    StepLog(run_dir / "metrics.jsonl", first_step=10**9).append(*rows)
+    with (run_dir / "metrics.jsonl").open("a") as file:
+        file.write("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
 def transcript(step: int, outcome: str, reply: str, *, prompt: str = "a question", reason: str = "") -> dict[str, Any]:

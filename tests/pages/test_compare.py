@@ -59,9 +59,10 @@ def standings() -> Standings:
 @pytest.fixture
 def matches(catch: ServedEnvironment, standings: Standings) -> Iterator[Matches]:
     policies = [policy_of(name, 0) for name in NAMES]
-    playing = Matches(catch, policy_of, policies, standings, reset_kwargs=CATCH)
-    yield playing
-    playing.close()
+    with closing(Matches(catch, policy_of, policies, standings, reset_kwargs=CATCH)) as playing:
+        yield playing
+    learned = policies[NAMES.index("learning")].episodes
+    assert learned == 0, "a match is none of the episodes from which a policy learns"
 
 
 @pytest.fixture
@@ -119,6 +120,7 @@ def test_two_policies_play_one_seed_side_by_side(page: Page, url: str, standings
     screenshot(page, "compare")
     assert serious_violations(page) == []
     page.keyboard.press("Home")
+    expect(page.locator("#observation-1 table.grid")).to_be_visible()
     first, second = (page.locator(f"#observation-{side}").inner_html() for side in (0, 1))
     assert first == second, "both begin from one state"
 

@@ -47,6 +47,8 @@ def row_of(page: Page, name: str):
 
 def test_a_curve_grows_while_steps_are_appended(page: Page, served: Served, tmp_path: Path) -> None:
     run_dir = make_run(tmp_path, "tiny", steps=range(1, 11))
+    known: list[int] = []
+    page.on("request", lambda request: known.extend(map(int, re.findall(r"/curve\?.*after=(\d+)", request.url))))
     with running(run_dir):
         page.goto(served(runs_app(tmp_path)))
         expect(row_of(page, "tiny")).to_contain_text("running")
@@ -57,6 +59,20 @@ def test_a_curve_grows_while_steps_are_appended(page: Page, served: Served, tmp_
         expect(chart(page)).to_have_attribute("aria-label", re.compile("tiny: 30 values"))
         expect(row_of(page, "tiny")).to_contain_text("30 of 100")
     expect(row_of(page, "tiny")).to_contain_text("ended early")
+    assert known == sorted(known), "points are kept, and only new ones are asked for"
+
+
+def test_only_the_points_that_are_new_are_sent(served: Served, tmp_path: Path) -> None:
+    run_dir = make_run(tmp_path, "tiny", steps=range(1, 11))
+    url = f"{served(runs_app(tmp_path))}/curve?run=tiny&metric=reward"
+    whole = httpx.get(url).json()
+    append_steps(run_dir, [11])
+
+    grown = httpx.get(f"{url}&generation={whole['generation']}&after=10").json()
+    of_another_file = httpx.get(f"{url}&generation={whole['generation'] + 1}&after=10").json()
+
+    assert (len(whole["points"]), [step for step, _ in grown["points"]], grown["first"]) == (10, [11], 10)
+    assert (len(of_another_file["points"]), of_another_file["first"]) == (11, 0)
 
 
 def test_a_run_that_begins_again_is_drawn_from_its_new_file(page: Page, served: Served, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_a_run_has_finished_with_all_its_steps_or_its_last_evaluation(tmp_path: 
     assert run_state(tmp_path) == "finished"
 
 
-def test_rows_are_read_as_they_are_appended_and_again_from_a_new_file(tmp_path: Path) -> None:
+def test_rows_are_read_as_they_are_appended(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     reader = RowReader(path)
     assert reader.read() == []
@@ -68,8 +68,22 @@ def test_rows_are_read_as_they_are_appended_and_again_from_a_new_file(tmp_path: 
     first = list(reader.read())
     with path.open("a") as file:
         file.write("2}\n")
-    grown, generation = list(reader.read()), reader.generation
-    StepLog(path, first_step=1)  # a resumed run replaces the file
 
-    assert (first, grown) == ([{"step": 1}], [{"step": 1}, {"step": 2}])
-    assert (reader.read(), reader.generation) == ([{"step": 1}], generation + 1)
+    assert (first, reader.read(), reader.generation) == ([{"step": 1}], [{"step": 1}, {"step": 2}], 0)
+
+
+def test_rows_are_read_again_after_a_resumed_run_has_replaced_those_that_were_read(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    StepLog(path).append(*({"step": step, "reward": 0.5} for step in (1, 2, 3)))
+    reader = RowReader(path)
+    reader.read()
+
+    for reward in (0.6, 0.7):  # the second file may have the number of the first on the disk
+        StepLog(path, first_step=2).append({"step": 3, "reward": reward}, {"step": 4, "reward": reward})
+
+    assert [row["reward"] for row in reader.read()] == [0.5, 0.5, 0.7, 0.7]
+    assert reader.generation == 1
+    StepLog(path, first_step=4).append({"step": 5, "reward": 0.8})
+    assert ([row["step"] for row in reader.read()], reader.generation) == ([1, 2, 3, 4, 5], 1)
+    path.unlink()
+    assert (reader.read(), reader.generation) == ([], 2)

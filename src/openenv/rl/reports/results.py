@@ -55,32 +55,34 @@ class RowReader:
         """Reads nothing yet. The file need not exist."""
         self._path = path
         self._rows: list[MetricsRow] = []
-        self._inode = 0
         self._offset = 0
+        self._last_line = b""
+        """Ends at the offset. Where the file has another text there, its earlier rows are others, too."""
         self.generation = 0
-        """Counts the files that the path has named: a run that is resumed, or made again, replaces its file."""
+        """Counts the files whose rows were read: a run that is resumed, or made again, replaces its file."""
 
     def read(self) -> list[MetricsRow]:
         """All rows so far, in order, in one list that grows. An incomplete last line is read when it is complete."""
         try:
             file = self._path.open("rb")
         except FileNotFoundError:
-            if self._inode:
-                self._begin(0)
+            self._begin_again()
             return self._rows
         with file:
-            status = os.fstat(file.fileno())
-            if status.st_ino != self._inode or status.st_size < self._offset:
-                self._begin(status.st_ino)
-            file.seek(self._offset)
-            complete, newline, _ = file.read().rpartition(b"\n")
-        self._rows += map(json.loads, complete.splitlines())
-        self._offset += len(complete) + len(newline)
+            file.seek(self._offset - len(self._last_line))
+            if file.read(len(self._last_line)) != self._last_line:
+                self._begin_again()
+                file.seek(0)
+            lines = [line for line in file if line.endswith(b"\n")]
+        self._rows += [json.loads(line) for line in lines]  # none of them where one cannot be read
+        self._offset += sum(map(len, lines))
+        self._last_line = lines[-1] if lines else self._last_line
         return self._rows
 
-    def _begin(self, inode: int) -> None:
-        self.generation += 1
-        self._rows, self._inode, self._offset = [], inode, 0
+    def _begin_again(self) -> None:
+        """Forget the rows of another file."""
+        self.generation += bool(self._rows)
+        self._rows, self._offset, self._last_line = [], 0, b""
 
 
 def play_metrics(played: Sequence[Group], trained: Sequence[Group], policy_version: int) -> MetricsRow:
