@@ -80,7 +80,7 @@ class RunFolders:
         self._require(name)
         rows, now = self._metric_rows(name)
         first = after if generation == now and after <= len(rows) else 0
-        points = [[row["step"], row.get(metric)] for row in rows[first:]]
+        points = [[row["step"], _short(row.get(metric))] for row in rows[first:]]
         return {"generation": now, "first": first, "points": points}
 
     def transcripts(self, name: str, query: "TranscriptQuery") -> dict[str, Any]:
@@ -178,6 +178,11 @@ def _numbers(rows: Sequence[MetricsRow]) -> list[str]:
         return []
     known = {key for row in (rows[0], rows[-1]) for key, value in row.items() if _is_number(value)}
     return [key for key in TITLES if key in known] + sorted(known - TITLES.keys() - _NOT_DRAWN)
+
+
+def _short(value: Any) -> Any:
+    """A number with six digits, which is more than a chart shows: long curves are sent in half the bytes."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _is_number(value: Any) -> bool:
