@@ -106,7 +106,7 @@ def test_a_page_is_that_of_the_hub_in_use_or_of_huggingface(hub: Hub, monkeypatc
     assert Space("bob/tide-env").page == "https://huggingface.co/spaces/bob/tide-env"
 
 
-@pytest.mark.integration("Hub", "from_hub: a Space that runs is played where the Hub says", package="huggingface_hub")
+@pytest.mark.integration("Hub", "from_hub: a running Space is played at its host", package="huggingface_hub")
 def test_a_running_space_of_another_hub_is_played_at_its_host(
     hub: Hub, space: HubSpace, serving, record_property: Record
 ) -> None:

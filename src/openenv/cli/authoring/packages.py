@@ -43,8 +43,8 @@ def write_package(
     """
     templates = files("openenv.cli") / "templates"
     texts = dict(_templates(templates / "environment"))
-    for path in left_out:
-        del texts[PurePosixPath(path)]
+    for unwanted in left_out:
+        del texts[PurePosixPath(unwanted)]
     if overlay is not None:
         texts.update(_templates(templates / overlay))
     filled = {**_values(name), **(values or {})}
