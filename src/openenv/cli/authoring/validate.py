@@ -51,13 +51,13 @@ def validate(
     if output is not None and not output.absolute().parent.is_dir():
         _end(_CANNOT_RUN, f"--output {output}: there is no folder {output.parent}")
     checked = _target(target, url, local=local)
-    try:
-        named_environment(checked)
-    except LookupError as error:
-        _end(_NO_ENVIRONMENT, str(error))
-    if level == _STATIC and Path(checked).is_dir():
+    if level == _STATIC and Path(checked, "openenv.yaml").is_file():
         rows = [_manifest_row(Path(checked))]
     else:
+        try:
+            named_environment(checked)
+        except LookupError as error:
+            _end(_NO_ENVIRONMENT, str(error))
         rows = run_checks(checked, level="runtime" if level == _STATIC else level, timeout_s=timeout)
     if output is not None:
         output.write_text(json.dumps(as_object(checked, rows), indent=2) + "\n", encoding="utf-8")
