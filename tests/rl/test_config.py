@@ -18,6 +18,13 @@ def test_the_example_is_a_run_of_blackjack() -> None:
     assert config.evaluation.num_games >= 20_000
 
 
+def test_a_file_that_is_no_yaml_is_refused_with_the_place(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("env: guess\ntrainer: {training: {steps: 3}\n")
+
+    with pytest.raises(ConfigError, match=r"run\.yaml is no YAML(?s:.*)line 3"):
+        load_config(tmp_path / "run.yaml")
+
+
 def test_an_unknown_key_is_refused_with_the_nearest_known_one() -> None:
     with pytest.raises(ConfigError, match=r"trainer\.optimizer\.learning: unknown key"):
         config_from_mapping({"trainer": {"optimizer": {"learning": 1.0}}})

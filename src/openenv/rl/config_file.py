@@ -26,9 +26,13 @@ _RENAMED_VALUES = {"replay_buffer.drop_equal_groups": {True: "redraw", False: "k
 def load_config(path: str | Path, **changes: Any) -> Config:
     """Read the configuration of a run from a YAML file. changes: top-level keys to replace, as plain values.
 
-    Raises ConfigError for an unknown key, naming the nearest known one, and for a value of a wrong type.
+    Raises ConfigError for a file that is no YAML, for an unknown key, naming the nearest known one, and for a value of
+    a wrong type.
     """
-    data = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+    try:
+        data = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path} is no YAML: {error}") from error
     require(isinstance(data, dict), str(path), type(data).__name__, "the file must hold a mapping of keys.")
     return config_from_mapping({**with_current_keys(data), **with_current_keys(changes)})
 
