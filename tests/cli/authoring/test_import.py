@@ -6,12 +6,14 @@ import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from openenv.auto.environment import named_environment
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.errors import EnvironmentFault
+from openenv.integrations.dialects.verifiers_environment import ReplyAction
 from tests.cli.commands import OPENENV, run
 from tests.integrations_table import Record
 
@@ -170,6 +172,26 @@ class Sums(Environment):
 '''
 
 
+VERIFIERS_SUMS = '''
+import verifiers as vf
+from datasets import Dataset
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def load_environment(**kwargs):
+    rows = Dataset.from_list([{"question": f"{n} + {n}", "answer": str(2 * n)} for n in range(2, 6)])
+
+    def is_right(completion, answer):
+        return float(str(completion[-1].content).strip() == answer)
+
+    return vf.MADE(dataset=rows, rubric=vf.Rubric(funcs=[is_right]), **kwargs)
+'''
+
+
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     """A folder with the source of an environment of Gymnasium, and with what no package needs."""
@@ -318,6 +340,32 @@ def test_an_environment_of_openreward_is_imported(tmp_path: Path, monkeypatch: p
     assert _play_sums(folder, ["answer"], monkeypatch) == "3 + 6?"
 
 
+@pytest.mark.process
+@pytest.mark.parametrize(("kind", "action"), [("single", {"message": "8"}), ("tools", {"a": 4, "b": 4})])
+def test_an_environment_of_verifiers_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, action: dict[str, Any]
+) -> None:
+    source = tmp_path / "sums-of-two"
+    source.mkdir()
+    made = {"single": "SingleTurnEnv(", "tools": "ToolEnv(tools=[add], "}[kind]
+    (source / "sums.py").write_text(VERIFIERS_SUMS.replace("MADE(", made))
+    folder = imported(source, f"sums_{kind}_env", "--type", "verifiers")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    client = vars(import_module(folder.name))[f"Sums{kind.capitalize()}Env"]
+    with named_environment(str(folder)).running() as url, client(base_url=url) as env:
+        first = env.reset(seed=2).observation.message
+        if kind == "tools":
+            env.call_tool("add", **action)
+            result = env.step(CallToolAction(tool_name="reply", arguments={"message": "8"}))
+        else:
+            result = env.step(ReplyAction(**action))
+    project = tomllib.loads((folder / "pyproject.toml").read_text())
+
+    assert first == "4 + 4"
+    assert (result.reward, result.done) == (1.0, True)
+    assert project["project"]["dependencies"] == ["openenv-rl[verifiers]"]
+
+
 def test_a_source_with_several_environments_is_imported_by_class(source: Path) -> None:
     others = "class Other(gymnasium.Env):\n    pass\n\n\nclass Further(Other):\n    pass\n"
     (source / "other.py").write_text(f"import gymnasium\n\n\n{others}")
@@ -343,7 +391,7 @@ def test_a_link_is_refused_and_nothing_is_written(source: Path) -> None:
     ("options", "words"),
     [
         (["--name", "Cliff-Env"], "use lower-case letters"),
-        (["--type", "verifiers"], "--type verifiers: give one of gymnasium, ors"),
+        (["--type", "harbor"], "--type harbor: give one of gymnasium, ors, verifiers"),
         (["--type", "ors"], "has no environment"),
         (["--env-class", "Other"], "--env-class Other: give one of cliff:Cliff"),
         (["--output-dir", "cliff-walk/out"], "choose a folder outside"),

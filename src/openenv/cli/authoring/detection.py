@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-SourceType = Literal["gymnasium", "ors"]
+SourceType = Literal["gymnasium", "ors", "verifiers"]
 
 _LEFT_OUT = {"__pycache__", "build", "dist", "node_modules", "venv"}
 _BASES: dict[SourceType, tuple[str, set[str]]] = {
@@ -21,12 +21,14 @@ _BASES: dict[SourceType, tuple[str, set[str]]] = {
     ),
 }  # fmt: skip
 """The base class of each type, and the modules that have it."""
-SOURCE_TYPES: tuple[SourceType, ...] = tuple(_BASES)
+LOADER = "load_environment"
+"""The function that verifiers calls for an environment."""
+SOURCE_TYPES: tuple[SourceType, ...] = (*_BASES, "verifiers")
 
 
 @dataclass(frozen=True)
 class FoundEnvironment:
-    """A class that is an environment."""
+    """A class that is an environment, or the function of verifiers that returns one."""
 
     source_type: SourceType
     module: str
@@ -34,6 +36,8 @@ class FoundEnvironment:
     class_name: str
     is_derived: bool
     """Whether it has the base class of its type; otherwise it only has the methods."""
+    has_tools: bool = False
+    """Whether an environment of verifiers is made with tools, as far as its source shows."""
 
     @property
     def qualified_name(self) -> str:
@@ -42,7 +46,7 @@ class FoundEnvironment:
 
 
 def find_environments(folder: Path) -> list[FoundEnvironment]:
-    """The environments of a folder.
+    """The environments of a folder. A file that imports verifiers has one if it has a function `load_environment`.
 
     A class is one of Gymnasium if it derives from `gymnasium.Env`, and one of ORS if it derives from
     `openreward.environments.Environment`, also by way of another class of the same file. Where no class derives from
@@ -67,6 +71,10 @@ def _of_file(folder: Path, path: Path) -> Iterator[FoundEnvironment]:
     parts = path.relative_to(folder).with_suffix("").parts
     module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     names = _imported_names(tree)
+    if any(path.partition(".")[0] == "verifiers" for path in names.values()):
+        if any(isinstance(node, ast.FunctionDef) and node.name == LOADER for node in tree.body):
+            yield FoundEnvironment("verifiers", module, LOADER, is_derived=True, has_tools=_makes_tools(tree))
+        return
     types: dict[str, SourceType] = {}
     for node in tree.body:
         if not isinstance(node, ast.ClassDef):
@@ -78,6 +86,12 @@ def _of_file(folder: Path, path: Path) -> Iterator[FoundEnvironment]:
             yield FoundEnvironment(source_type, module, node.name, is_derived=True)
         elif not any(names.get(base.partition(".")[0], "").startswith("openenv") for base in bases) and _plays(node):
             yield FoundEnvironment("gymnasium", module, node.name, is_derived=False)
+
+
+def _makes_tools(tree: ast.Module) -> bool:
+    """Whether a call has the argument `tools`, as those of verifiers' classes with tools have."""
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(keyword.arg == "tools" for call in calls for keyword in call.keywords)
 
 
 def _imported_names(tree: ast.Module) -> dict[str, str]:

@@ -15,11 +15,21 @@ from openenv.cli.hub.space_files import LEFT_OUT, SECRETS
 from openenv.core.containers.images.distributions import OWN
 
 EXAMPLE = "Example: `openenv import ./cliffs --name cliffs_env --output-dir .`"
-_NEEDED: dict[SourceType, str] = {"gymnasium": f"{OWN}[gymnasium]", "ors": OWN}
+_NEEDED: dict[SourceType, str] = {
+    "gymnasium": f"{OWN}[gymnasium]", "ors": OWN, "verifiers": f"{OWN}[verifiers]"
+}  # fmt: skip
 _REPLACED: dict[SourceType, tuple[str, ...]] = {
-    "gymnasium": ("train.yaml",), "ors": ("train.yaml", "models.py")
+    "gymnasium": ("train.yaml",), "ors": ("train.yaml", "models.py"), "verifiers": ("train.yaml", "models.py")
 }  # fmt: skip
 """Files of `openenv init` that an imported environment does not have, or not so."""
+_TOOL_CLIENT = ("from openenv.core.mcp_client import MCPToolClient", "MCPToolClient")
+_REPLY_CLIENT = (
+    "from openenv import EnvClient, State\n"
+    "from openenv.integrations.dialects.tool_environment import MessageObservation\n"
+    "from openenv.integrations.dialects.verifiers_environment import ReplyAction",
+    "EnvClient[ReplyAction, MessageObservation, State]",
+)
+"""Imports and base class of a client of verifiers, with tools and without."""
 
 
 def import_environment(
@@ -33,9 +43,10 @@ def import_environment(
         None, "--type", help=f"Look for this kind only: {', '.join(SOURCE_TYPES)} (default: for each)."
     ),
 ) -> None:
-    """Make a package of an environment that was written for Gymnasium (a class with `reset` and `step`) or for the Open
-    Reward Standard. The package has a copy of the source, which is not run now, and the files that `openenv init`
-    writes. Exit codes: 0 made, 1 failed, 2 wrong arguments, or not exactly one environment."""
+    """Make a package of an environment that was written for Gymnasium (a class with `reset` and `step`), for the Open
+    Reward Standard, or for verifiers (a function `load_environment`). The package has a copy of the source, which is
+    not run now, and the files that `openenv init` writes. Exit codes: 0 made, 1 failed, 2 wrong arguments, or not
+    exactly one environment."""
     require_name(name)
     root = source.expanduser().resolve()
     if not root.is_dir():
@@ -65,8 +76,8 @@ def _chosen(root: Path, env_class: str | None, source_type: str | None) -> Found
     found = [each for each in find_environments(root) if source_type in (None, each.source_type)]
     if not found:
         raise typer.BadParameter(
-            f"{root} has no environment: no class derives from gymnasium.Env or openreward's Environment, and none has "
-            "the methods reset() and step(action)"
+            f"{root} has no environment: no class derives from gymnasium.Env or openreward's Environment, none has the "
+            "methods reset() and step(action), and no file for verifiers has a function load_environment"
         )
     named = [each for each in found if env_class in (None, each.class_name, each.qualified_name)]
     several = ", ".join(each.qualified_name for each in named or found)
@@ -79,11 +90,13 @@ def _chosen(root: Path, env_class: str | None, source_type: str | None) -> Found
 
 def _write(root: Path, folder: Path, name: str, vendor: str, found: FoundEnvironment) -> None:
     dependencies = _dependencies(root, found.source_type)
+    client_import, client_base = _TOOL_CLIENT if found.has_tools else _REPLY_CLIENT
     write_package(
         folder, name, overlay=f"imported/{found.source_type}", left_out=_REPLACED[found.source_type],
         values={
             "vendor": vendor, "source_module": found.module, "source_class": found.class_name,
             "dependencies": ", ".join(f"'{text}'" if '"' in text else f'"{text}"' for text in dependencies),
+            "client_import": client_import, "client_base": client_base,
             "package_data": '"openenv.yaml", "vendor/**/*"',
         },
     )  # fmt: skip

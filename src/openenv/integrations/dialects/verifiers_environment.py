@@ -9,7 +9,7 @@ import importlib.util
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,17 @@ def verifiers_spec(name: str, arguments: Mapping[str, Any]) -> EnvSpec:
     name: as in `load_verifiers`. Raises ImportError without verifiers, and LookupError for a name that it cannot load.
     """
     environment = load_verifiers(name, arguments)
-    title = Path(name).stem.replace("-", "_").title().replace("_", "")
+    return _spec_of(environment, Path(name).stem.replace("-", "_").title().replace("_", ""))
+
+
+def spec_of_loader(load: Callable[[], Any], title: str) -> EnvSpec:
+    """The specification of the environment that a function `load_environment` returns. Raises ImportError without
+    verifiers."""
+    with _signal_handlers_kept():
+        return _spec_of(load(), title)
+
+
+def _spec_of(environment: Any, title: str) -> EnvSpec:
     if environment.tool_defs:
         return resolve_env_spec(
             lambda: VerifiersToolEnvironment(environment, title),
