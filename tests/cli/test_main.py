@@ -1,5 +1,8 @@
 """The command line as a whole: help, and errors in one line."""
 
+import subprocess
+import sys
+
 import pytest
 
 from tests.cli.commands import run
@@ -47,3 +50,15 @@ def test_a_wrong_argument_ends_with_one_line_and_the_remedy(args, words, tmp_pat
     assert done.returncode == 1
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_command_runs_without_any_extra():
+    extras = (
+        "numpy", "torch", "transformers", "docker", "kubernetes", "huggingface_hub", "fastmcp", "gymnasium", "pyspiel",
+        "matplotlib", "PIL", "datasets", "pyarrow", "minari", "verifiers", "trl", "gradio",
+    )  # fmt: skip
+    program = f"import sys; sys.modules.update(dict.fromkeys({extras!r})); from openenv.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", program, "--help"], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert "export" in done.stdout

@@ -5,10 +5,10 @@ from pathlib import Path
 import typer
 
 EXAMPLE = "Example: `PYTHONPATH=$(openenv compat-path) python -m envs.openspiel_env.server.app --port 8004`"
-_FOLDER = Path(__file__).parents[1] / "compat_path"
+FOLDER = Path(__file__).parents[1] / "compat_path"
 
 
 def compat_path() -> None:
     """Print the folder that lets `envs`, `core`, `grpo_utils` and `apps.grpo` be imported, for PYTHONPATH. They are
     other names of the modules of this package."""
-    typer.echo(_FOLDER)
+    typer.echo(FOLDER)

@@ -9,8 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from openenv.core.schema.samples import resolved
 from openenv.evaluation.episode_files.records import RecordedEpisode
 
@@ -145,6 +143,7 @@ def _object_space(path: str, values: Sequence[Mapping[str, Any]], schemas: Mappi
 
 
 def _field_space(path: str, values: Sequence[Any], schema: Mapping[str, Any]) -> tuple["Space[Any]", Encode]:
+    import numpy as np  # the extra `data`
     from gymnasium import spaces
 
     kinds = {type(value) for value in values}
@@ -168,6 +167,7 @@ def _field_space(path: str, values: Sequence[Any], schema: Mapping[str, Any]) ->
 
 def _integer_space(path: str, values: Sequence[int], schema: Mapping[str, Any]) -> tuple["Space[Any]", Encode]:
     """A Discrete where the schema has both bounds, else a Box."""
+    import numpy as np  # the extra `data`
     from gymnasium import spaces
 
     if max(map(abs, values)) > np.iinfo(np.int64).max:
@@ -188,6 +188,7 @@ def _text_space(values: Sequence[str]) -> Any:
 
 
 def _array_space(path: str, values: Sequence[Any]) -> tuple["Space[Any]", Encode]:
+    import numpy as np  # the extra `data`
     from gymnasium import spaces
 
     try:

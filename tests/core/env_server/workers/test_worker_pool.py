@@ -25,10 +25,11 @@ def test_every_new_session_goes_to_the_worker_with_the_fewest(url):
         (first, _), (second, _) = shares.most_common()
         assert set(shares.values()) == {2}
 
+        num_open = num_sessions(url)  # those of earlier tests included
         for env in envs:
             if pid_of(env) == first:
                 env.close()
-        wait_until(lambda: num_sessions(url) == 2)
+        wait_until(lambda: num_sessions(url) <= num_open - 2)
         with clients(url, 2) as more:
             assert {pid_of(env) for env in more} == {first} != {second}
 
@@ -36,10 +37,11 @@ def test_every_new_session_goes_to_the_worker_with_the_fewest(url):
 async def test_sessions_opened_at_one_moment_even_out_an_uneven_load(url):
     with clients(url, 8) as envs:
         first = pid_of(envs[0])
+        num_open = num_sessions(url)
         for env in envs:
             if pid_of(env) != first:
                 env.close()
-        wait_until(lambda: num_sessions(url) == 4)
+        wait_until(lambda: num_sessions(url) <= num_open - 4)
         async with SessionPool(CountEnv, url, 8) as pool:
             await pool.reset({index: {} for index in range(8)})
             steps = await pool.step({index: CountAction(amount=0, mischief="pid") for index in range(8)})

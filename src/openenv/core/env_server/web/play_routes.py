@@ -9,6 +9,7 @@ import orjson
 from fastapi import Body, FastAPI, Header, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from openenv.core.env_server.http.openapi_errors import DESCRIBE_REFUSALS, END_REFUSALS, VERB_REFUSALS
 from openenv.core.env_server.http.sessions import HttpSessions
 from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.core.env_server.runner.environment_calls import TOOL_ACTION_CLASSES
@@ -63,7 +64,7 @@ def _add_page(
             described.append(EnvironmentMetadata.model_validate_json(await sessions.describe("get_metadata", [])))
         return described[0]
 
-    @app.get("/web/metadata", tags=["page"])
+    @app.get("/web/metadata", tags=["page"], responses=DESCRIBE_REFUSALS)
     async def web_metadata() -> EnvironmentMetadata:
         """Name, description and version of the environment."""
         return await metadata()
@@ -98,7 +99,7 @@ def _add_page(
 
 
 def _add_verbs(app: FastAPI, sessions: SessionManager, callers: HttpSessions, play: "PagePlay") -> None:
-    @app.post("/web/reset", tags=["page"])
+    @app.post("/web/reset", tags=["page"], responses=VERB_REFUSALS)
     async def reset(request: Request, body: _Object = None, x_session_id: _SessionId = None) -> Response:
         """Start an episode; the body has the keywords of `reset`. The response names its session, which is a new one
         where the named one has ended."""
@@ -111,13 +112,13 @@ def _add_verbs(app: FastAPI, sessions: SessionManager, callers: HttpSessions, pl
                 await sessions.end(session)  # no response has named it
             raise
 
-    @app.post("/web/step", tags=["page"])
+    @app.post("/web/step", tags=["page"], responses=VERB_REFUSALS)
     async def step(request: Request, body: _Object = None, x_session_id: _SessionId = None) -> Response:
         """Take the action in `action`."""
         session = await callers.for_verb(request, x_session_id)
         return await play.step(session, (body or {}).get("action") or {})
 
-    @app.get("/web/state", tags=["page"])
+    @app.get("/web/state", tags=["page"], responses=VERB_REFUSALS)
     async def state(request: Request, x_session_id: _SessionId = None) -> Response:
         """Identity and progress of the episode."""
         session = await callers.for_verb(request, x_session_id)
@@ -128,7 +129,7 @@ def _add_verbs(app: FastAPI, sessions: SessionManager, callers: HttpSessions, pl
     async def drawing(session_id: str) -> Response:
         return HTMLResponse(play.drawing(sessions.find(session_id)), headers=_DRAWING_HEADERS)
 
-    @app.post("/web/close", tags=["page"], status_code=204)
+    @app.post("/web/close", tags=["page"], status_code=204, responses=END_REFUSALS)
     async def close(x_session_id: _SessionId = None) -> Response:
         """End the named session, as the page does when its tab closes."""
         if x_session_id is not None:

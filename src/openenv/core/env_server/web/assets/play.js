@@ -169,3 +169,5 @@ addEventListener("pagehide", () => {
   if (session !== "new") fetch("close", {method: "POST", headers: {"X-Session-Id": session}, keepalive: true});
   session = "new";
 });
+
+for (const button of at("reset").querySelectorAll("button")) button.disabled = false;  // before, the browser would submit it
