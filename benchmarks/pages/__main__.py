@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from playwright.sync_api import Browser, sync_playwright
 from rich.console import Console
 from rich.table import Table
+from tests.browser import loaded_bytes
 
 from benchmarks.report import machine
 from openenv.core.containers.local_process import LocalServer
@@ -31,14 +32,8 @@ def loads(browser: Browser, url: str, number: int) -> tuple[list[float], int]:
     for _ in range(number):
         with browser.new_context() as context:
             page = context.new_page()
-            finished: list[int] = []
-            page.on(
-                "requestfinished",
-                lambda request, finished=finished: finished.append(request.sizes()["responseBodySize"]),
-            )
-            page.goto(f"{url}/web/", wait_until="networkidle")
+            sizes.append(loaded_bytes(page, f"{url}/web/"))
             times.append(page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd"))
-            sizes.append(sum(request.sizes()["responseBodySize"] for request in finished))
     return times, max(sizes)
 
 
