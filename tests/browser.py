@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 SCREENSHOTS = "OPENENV_SCREENSHOTS"
 """The environment variable with the folder of the documents' pictures. Without it a test writes none."""
@@ -19,6 +19,8 @@ NARROW = {"width": 360, "height": 740}
 """Pixels of a small telephone."""
 _WIDE = {"width": 1100, "height": 800}
 _MAX_BYTES = 150_000
+
+expect.set_options(timeout=30_000)  # milliseconds; three processes of tests share two cores
 
 
 @pytest.fixture(scope="module")
