@@ -192,10 +192,53 @@ def test_without_the_extra_the_error_names_it(folder: Path, monkeypatch):
         assert (done.returncode, "pip install 'openenv-rl[hub]'" in done.stderr) == (1, True), package
 
 
+DOCKER = """#!/bin/sh
+echo "$@" >> "$DOCKER_LOG"
+for argument in "$@"; do case "$argument" in --file=*) cat "${argument#--file=}" >> "$DOCKER_LOG.file" ;; esac; done
+case "$1 $2" in "push $DOCKER_REFUSES") echo denied >&2; exit 3 ;; esac
+"""
+
+
+@pytest.fixture
+def docker_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The calls of a command `docker` that does nothing else, beside the Dockerfiles it was given."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/docker").write_text(DOCKER)
+    (tmp_path / "bin/docker").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    monkeypatch.setenv("DOCKER_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("DOCKER_REFUSES", "example.com/no/tide_env")
+    return tmp_path / "log"
+
+
+def test_a_registry_gets_the_image_in_place_of_the_hub(folder: Path, docker_log: Path):
+    done = run("push", str(folder), "--registry", "docker.io/ada/", "--interface", "--base-image", "python:3.12")
+    build, push = docker_log.read_text().splitlines()
+    built = docker_log.with_name("log.file").read_text()
+
+    assert (done.returncode, done.stdout) == (0, "pushed docker.io/ada/tide_env\n")
+    assert build.startswith("build --tag=docker.io/ada/tide_env --file=")
+    assert build.endswith(f" {folder}")
+    assert push == "push docker.io/ada/tide_env"
+    assert "FROM python:3.12" in built
+    assert built.endswith("ENV ENABLE_WEB_INTERFACE=true\n")
+
+
+def test_a_registry_that_refuses_the_image_ends_with_one_line(folder: Path, docker_log: Path):
+    done = run("push", str(folder), "--registry", "example.com/no")
+
+    assert done.returncode == 1
+    assert "docker push of example.com/no/tide_env failed with code 3" in done.stderr
+    assert "docker login" in done.stderr
+    assert "ENV ENABLE" not in docker_log.with_name("log.file").read_text().split("FROM")[-1]
+
+
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (["--registry", "docker.io/ada"], 1, "openenv build --tag docker.io/ada/NAME"),
+        (["--registry", "docker.io/ada", "--count", "2"], 1, "--count and --registry: give one of them"),
+        (["--registry", "docker.io/ada", "--secret", "A=s3cret"], 2, "--secret: of a Space only"),
+        (["--registry", "docker.io/ada", "--repo-id", "a/b", "--delete", "*"], 2, "--repo-id, --delete: of a Space"),
         (["--interface", "--no-interface"], 1, "give one of them"),
         (["--create-pr", "--count", "2"], 1, "give one of them"),
         (["--create-pr", "--private", "--env-var", "A=1"], 2, "--private, --env-var: a pull request"),

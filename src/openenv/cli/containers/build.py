@@ -78,14 +78,21 @@ def build(
         _refuse_with_machine(context, dockerfile, build_arg, no_cache=no_cache)
         _build_from_machine(source, tag)
         return
-    dockerfile = dockerfile or _dockerfile(source.folder)
+    dockerfile = dockerfile or dockerfile_of(source.folder)
     if not dockerfile.is_file():
         raise ValueError(f"there is no {dockerfile}: give --dockerfile, or --from-machine to build without one")
     arguments = dict(name_and_value("--build-arg", argument) for argument in build_arg)
+    build_dockerfile(tag, dockerfile, context or source.folder, arguments, no_cache=no_cache)
+    typer.echo(f"built {tag}")
+
+
+def build_dockerfile(
+    tag: str, dockerfile: Path, context: Path, arguments: Mapping[str, str] | None = None, *, no_cache: bool = False
+) -> None:
+    """Build an image, and before it the base image of environments, if it begins with that. Raises ContainerFault."""
     if _begins_with_base(dockerfile):
         _build_base(no_cache=no_cache)
-    docker_build(tag, dockerfile, context or source.folder, build_args=arguments, no_cache=no_cache)
-    typer.echo(f"built {tag}")
+    docker_build(tag, dockerfile, context, build_args=arguments, no_cache=no_cache)
 
 
 def _source(environment: str) -> Source:
@@ -120,7 +127,8 @@ def _folder_source(folder: Path) -> Source:
     )
 
 
-def _dockerfile(folder: Path) -> Path:
+def dockerfile_of(folder: Path) -> Path:
+    """Where a folder of an environment has its Dockerfile."""
     inner = folder / "server" / "Dockerfile"
     return inner if inner.is_file() else folder / "Dockerfile"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from openenv.cli.hub.account import hub_api, hub_errors, key_values, require_space_id, user_name
+from openenv.cli.hub.registry import push_to_registry
 from openenv.cli.hub.space_files import write_space
 from openenv.envs.catalog import read_manifest
 
@@ -43,7 +44,9 @@ def push(
     interface: bool = typer.Option(False, "--interface", help="Turn the page at /web on (default: on)."),
     no_interface: bool = typer.Option(False, "--no-interface", help="Turn the page at /web off (default: on)."),
     registry: str | None = typer.Option(
-        None, "--registry", help="Not accepted: `openenv build --tag` and `docker push` do this (default: the Hub)."
+        None,
+        "--registry",
+        help="Build the image and push it to this registry of containers, such as docker.io/ada (default: the Hub).",
     ),
     private: bool = typer.Option(False, "--private", help="Make the Space private (default: public)."),
     create_pr: bool = typer.Option(
@@ -75,22 +78,27 @@ def push(
         [], "--secret", help="Set a secret of the Space, as KEY=VALUE; may be repeated.", show_default=False
     ),
 ) -> None:
-    """Put an environment on the Hugging Face Hub as a Docker Space, and print its URL. Needs the extra `hub` and a
-    token (`hf auth login`, or HF_TOKEN). Hidden files, caches and files with secrets are left out."""
+    """Put an environment on the Hugging Face Hub as a Docker Space, or its image in a registry. The Hub needs the extra
+    `hub` and a token (`hf auth login`, or HF_TOKEN). Hidden files, caches and files with secrets are left out."""
     settings = {"--hardware": hardware, "--private": private, "--env-var": env_var, "--secret": secret}
-    _refuse_combinations(
-        registry, [name for name, value in settings.items() if value], both_pages=interface and no_interface,
-        create_pr=create_pr, count=count,
-    )  # fmt: skip
+    given = [name for name, value in settings.items() if value]
+    of_the_hub = {"--repo-id": repo_id, "--create-pr": create_pr, "--exclude": exclude, "--delete": delete}
+    if registry:
+        _refuse_with_registry([*given, *(name for name, value in of_the_hub.items() if value)], count)
+    _refuse_combinations(given, both_pages=interface and no_interface, create_pr=create_pr, count=count)
     folder, manifest = _environment(directory)
+    has_page = True if interface else False if no_interface else None
+    if registry:
+        tag = push_to_registry(folder, manifest, registry, base_image=base_image, has_page=has_page)
+        typer.echo(f"pushed {tag}")
+        return
     variables = {**_manifest_variables(manifest), **key_values("--env-var", env_var)}
     secrets = key_values("--secret", secret, is_secret=True)
     api = hub_api()
     with TemporaryDirectory() as temporary:
         staged = Path(temporary)
         withheld = write_space(
-            folder, staged, manifest, excluded=_patterns(folder, exclude), base_image=base_image,
-            has_page=True if interface else False if no_interface else None,
+            folder, staged, manifest, excluded=_patterns(folder, exclude), base_image=base_image, has_page=has_page,
         )  # fmt: skip
         for path in withheld:
             typer.echo(f"left out, because it may hold secrets: {path}", err=True)
@@ -107,12 +115,14 @@ def push(
             typer.echo(f"pushed {folder.name} to {api.endpoint}/spaces/{one}")
 
 
-def _refuse_combinations(
-    registry: str | None, settings: list[str], *, both_pages: bool, create_pr: bool, count: int
-) -> None:
-    if registry:
-        remedy = f"openenv build --tag {registry}/NAME && docker push {registry}/NAME"
-        raise ValueError(f"--registry {registry}: push goes to the Hub only. For a registry: {remedy}")
+def _refuse_with_registry(named: list[str], count: int) -> None:
+    if count > 1:
+        raise ValueError("--count and --registry: give one of them")
+    if named:
+        raise typer.BadParameter(f"{', '.join(named)}: of a Space only. Leave out --registry, or these")
+
+
+def _refuse_combinations(settings: list[str], *, both_pages: bool, create_pr: bool, count: int) -> None:
     if both_pages:
         raise ValueError("--interface and --no-interface: give one of them")
     if create_pr and count > 1:

@@ -95,9 +95,7 @@ def _put_at_top(space: Path, folder: Path) -> Path:
 def _space_dockerfile(text: str, base_image: str | None, has_page: bool | None) -> tuple[str, bool]:
     """The Dockerfile as the Hub can build it, and whether its server has the page at /web."""
     if base_image is not None:
-        text, found = _FROM.subn(lambda line: f"FROM{line[1]} {base_image}", text, count=1)
-        if not found:
-            raise ValueError(f"--base-image {base_image}: the Dockerfile has no line FROM to replace")
+        text = with_base_image(text, base_image)
     bases = [(line.start(), line[2]) for line in _FROM.finditer(text)]
     if any(image == BASE for _, image in bases):
         first = bases[0][0]
@@ -106,7 +104,20 @@ def _space_dockerfile(text: str, base_image: str | None, has_page: bool | None) 
     if has_page is None and declared:
         return text, declared[1].lower() in ("true", "1", "yes")
     page = has_page is not False
-    return f"{text.rstrip()}\nENV {PAGE_VARIABLE}={str(page).lower()}\n", page
+    return with_page(text, has_page=page), page
+
+
+def with_base_image(text: str, base_image: str) -> str:
+    """A Dockerfile that begins with another image. Raises ValueError for one without a line FROM."""
+    text, found = _FROM.subn(lambda line: f"FROM{line[1]} {base_image}", text, count=1)
+    if not found:
+        raise ValueError(f"--base-image {base_image}: the Dockerfile has no line FROM to replace")
+    return text
+
+
+def with_page(text: str, *, has_page: bool) -> str:
+    """A Dockerfile whose servers have the page at `/web`, to which `/` leads, or have none."""
+    return f"{text.rstrip()}\nENV {PAGE_VARIABLE}={str(has_page).lower()}\n"
 
 
 def _base_stage() -> str:

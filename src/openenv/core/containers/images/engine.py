@@ -1,4 +1,4 @@
-"""The container engine that builds images: its client of the Docker SDK, and the `docker build` command."""
+"""The container engine that builds images: its client of the Docker SDK, and the `docker` command."""
 
 import subprocess
 from collections.abc import Mapping
@@ -38,12 +38,28 @@ def docker_build(
     command = ["docker", "build", f"--tag={tag}", f"--file={dockerfile}"]
     command += ["--no-cache"] if no_cache else []
     command += [f"--build-arg={name}={value}" for name, value in (build_args or {}).items()]
-    try:
-        done = subprocess.run([*command, str(context)], stdin=subprocess.DEVNULL, check=False)
-    except FileNotFoundError:
-        raise ContainerFault("there is no command 'docker' on PATH. Install it, or build with --from-machine") from None
-    if done.returncode != 0:
+    code = _run([*command, str(context)], "Install it, or build with --from-machine")
+    if code != 0:
         raise ContainerFault(
-            f"docker build of {dockerfile} failed with code {done.returncode}; its output is above. {REMEDY} Where no "
-            "registry can be reached, build with --from-machine"
+            f"docker build of {dockerfile} failed with code {code}; its output is above. {REMEDY} Where no registry "
+            "can be reached, build with --from-machine"
         )
+
+
+def docker_push(tag: str) -> None:
+    """Push an image to the registry in its tag with the `docker` command, which writes its progress to this process's
+    output. Raises ContainerFault if there is no such command, or if it fails."""
+    code = _run(["docker", "push", tag], "Install it")
+    if code != 0:
+        raise ContainerFault(
+            f"docker push of {tag} failed with code {code}; its output is above. Does the registry exist, and are you "
+            "signed in (`docker login`)?"
+        )
+
+
+def _run(command: list[str], remedy: str) -> int:
+    """The exit code of a command of docker. Raises ContainerFault if there is none on PATH."""
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
+    except FileNotFoundError:
+        raise ContainerFault(f"there is no command 'docker' on PATH. {remedy}") from None
