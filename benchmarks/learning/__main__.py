@@ -22,6 +22,7 @@ from benchmarks.learning.runs import Run, run_apart
 from benchmarks.learning.tasks import TASKS, Goal
 from benchmarks.report import RESULTS, machine
 
+RECORDS = "benchmarks/learning/records"
 CONFIG = Path(__file__).parents[1] / "learning.yaml"
 MOST_UNPARSEABLE = 0.01
 """The largest share of games that may end with a reply without an action."""
@@ -75,6 +76,7 @@ class Row:
             self._number(goal.optimum),
             self._number(goal.floor),
             f"{minutes:.1f}",
+            ", ".join(sorted({run.commit for run in self.runs})),
         )
 
     def _number(self, value: float | None) -> str:
@@ -92,7 +94,7 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
 def show(runs: Sequence[Run]) -> None:
     """Print the table, and the errors of failed runs."""
     table = Table("environment", title="What one configuration learns")
-    for heading in ("random", r"trained: mean \[lowest, highest]", "optimum", "floor", "minutes a run"):
+    for heading in ("random", r"trained: mean \[lowest, highest]", "optimum", "floor", "minutes a run", "commit"):
         table.add_column(heading, justify="right")
     for row in rows_of(runs):
         table.add_row(*row.cells)
@@ -130,11 +132,14 @@ def main() -> None:
     parser.add_argument("--config", type=Path, default=CONFIG, help="The configuration (default %(default)s).")
     parser.add_argument("--folder", type=Path, default=Path("runs/learning"),
                         help="Folder of the runs (default %(default)s).")  # fmt: skip
+    parser.add_argument("--records", type=Path, default=Path("runs/learning/records"),
+                        help="Folder of the results of finished runs, which are not run again (default %(default)s). "
+                        f"{RECORDS} has those of the documentation.")  # fmt: skip
     args = parser.parse_args()
     runs: list[Run] = []
     for name in args.only:
         for seed in range(args.seeds):
-            runs.append(run_apart(name, seed, args.config, args.folder))
+            runs.append(run_apart(name, seed, args.config, args.folder, args.records))
             path = write(runs, args.config)
         show(runs)
     print(f"written: {path}")

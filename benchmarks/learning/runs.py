@@ -2,12 +2,14 @@
 
 import json
 import multiprocessing
+import subprocess
 import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.learning.tasks import TASKS
+from benchmarks.report import machine
 from openenv.rl.config_file import load_config
 from openenv.rl.reports.results import PlayerResult
 from openenv.rl.run import run_blocking
@@ -24,6 +26,9 @@ class Run:
     trained: PlayerResult | None = None
     error: str = ""
     """Why the run failed; empty if it did not."""
+    commit: str = ""
+    """Of the program that ran, shortened; with a `+` where files differed from it."""
+    machine: str = ""
 
 
 def train(name: str, seed: int, config: Path, folder: Path) -> list[PlayerResult]:
@@ -41,26 +46,28 @@ def train(name: str, seed: int, config: Path, folder: Path) -> list[PlayerResult
     return run_blocking(settings).results
 
 
-def run_apart(name: str, seed: int, config: Path, folder: Path) -> Run:
+def run_apart(name: str, seed: int, config: Path, folder: Path, records: Path) -> Run:
     """`train` in a process of its own. An error, or the end of the process, is part of the run.
 
-    A run that did not fail is kept in the folder, and returned again while the configuration is the same: the hours of
-    all runs may be spread over several calls.
+    A run that did not fail is written to the folder `records`, and read from there while the configuration is the same:
+    the hours of all runs may be spread over several calls. The program may be another one then; `Run.commit` names it.
     """
-    record = folder / f"{name}-{seed}.json"
+    record = records / f"{name}-{seed}.json"
     known = _read(record, _settings(name, config))
     if known is not None:
         return known
+    program = {"commit": _commit(), "machine": "{processor}, {cores} cores".format(**machine())}
     began = time.perf_counter()
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
         future = executor.submit(train, name, seed, config, folder)
         error = future.exception()
     minutes = (time.perf_counter() - began) / 60
     if error is not None:
-        return Run(name, seed, minutes, error=f"{type(error).__name__}: {error}")
+        return Run(name, seed, minutes, error=f"{type(error).__name__}: {error}", **program)
     players = {result.name if result.role == "baseline" else result.role: result for result in future.result()}
-    run = Run(name, seed, minutes, players["random"], players["after"])
-    record.write_text(json.dumps({"settings": _settings(name, config), "run": asdict(run)}))
+    run = Run(name, seed, minutes, players["random"], players["after"], **program)
+    records.mkdir(parents=True, exist_ok=True)
+    record.write_text(json.dumps({"settings": _settings(name, config), "run": asdict(run)}, indent=1) + "\n")
     return run
 
 
@@ -80,4 +87,14 @@ def _settings(name: str, config: Path) -> str:
     """All that a run depends on, its seed excepted."""
     task = TASKS[name]
     games = "" if task.num_games is None else f" {task.num_games} games"
-    return f"{task.env} {task.reset}{games}\n{config.read_text()}"
+    env = task.env.removeprefix(f"{Path(__file__).parent}/")
+    return f"{env} {task.reset}{games}\n{config.read_text()}"
+
+
+def _commit() -> str:
+    """The commit of this checkout, shortened, with a `+` where files differ from it."""
+    here = Path(__file__).parent
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+", "--exclude=*"], cwd=here, capture_output=True, text=True
+    )
+    return described.stdout.strip() or "no checkout"

@@ -49,3 +49,14 @@ def test_an_environment_that_is_not_known_is_not_measured():
 
     assert refused.returncode != 0
     assert "environment 'maize' is not among" in refused.stderr
+
+
+@pytest.mark.process
+def test_an_environment_that_cannot_be_measured_is_named_and_the_others_are_shown(monkeypatch):
+    monkeypatch.setenv("PATH", "")  # git has no program then
+
+    measured = run("envs", "--measure", "--only", "git", "--only", "guess", "--json")
+
+    assert measured.returncode == 1
+    assert [row["environment"] for row in json.loads(measured.stdout)] == ["guess"]
+    assert measured.stderr.splitlines()[-1].startswith("git: ")

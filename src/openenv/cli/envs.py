@@ -1,6 +1,7 @@
 """`openenv envs`: list the bundled environments and their tasks, or measure them."""
 
 import json
+import logging
 from collections.abc import Sequence
 
 import typer
@@ -9,9 +10,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from openenv.core.errors import OpenEnvError
 from openenv.envs.catalog import CatalogEntry, entries, load
 from openenv.evaluation.intervals import Summary
 from openenv.evaluation.measuring import SHOWN_CHECKS, Measurement, measure
+
+log = logging.getLogger(__name__)
 
 EXAMPLE = "Examples: `openenv envs`, `openenv envs --list`, `openenv envs --measure --only maze`"
 
@@ -65,9 +69,24 @@ def _list_tasks(installed: Sequence[CatalogEntry], *, as_json: bool) -> None:
 def _measure(chosen: Sequence[CatalogEntry], *, as_json: bool) -> None:
     """Print a row for each measured task."""
     rows: list[Measurement] = []
-    with Console(stderr=True).status("starting") as status:
-        for entry in chosen:
-            rows += measure(entry, on_progress=status.update)
+    problems: list[str] = []
+    try:
+        with Console(stderr=True).status("starting") as status:
+            for entry in chosen:
+                log.info("measuring environment=%s", entry.name)
+                try:
+                    rows += measure(entry, on_progress=status.update)
+                except (OpenEnvError, RuntimeError, OSError, ImportError) as error:
+                    problems.append(f"{entry.name}: {error}")
+    finally:
+        _show(rows, as_json=as_json)  # also after Ctrl-C, with what was measured
+    for problem in problems:
+        typer.echo(problem, err=True)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _show(rows: Sequence[Measurement], *, as_json: bool) -> None:
     if as_json:
         typer.echo(to_json(rows, indent=2).decode())
         return

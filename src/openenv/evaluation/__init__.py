@@ -4,11 +4,12 @@
 """
 
 from openenv.evaluation.episodes import EpisodePlayer, EpisodeRunner, PendingAction
-from openenv.evaluation.evaluator import evaluate, play_episodes, play_random_policy
+from openenv.evaluation.evaluator import EpisodeObserver, evaluate, play_episodes, play_random_policy
 from openenv.evaluation.intervals import EpisodeResult, Summary, summarize
 from openenv.evaluation.tables import medal_table, replies_table, show_openenv_observation
 
 __all__ = [
+    "EpisodeObserver",
     "EpisodePlayer",
     "EpisodeResult",
     "EpisodeRunner",

@@ -16,18 +16,31 @@ from openenv.core.session_pool import SessionPool
 from openenv.core.text_interface import TextInterface
 from openenv.envs.openspiel_env.client import OpenSpielEnv
 from openenv.envs.openspiel_env.models import OpenSpielAction
-from openenv.evaluation.episode_files.recorder import EpisodeRecorder
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult, Summary, summarize
-from openenv.policies.base import EndEpisode, Policy
+from openenv.policies.base import EndEpisode, Policy, PolicyReply
 from openenv.policies.baselines import RandomPolicy
 
 DEFAULT_SESSIONS = 32
 
 OnEpisodes = Callable[[int, int], None]
 """Called with the number of episodes that have ended and the number wanted."""
-OnResult = Callable[[int, Any, StepResult[Any]], None]
-"""Called with the number of an episode, the policy's choice (None for the reset), and the result of each request."""
+
+
+class EpisodeObserver:
+    """Sees what happens in the episodes of one policy, each named by its number. Overrides what it needs.
+
+    The methods are called in the event loop. An error that one of them raises ends the evaluation.
+    """
+
+    def on_replies(self, episode: int, replies: Sequence[PolicyReply], action: Action | None) -> None:
+        """The policy has chosen. action: None if its last reply names none."""
+
+    def on_result(self, episode: int, result: StepResult[Any]) -> None:
+        """A reset or a step has returned."""
+
+    def on_end(self, episode: int, result: EpisodeResult) -> None:
+        """The episode has ended; one that failed at its reset had no result."""
 
 
 async def evaluate(
@@ -42,17 +55,15 @@ async def evaluate(
     text: TextInterface[Any, Any] | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
     on_summary: Callable[[Summary], None] | None = None,
-    on_episode: Callable[[int, EpisodeResult], None] | None = None,
     max_steps: int | None = None,
-    recorder_for: Callable[[Any], EpisodeRecorder] | None = None,
+    observers_for: Callable[[int, Any], Sequence[EpisodeObserver]] | None = None,
 ) -> list[Summary]:
     """Play the episodes with seeds `seed`, `seed + 1`, ... with every policy. Returns their summaries in that order.
 
     num_sessions: sessions that play at the same time. on_progress: called with a policy's name, the number of its
     episodes that have ended, and the number wanted. on_summary: called when a policy has finished, so that its result
-    survives an interruption. on_episode: called with the place of a policy among `policies` and the result of each of
-    its episodes, when that has ended. recorder_for: makes the recorder of a policy's episodes. For the other arguments
-    see `play_episodes`. Raises ServerUnreachable without a server.
+    survives an interruption. observers_for: makes the observers of a policy's episodes, from its place among `policies`
+    and the policy. For the other arguments see `play_episodes`. Raises ServerUnreachable without a server.
     """
     summaries = []
     async with SessionPool(client_class, server_url, max(1, min(num_sessions, episodes))) as pool:
@@ -66,8 +77,7 @@ async def evaluate(
                 text=text,
                 max_steps=max_steps,
                 on_progress=_with_name(on_progress, policy.name),
-                recorder=recorder_for(policy) if recorder_for else None,
-                on_episode=None if on_episode is None else partial(on_episode, place),
+                observers=() if observers_for is None else observers_for(place, policy),
             )
             summaries.append(summarize(policy.name, played))
             if on_summary is not None:
@@ -104,11 +114,9 @@ async def play_episodes(
     *,
     reset_kwargs: Mapping[str, Any] | None = None,
     on_progress: OnEpisodes | None = None,
-    on_episode: Callable[[EpisodeResult], None] | None = None,
-    on_result: OnResult | None = None,
     text: TextInterface[Any, Any] | None = None,
     max_steps: int | None = None,
-    recorder: EpisodeRecorder | None = None,
+    observers: Sequence[EpisodeObserver] = (),
 ) -> list[EpisodeResult]:
     """Play `num_episodes` episodes with a policy. Episode i is reset with seed `seed + i`; results come in that order.
 
@@ -116,16 +124,14 @@ async def play_episodes(
 
     policy: any object with `name` and `select_action(observation)`; `openenv.policies.Policy` lists the optional parts.
     reset_kwargs: added to every reset. text: its situations label the counted decisions, and it names the outcomes.
-    max_steps: a longer episode is stopped, and its rewards so far count. on_progress, on_episode, on_result: called in
-    the event loop, when an episode has ended and when a request was answered. If the policy chooses no legal action,
-    the episode ends there as `unparseable`. recorder: records the episodes.
+    max_steps: a longer episode is stopped, and its rewards so far count. If the policy chooses no legal action, the
+    episode ends there as `unparseable`. on_progress: called in the event loop when an episode has ended.
 
     Raises ServerUnreachable when a session cannot be reset because the server is gone, and any error of the policy.
     """
     policy = _with_optional_parts(policy)
     kwargs = {**policy.reset_kwargs, **(reset_kwargs or {})}
-    observers = _Observers(on_progress, on_episode, on_result)
-    player = _PolicyPlayer(policy, text, max_steps, observers, seed, num_episodes, recorder)
+    player = _PolicyPlayer(policy, text, max_steps, seed, num_episodes, observers, on_progress)
     runner = EpisodeRunner(pool, player, max_steps=max_steps, num_sessions=1 if policy.learns else None)
     try:
         await runner.run({**kwargs, "seed": seed + number} for number in range(num_episodes))
@@ -143,15 +149,6 @@ def _with_optional_parts(policy: Any) -> Policy:
         if not name.startswith("_") and hasattr(policy, name):
             setattr(whole, name, getattr(policy, name))
     return whole
-
-
-@dataclass(frozen=True, slots=True)
-class _Observers:
-    """What the caller of `play_episodes` gave to be called."""
-
-    on_progress: OnEpisodes | None
-    on_episode: Callable[[EpisodeResult], None] | None
-    on_result: OnResult | None
 
 
 @dataclass(slots=True)
@@ -177,15 +174,14 @@ class _PolicyPlayer:
         policy: Policy,
         text: TextInterface[Any, Any] | None,
         max_steps: int | None,
-        observers: _Observers,
         first_seed: int,
         num_episodes: int,
-        recorder: EpisodeRecorder | None,
+        observers: Sequence[EpisodeObserver],
+        on_progress: OnEpisodes | None,
     ) -> None:
-        self._recorder = recorder
-        self._policy, self._text = policy, text
-        self._max_steps, self._observers = max_steps, observers
+        self._policy, self._text, self._max_steps = policy, text, max_steps
         self._first_seed, self._num_episodes = first_seed, num_episodes
+        self._observers, self._on_progress = observers, on_progress
         self._running: dict[int, _RunningEpisode] = {}
         self.ended: dict[int, EpisodeResult] = {}
         """By the episode's number."""
@@ -197,8 +193,8 @@ class _PolicyPlayer:
 
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
         """Add the reward, let the policy learn, and finish the episode if it is done."""
-        if self._recorder is not None:
-            self._recorder.on_result(episode, result)
+        for observer in self._observers:
+            observer.on_result(episode, result)
         running = self._running.get(episode)
         reward = 0.0 if result.reward is None else float(result.reward)  # None: the step has no reward
         if running is None:
@@ -206,8 +202,6 @@ class _PolicyPlayer:
         else:
             running.num_steps += 1
             self._policy.learn(running.observation, running.action, reward, result.observation, result.done)
-        if self._observers.on_result is not None:
-            self._observers.on_result(episode, running.action, result)
         running.observation = result.observation
         running.total_reward += reward
         if result.done:
@@ -258,7 +252,7 @@ class _PolicyPlayer:
         return action
 
     def _take_replies(self, episode: int, action: Action | None) -> None:
-        """Count the policy's newest replies, and record them with the action that was chosen."""
+        """Count the policy's newest replies, and show them to the observers with the action that was chosen."""
         replies = self._policy.take_replies(episode) if self._policy.follows_episodes else []
         self._running[episode].replies.update(
             num_replies=len(replies),
@@ -266,8 +260,8 @@ class _PolicyPlayer:
             prompt_tokens=sum(reply.prompt_tokens for reply in replies),
             completion_tokens=sum(reply.completion_tokens for reply in replies),
         )
-        if self._recorder is not None:
-            self._recorder.on_replies(episode, replies, action)
+        for observer in self._observers:
+            observer.on_replies(episode, replies, action)
 
     def end_running(self) -> None:
         """Let the policy forget the episodes that an interruption has left without an end."""
@@ -292,12 +286,10 @@ class _PolicyPlayer:
             decisions=running.decisions,
             **running.replies,
         )
-        if self._recorder is not None:
-            self._recorder.on_end(episode, self.ended[episode])
-        if self._observers.on_episode is not None:
-            self._observers.on_episode(self.ended[episode])
-        if self._observers.on_progress is not None:
-            self._observers.on_progress(len(self.ended), self._num_episodes)
+        for observer in self._observers:
+            observer.on_end(episode, self.ended[episode])
+        if self._on_progress is not None:
+            self._on_progress(len(self.ended), self._num_episodes)
 
     def _outcome(self, total_reward: float) -> Any:
         if self._text is not None:

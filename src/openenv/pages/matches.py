@@ -15,11 +15,12 @@ from openenv.auto.environment import ServedEnvironment
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.types import Action
 from openenv.core.session_pool import SessionPool
+from openenv.core.text_interface import TextInterface
 from openenv.core.wire.json_codec import to_plain_or_text, write_json
-from openenv.envs.openspiel_env.models import OpenSpielAction
-from openenv.evaluation.evaluator import play_episodes
+from openenv.evaluation.evaluator import EpisodeObserver, play_episodes
 from openenv.evaluation.intervals import EpisodeResult
 from openenv.pages.standings import Standings
+from openenv.policies.base import PolicyReply
 
 log = logging.getLogger(__name__)
 
@@ -143,37 +144,46 @@ class Matches:
                 raise outcome
 
     async def _play_side(self, side: Side, policy: Any, seed: int) -> None:
-        observed: Any = None
-
-        def on_result(_: int, choice: Any, result: StepResult[Any]) -> None:
-            nonlocal observed
-            if self._is_closed:
-                raise _Closed
-            side.turns.append(self._turn(side, choice, observed, result))
-            observed = result.observation
-
+        turns = _Turns(side, self._served.text, lambda: self._is_closed)
         async with SessionPool(self._served.client, self._served.base_url, 1) as pool:
             played = await play_episodes(
                 pool, policy, 1, seed, reset_kwargs=self._reset_kwargs, text=self._served.text,
-                max_steps=self._max_steps, on_result=on_result,
+                max_steps=self._max_steps, observers=[turns],
             )  # fmt: skip
         side.result = played[0]
 
-    def _turn(self, side: Side, choice: Any, before: Any, result: StepResult[Any]) -> Turn:
-        total = side.turns[-1].total_reward if side.turns else 0.0
+
+class _Turns(EpisodeObserver):
+    """Adds the turns of an episode to a side."""
+
+    def __init__(self, side: Side, text: TextInterface[Any, Any], is_closed: Callable[[], bool]) -> None:
+        """is_closed: whether the page has closed, which ends the episode with `_Closed`."""
+        self._side, self._text, self._is_closed = side, text, is_closed
+        self._observation: Any = None
+        self._action = ""
+
+    def on_replies(self, episode: int, replies: Sequence[PolicyReply], action: Action | None) -> None:
+        if action is not None:
+            self._action = self._words(action)
+
+    def on_result(self, episode: int, result: StepResult[Any]) -> None:
+        if self._is_closed():
+            raise _Closed
+        turns, self._observation = self._side.turns, result.observation
         fields = result.observation.model_dump(mode="python")
-        return Turn(
-            action="" if before is None else self._words(choice, before),
-            observation=orjson.loads(write_json(fields, default=to_plain_or_text)),
-            reward=result.reward,
-            total_reward=total + (result.reward or 0.0),
-            done=result.done,
+        turns.append(
+            Turn(
+                action=self._action,
+                observation=orjson.loads(write_json(fields, default=to_plain_or_text)),
+                reward=result.reward,
+                total_reward=(turns[-1].total_reward if turns else 0.0) + (result.reward or 0.0),
+                done=result.done,
+            )
         )
 
-    def _words(self, choice: Any, observation: Any) -> str:
+    def _words(self, action: Action) -> str:
         """An action as the environment's text interface names it, or its fields."""
-        action: Action = OpenSpielAction(action_id=choice) if isinstance(choice, int) else choice
-        wording = self._served.text.wording(action, observation)
+        wording = self._text.wording(action, self._observation)
         if wording is not None:
             return wording
         return write_json(action.model_dump(exclude_defaults=True), default=to_plain_or_text).decode()

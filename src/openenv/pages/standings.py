@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from openenv.evaluation.evaluator import EpisodeObserver
 from openenv.evaluation.intervals import EpisodeResult, Summary, summarize
 from openenv.evaluation.tables import ranked
 
@@ -22,6 +23,10 @@ class Standings:
         self._episodes: list[list[EpisodeResult]] = [[] for _ in names]
         self._summaries: dict[int, tuple[int, Summary]] = {}
         """By policy: the number of episodes that were summarized, and the summary."""
+
+    def observer(self, policy: int) -> EpisodeObserver:
+        """Adds the episodes of a policy, given its place, when they have ended."""
+        return _AddEnded(self, policy)
 
     def add(self, policy: int, result: EpisodeResult) -> None:
         """Add an episode of a policy."""
@@ -71,3 +76,11 @@ class Standings:
             "stopped by a limit": summary.num_stopped,
         }  # fmt: skip
         return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
+
+class _AddEnded(EpisodeObserver):
+    def __init__(self, standings: Standings, policy: int) -> None:
+        self._standings, self._policy = standings, policy
+
+    def on_end(self, episode: int, result: EpisodeResult) -> None:
+        self._standings.add(self._policy, result)

@@ -19,8 +19,8 @@ class EvaluationPage:
     """The page of an evaluation that runs."""
 
     def __init__(self, standings: Standings, server: PageServer) -> None:
-        self.add = standings.add
-        """Call it with each episode."""
+        self.observer = standings.observer
+        """Makes what must see the episodes of a policy, from its place."""
         self._server = server
 
     def wait(self) -> None:

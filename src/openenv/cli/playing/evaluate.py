@@ -17,13 +17,14 @@ from rich.console import Console
 from rich.progress import Progress
 
 from openenv.auto.environment import FORMS, ServedEnvironment, named_environment
-from openenv.cli.pages.evaluation import evaluation_page
+from openenv.cli.pages.evaluation import EvaluationPage, evaluation_page
 from openenv.cli.pages.options import HOST, PORT
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation import Summary, medal_table, replies_table
 from openenv.evaluation import evaluate as run_evaluation
 from openenv.evaluation.episode_files.recorder import EpisodeRecorder
 from openenv.evaluation.episode_files.records import EpisodeSource, write_episodes
+from openenv.evaluation.evaluator import EpisodeObserver
 from openenv.policies import ChatEndpoint, LanguageModelPolicy, make_policy
 from openenv.policies.conversations import ReplyRules
 
@@ -119,7 +120,7 @@ def evaluate(
             playing = run_evaluation(
                 served.base_url, served.client, policies, episodes, seed, num_sessions=sessions, reset_kwargs=keywords,
                 text=served.text, on_progress=_reporter(progress), on_summary=keep, max_steps=max_steps,
-                on_episode=None if page is None else page.add, recorder_for=recorders.of if save else None,
+                observers_for=partial(_observers, recorders if save else None, page),
             )  # fmt: skip
             try:
                 asyncio.run(playing)
@@ -131,6 +132,18 @@ def evaluate(
         if page is not None:
             page.wait()
     _refuse_failures(summaries)
+
+
+def _observers(
+    recorders: "Recorders | None", page: EvaluationPage | None, place: int, policy: Any
+) -> list[EpisodeObserver]:
+    """What sees the episodes of a policy: its recorder, and the page."""
+    seen_by: list[EpisodeObserver] = []
+    if recorders is not None:
+        seen_by.append(recorders.of(policy))
+    if page is not None:
+        seen_by.append(page.observer(place))
+    return seen_by
 
 
 def _make(text: TextInterface[Any, Any], endpoint: "EndpointOptions", name: str, seed: int) -> Any:

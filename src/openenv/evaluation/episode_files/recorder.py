@@ -14,6 +14,7 @@ from openenv.evaluation.episode_files.records import (
     RecordedTurn,
     group_of,
 )
+from openenv.evaluation.evaluator import EpisodeObserver
 from openenv.evaluation.intervals import EpisodeResult
 from openenv.policies.base import PolicyReply
 from openenv.policies.prompts import PromptBuilder
@@ -30,7 +31,7 @@ class _Recording:
     functions: list[dict[str, Any]] = field(default_factory=list)
 
 
-class EpisodeRecorder:
+class EpisodeRecorder(EpisodeObserver):
     """Records episodes of one policy.
 
     A policy without messages, such as a baseline, is recorded with those of the text interface: what a language model
@@ -47,7 +48,7 @@ class EpisodeRecorder:
         self._running: dict[int, _Recording] = {}
 
     def on_replies(self, episode: int, replies: Sequence[PolicyReply], action: Action | None) -> None:
-        """The policy has chosen. action: None if its last reply names none."""
+        """Add the turns of the replies, or the one of a policy without messages."""
         recording = self._running[episode]
         seen = observation_json(recording.observation)
         shown = [_turn_of(recording, seen, reply) for reply in replies] or self._described(episode, action)
@@ -58,7 +59,7 @@ class EpisodeRecorder:
         recording.turns += [turn.model_copy(update={"observation": seen}) for turn in shown]
 
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
-        """A reset or a step has returned."""
+        """Begin the episode, or complete its newest turn."""
         recording = self._running.get(episode)
         if recording is None:
             self._running[episode] = _Recording(result.observation)
@@ -69,7 +70,7 @@ class EpisodeRecorder:
         newest.truncated = result.validity == "truncated"
 
     def on_end(self, episode: int, result: EpisodeResult) -> None:
-        """The episode has ended; one that failed at its reset has no turns."""
+        """Keep the episode; one that failed at its reset has no turns."""
         recording = self._running.pop(episode, _Recording(None))
         if self._prompts is not None:
             self._prompts.end_episode(episode)
