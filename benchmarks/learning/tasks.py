@@ -31,8 +31,8 @@ class Task:
     """Games of each player's evaluation; None: as many as the configuration has. Long ones need fewer."""
 
 
-def _spiel(game: str, *goals: Goal) -> Task:
-    return Task("openspiel", goals, {"game_name": game})
+def _spiel(game: str, *goals: Goal, num_games: int | None = None) -> Task:
+    return Task("openspiel", goals, {"game_name": game}, num_games=num_games)
 
 
 TASKS: dict[str, Task] = {
@@ -42,7 +42,7 @@ TASKS: dict[str, Task] = {
     "kuhn_poker": _spiel("kuhn_poker", Goal("win_rate", 0.75, 0.74), Goal("mean_return", 0.5)),
     "leduc_poker": _spiel("leduc_poker", Goal("mean_return", 167 / 80)),
     "cliff_walking": _spiel("cliff_walking", Goal("mean_return", -9.0)),
-    "connect_four": _spiel("connect_four", Goal("win_rate", None, 0.9)),
+    "connect_four": _spiel("connect_four", Goal("win_rate", None, 0.9), num_games=4000),
     "guess": Task("guess", [Goal("win_rate", 1.0, 0.99)]),
     # the floor is the longest reply of random play; the best has three times the longest word that it knows
     "echo": Task(

@@ -95,7 +95,7 @@ def _show(rows: Sequence[Measurement], *, as_json: bool) -> None:
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(*_cells(row))
-    Console(width=max(160, Console().width)).print(table)
+    Console(width=max(190, Console().width)).print(table)
 
 
 def _cells(row: Measurement) -> list[str]:

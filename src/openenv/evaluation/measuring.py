@@ -22,6 +22,8 @@ ROUNDS = 3
 SHOWN_CHECKS = ("same seed", "same seed, other process", "snapshots", "isolation")
 """Checks of `openenv check` that a measurement shows."""
 _MOST_STEPS = 300
+_MOST_SECONDS = 300.0
+"""For the checks of an environment: TextArena starts a process for each session, and takes three minutes."""
 _NUM_EPISODES = 20
 
 OnProgress = Callable[[str], None]
@@ -65,7 +67,7 @@ def measure(entry: CatalogEntry, *, seconds: float = 1.0, on_progress: OnProgres
     """
     named = named_environment(entry.name)
     on_progress(f"{entry.name}: checks")
-    checks = _statuses(check_environment(entry.name, seconds=30.0))
+    checks = _statuses(check_environment(entry.name, seconds=_MOST_SECONDS))
     for name, task in entry.load_measured().items():
         with named.served() as served:
             on_progress(f"{entry.name}, {name}: speed")
