@@ -77,7 +77,16 @@ class SmallRun:
             {((("user", f"word {seen}"), ("assistant", reply)), "won"): 1 for seen in WORDS for reply in WORDS}
         )
         settings = PretrainConfig(steps=60, batch_size=64)
-        pretrain(self.model, self.chat, transcripts, settings, precision="float32", seed=0)
+        pretrain(
+            self.model,
+            self.chat,
+            transcripts,
+            settings,
+            precision="float32",
+            seed=0,
+            max_length=64,
+            tokens_per_forward=512,
+        )
 
     async def run(self, steps: int, on_step: Any = None) -> list[dict[str, Any]]:
         store, config = WeightStore(), self.config

@@ -197,7 +197,7 @@ class PretrainConfig:
     steps: int = 600
     """Number of batches."""
     batch_size: int = 512
-    """Number of transcripts in a batch."""
+    """Number of decisions in a batch. Where prompts show the whole episode, a transcript has several."""
     lr: float = 3e-3
     """Peak learning rate. It is warmed up over 50 batches and falls to a tenth in the second half."""
 

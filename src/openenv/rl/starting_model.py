@@ -24,14 +24,8 @@ from openenv.rl.models.language_model import device_of, load_model, on_device, t
 from openenv.rl.models.lora import add_adapter
 from openenv.rl.models.tiny_vision import tiny_image_reader, tiny_vision_model
 from openenv.rl.random_play import EPISODES_TO_MEASURE
-from openenv.rl.training.pretraining import (
-    RandomPlay,
-    Transcript,
-    chat_messages,
-    have_images,
-    pretrain,
-    transcript_words,
-)
+from openenv.rl.training.pretraining import RandomPlay, pretrain
+from openenv.rl.training.transcripts import Transcript, chat_messages, have_images, transcript_words
 
 if TYPE_CHECKING:
     from openenv.rl.setup import OnProgress
@@ -61,20 +55,37 @@ async def make_starting_model(
 def require_room(model: PreTrainedModel, chat: Chat, played: RandomPlay, config: Config) -> None:
     """Raise ConfigError if the first prompts of random play, or all that the limits allow, are too long for the model.
 
-    Raises ChatTemplateError for prompts that the chat template cannot render.
+    Later prompts that are too long are a warning. Raises ChatTemplateError for prompts that the chat template cannot
+    render.
     """
     longest = 0
+    lasts: list[int] = []
     for messages, _ in itertools.islice(played.transcripts, EPISODES_TO_MEASURE):
         opening = itertools.takewhile(lambda message: message[0] != "assistant", messages)
         longest = max(longest, len(chat.prompt(chat_messages(opening))))
+        lasts.append(len(chat.prompt(chat_messages(messages[:-1]))))
     rule = f"an episode's first prompt has {longest} tokens. Raise max_req_tokens."
     require(longest <= config.max_req_tokens, "max_req_tokens", config.max_req_tokens, rule)
+    _warn_of_long_prompts(lasts, config)
     room = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     wanted = config.max_req_tokens + config.max_res_tokens
     rule = (
         f"with max_res_tokens={config.max_res_tokens} more than the {room} positions of the model. Lower one of them."
     )
     require(room is None or wanted <= room, "max_req_tokens", config.max_req_tokens, rule)
+
+
+def _warn_of_long_prompts(lengths: Sequence[int], config: Config) -> None:
+    """Log how many of the last prompts of random play exceed the limit, and what the run will do with them."""
+    out_of_tokens = config.conversation.out_of_tokens
+    too_long = sum(length > config.max_req_tokens for length in lengths)
+    if too_long and out_of_tokens != "forget":
+        log.warning(
+            "%d of %d episodes of random play have prompts of up to %d tokens, more than max_req_tokens=%d: such an "
+            "episode will stop early (conversation.out_of_tokens=%s). Raise max_req_tokens, or set "
+            "conversation.history to latest, or out_of_tokens to forget.",
+            too_long, len(lengths), max(lengths), config.max_req_tokens, out_of_tokens,
+        )  # fmt: skip
 
 
 def require_agreement(model: PreTrainedModel, chat: Chat, config: Config) -> None:
@@ -125,6 +136,8 @@ async def _pretrain(
             config.pretrain,
             precision=config.model.precision,
             seed=config.seed,
+            max_length=length,
+            tokens_per_forward=config.trainer.tokens_per_forward,
             on_progress=report,
             is_time_up=lambda: budget.is_spent(PRETRAINING_SHARE),
         )

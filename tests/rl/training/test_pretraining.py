@@ -10,7 +10,8 @@ from openenv.policies import ChatMessage, PromptBuilder
 from openenv.rl.config import PretrainConfig
 from openenv.rl.models.chat import Chat, TokenIds, word_tokenizer
 from openenv.rl.models.language_model import tiny_model
-from openenv.rl.training.pretraining import play_at_random, pretrain, transcript_ids, transcript_words
+from openenv.rl.training.pretraining import play_at_random, pretrain
+from openenv.rl.training.transcripts import fitting, transcript_ids, transcript_words
 from tests.rl.echo_game import (
     WORDS,
     EchoPool,
@@ -20,6 +21,8 @@ from tests.rl.echo_game import (
     echo_chat,
     echo_config,
 )
+
+LIMITS = {"max_length": 64, "tokens_per_forward": 16_384}
 
 
 class CountingChat(Chat):
@@ -125,8 +128,39 @@ async def test_reading_teaches_the_form_of_a_reply() -> None:
     assert set(" ".join(transcript_words(transcripts)).split()) == {"word", *WORDS, "won", "lost"}
     model = tiny_model(config.model, chat.tokenizer, max_length=64, seed=0)
 
-    losses = pretrain(model, chat, transcripts, PretrainConfig(steps=80, batch_size=64), precision="float32", seed=0)
+    losses = pretrain(
+        model, chat, transcripts, PretrainConfig(steps=80, batch_size=64), precision="float32", seed=0, **LIMITS
+    )
 
     # what cannot be known: which of three words is seen, which of three is the reply, how it ends; 3 of 7 tokens
     assert losses[0] > 2.0
     assert losses[-1] < 0.6
+
+
+def test_a_long_episode_is_divided_between_turns_and_each_part_has_the_rules_and_the_outcome() -> None:
+    chat = echo_chat()
+    rules = ("system", "say the word")
+    turns = [(("user", f"word {seen}"), ("assistant", reply)) for seen in WORDS for reply in WORDS]
+    long: tuple[tuple[str, str], ...] = (rules, *(message for turn in turns for message in turn))
+    short = ((rules, *turns[0]), "won")
+
+    parts = fitting(chat, Counter({(long, "lost"): 3, short: 2}), max_length=40)
+
+    assert parts.pop(short) == 2
+    assert set(parts.values()) == {3}
+    assert all(len(transcript_ids(chat, part)) <= 40 for part in parts)
+    assert all(messages[0] == rules and outcome == "lost" for messages, outcome in parts)
+    assert [message for messages, _ in parts for message in messages[1:]] == list(long[1:])
+
+
+async def test_the_size_of_a_forward_pass_does_not_change_what_is_learned() -> None:
+    chat, config = echo_chat(), echo_config()
+    transcripts = await gathered(RememberingEchoText())
+    losses = []
+    for tokens_per_forward in (16_384, 40):
+        model = tiny_model(config.model, chat.tokenizer, max_length=64, seed=0)
+        settings = PretrainConfig(steps=20, batch_size=64)
+        limits = {**LIMITS, "tokens_per_forward": tokens_per_forward}
+        losses.append(pretrain(model, chat, transcripts, settings, precision="float32", seed=0, **limits))
+
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)

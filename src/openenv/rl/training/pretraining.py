@@ -6,7 +6,7 @@ contains no good play: every action was drawn uniformly from the legal ones.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
-from openenv.core.text.content import frozen, text_of, thawed
+from openenv.core.text.content import frozen
 from openenv.core.text_interface import History, TextInterface
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.policies.baselines import RandomPolicy
@@ -25,15 +25,11 @@ from openenv.rl.config import Precision, PretrainConfig
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images, image_inputs
 from openenv.rl.models.language_model import autocast, padded, row_count
-from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.training.outcome_labels import outcome_labels
+from openenv.rl.training.transcripts import Message, Transcript, chat_messages, fitting, hindsight_ids, transcript_ids
 
 log = logging.getLogger(__name__)
 
-Message = tuple[str, Hashable]
-"""Role and content, which `thawed` makes that of a chat message."""
-Transcript = tuple[tuple[Message, ...], str]
-"""A prompt with its reply, and the outcome of the episode."""
 OnCount = Callable[[int, int], None]
 """Called with how much is done and how much there is."""
 
@@ -186,39 +182,6 @@ class _TranscribingPlayer:
         return self._running.pop(episode, [])
 
 
-def transcript_words(transcripts: Counter[Transcript]) -> list[str]:
-    """All texts of the transcripts, sorted, for the tokenizer: equal games give equal vocabularies."""
-    texts = {text_of(thawed(content)) for messages, _ in transcripts for _, content in messages}
-    return sorted(texts | {outcome for _, outcome in transcripts})
-
-
-def chat_messages(messages: Iterable[Message]) -> list[ChatMessage]:
-    """Messages of a transcript as those of a chat."""
-    return [{"role": role, "content": thawed(content)} for role, content in messages]
-
-
-def have_images(transcripts: Counter[Transcript]) -> bool:
-    """Whether a transcript shows an image."""
-    return any(not isinstance(content, str) for messages, _ in transcripts for _, content in messages)
-
-
-def transcript_ids(chat: Chat, transcript: Transcript) -> TokenIds:
-    """The transcript in the chat template: prompts as in play, each reply with its end token, and the outcome last."""
-    messages = chat_messages(transcript[0])
-    reply_ids: TokenIds = ()
-    for message in messages:
-        if message["role"] == "assistant":
-            message["token_ids"] = reply_ids = (*chat.encode(str(message["content"])), chat.end_id)
-    return chat.prompt(messages[:-1]) + reply_ids + chat.encode(transcript[1])
-
-
-def hindsight_ids(chat: Chat, transcript: Transcript) -> TokenIds:
-    """The outcome first, then the transcript: the reply is read knowing how the episode ended."""
-    whole = transcript_ids(chat, transcript)
-    outcome = chat.encode(transcript[1])
-    return outcome + whole[: len(whole) - len(outcome)]
-
-
 def pretrain(
     model: PreTrainedModel,
     chat: Chat,
@@ -227,20 +190,25 @@ def pretrain(
     *,
     precision: Precision,
     seed: int,
+    max_length: int,
+    tokens_per_forward: int,
     on_progress: OnCount | None = None,
     is_time_up: Callable[[], bool] = lambda: False,
 ) -> list[float]:
     """Train `model` to predict each token of the transcripts. Returns the loss of every batch, in nats per token.
 
-    Equal transcripts in a batch are run once and weighted by their number. is_time_up: no batch begins after it has
-    returned True.
+    Equal transcripts in a batch are run once and weighted by their number. max_length: most tokens of a transcript; a
+    longer one is divided. tokens_per_forward: most tokens in one forward and backward pass, padding included; gradients
+    are summed over passes. is_time_up: no batch begins after it has returned True.
     """
+    transcripts = fitting(chat, transcripts, max_length)
     rows = [transcript_ids(chat, transcript) for transcript in transcripts]
     rows += [hindsight_ids(chat, transcript) for transcript in transcripts]
     images = [chat.images(chat_messages(messages)) for messages, _ in transcripts] * 2
     input_ids = padded(rows, chat.pad_id).to(model.device)
     lengths = torch.tensor([len(row) for row in rows], device=model.device)
     frequency = torch.tensor(list(transcripts.values()), dtype=torch.float32).repeat(2)
+    size = max(1, round(config.batch_size / _decisions_per_transcript(transcripts)))
     draws = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.lr, betas=(0.9, 0.98), weight_decay=0.01)
     model.train()
@@ -249,21 +217,26 @@ def pretrain(
         if is_time_up():
             log.warning("max_minutes: pretraining ends after %d of %d batches", step, config.steps)
             break
-        drawn = torch.multinomial(frequency, config.batch_size, replacement=True, generator=draws)
+        drawn = torch.multinomial(frequency, size, replacement=True, generator=draws)
         index, counts = (part.to(model.device) for part in _padded_rows(*torch.unique(drawn, return_counts=True)))
         for group in optimizer.param_groups:
             group["lr"] = config.lr * _schedule(step, config.steps)
-        with autocast(precision, model.device):
-            shown = [images[row] for row in index.tolist()]
-            loss = _next_token_loss(model, input_ids[index], lengths[index], counts, shown)
         optimizer.zero_grad(set_to_none=True)
-        torch.autograd.backward(loss)
+        batch = _Batch(input_ids[index], lengths[index], counts, [images[row] for row in index.tolist()])
+        losses.append(_add_gradient(model, batch, precision, tokens_per_forward))
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        losses.append(loss.item())
         if on_progress is not None:
             on_progress(step + 1, config.steps)
     return losses
+
+
+def _decisions_per_transcript(transcripts: Counter[Transcript]) -> float:
+    """The mean number of replies of a transcript."""
+    replies = sum(
+        count * sum(role == "assistant" for role, _ in messages) for (messages, _), count in transcripts.items()
+    )
+    return max(1.0, replies / max(1, transcripts.total()))
 
 
 def _padded_rows(index: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
@@ -278,16 +251,37 @@ def _schedule(step: int, steps: int) -> float:
     return min(1.0, (step + 1) / _WARMUP_STEPS) * (1.0 - 0.9 * late)
 
 
-def _next_token_loss(
-    model: PreTrainedModel, input_ids: Tensor, lengths: Tensor, counts: Tensor, images: Sequence[Images]
-) -> Tensor:
-    """Mean next-token loss over the tokens of weighted rows. input_ids: [U, L]; lengths, counts: [U]; images: [U]."""
-    input_ids = input_ids[:, : int(lengths.max())]
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """U weighted rows of a batch, padded to length L."""
+
+    input_ids: Tensor  # [U, L]
+    lengths: Tensor  # [U]
+    counts: Tensor  # [U] how often each row was drawn
+    images: Sequence[Images]  # [U]
+
+
+def _add_gradient(model: PreTrainedModel, batch: _Batch, precision: Precision, tokens_per_forward: int) -> float:
+    """Add the gradient of the mean next-token loss, over tokens that are drawn, to the model's. Returns the loss."""
+    input_ids = batch.input_ids[:, : int(batch.lengths.max())]
+    places = torch.arange(1, input_ids.shape[1], device=input_ids.device)
+    weights = (places[None, :] < batch.lengths[:, None]) * batch.counts[:, None]
+    if any(batch.images):
+        weights = weights * (input_ids[:, 1:] != model.config.image_token_id)
+    weights = weights / weights.sum()
+    total, rows = 0.0, max(1, tokens_per_forward // input_ids.shape[1])
+    for start in range(0, len(input_ids), rows):
+        part = slice(start, start + rows)
+        with autocast(precision, model.device):
+            loss = _next_token_loss(model, input_ids[part], weights[part], batch.images[part])
+        torch.autograd.backward(loss)
+        total += loss.item()
+    return total
+
+
+def _next_token_loss(model: PreTrainedModel, input_ids: Tensor, weights: Tensor, images: Sequence[Images]) -> Tensor:
+    """Weighted sum of the next-token losses. input_ids: [U, L]; weights: [U, L - 1]; images: [U]."""
     shown = image_inputs(model, input_ids[:, :-1], images)[0] if any(images) else {}
     logits = model(input_ids=input_ids[:, :-1], use_cache=False, **shown).logits.float()
     losses = torch.nn.functional.cross_entropy(logits.transpose(1, 2), input_ids[:, 1:], reduction="none")
-    inside = torch.arange(1, input_ids.shape[1], device=lengths.device)[None, :] < lengths[:, None]
-    weights = inside * counts[:, None]
-    if shown:
-        weights = weights * (input_ids[:, 1:] != model.config.image_token_id)
-    return (losses * weights).sum() / weights.sum()
+    return (losses * weights).sum()

@@ -1,0 +1,72 @@
+"""Transcripts of random play: prompts with replies and the outcome, as text and as tokens."""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
+
+from openenv.core.text.content import text_of, thawed
+from openenv.policies.prompts import ChatMessage
+from openenv.rl.models.chat import Chat
+from openenv.rl.models.prompt_tokens import TokenIds
+
+Message = tuple[str, Hashable]
+"""Role and content, which `thawed` makes that of a chat message."""
+Transcript = tuple[tuple[Message, ...], str]
+"""A prompt with its reply, and the outcome of the episode."""
+
+
+def transcript_words(transcripts: Counter[Transcript]) -> list[str]:
+    """All texts of the transcripts, sorted, for the tokenizer: equal games give equal vocabularies."""
+    texts = {text_of(thawed(content)) for messages, _ in transcripts for _, content in messages}
+    return sorted(texts | {outcome for _, outcome in transcripts})
+
+
+def chat_messages(messages: Iterable[Message]) -> list[ChatMessage]:
+    """Messages of a transcript as those of a chat."""
+    return [{"role": role, "content": thawed(content)} for role, content in messages]
+
+
+def have_images(transcripts: Counter[Transcript]) -> bool:
+    """Whether a transcript shows an image."""
+    return any(not isinstance(content, str) for messages, _ in transcripts for _, content in messages)
+
+
+def transcript_ids(chat: Chat, transcript: Transcript) -> TokenIds:
+    """The transcript in the chat template: prompts as in play, each reply with its end token, and the outcome last."""
+    messages = chat_messages(transcript[0])
+    reply_ids: TokenIds = ()
+    for message in messages:
+        if message["role"] == "assistant":
+            message["token_ids"] = reply_ids = (*chat.encode(str(message["content"])), chat.end_id)
+    return chat.prompt(messages[:-1]) + reply_ids + chat.encode(transcript[1])
+
+
+def hindsight_ids(chat: Chat, transcript: Transcript) -> TokenIds:
+    """The outcome first, then the transcript: the reply is read knowing how the episode ended."""
+    whole = transcript_ids(chat, transcript)
+    outcome = chat.encode(transcript[1])
+    return outcome + whole[: len(whole) - len(outcome)]
+
+
+def fitting(chat: Chat, transcripts: Counter[Transcript], max_length: int) -> Counter[Transcript]:
+    """The transcripts, those of more than `max_length` tokens divided between two turns until each part fits.
+
+    The rules begin each part, and the outcome ends it. A single turn is not divided.
+    """
+    parts: Counter[Transcript] = Counter()
+    for transcript, count in transcripts.items():
+        for part in _divided(chat, transcript, max_length):
+            parts[part] += count
+    return parts
+
+
+def _divided(chat: Chat, transcript: Transcript, max_length: int) -> Iterator[Transcript]:
+    waiting = [transcript]
+    while waiting:
+        messages, outcome = waiting.pop()
+        ends = [place for place, (role, _) in enumerate(messages, start=1) if role == "assistant"]
+        if len(ends) < 2 or len(transcript_ids(chat, (messages, outcome))) <= max_length:
+            yield messages, outcome
+            continue
+        rules = messages[:1] if messages[0][0] == "system" else ()
+        middle = ends[len(ends) // 2 - 1]
+        waiting += [((*rules, *messages[middle:]), outcome), (messages[:middle], outcome)]
