@@ -146,6 +146,23 @@ async def test_prompts_that_no_limit_or_model_has_room_for_are_an_error_before_t
         await setup_training(tiny(tmp_path, env=blackjack, name="again", model=model, max_req_tokens=61))
 
 
+async def test_prompts_that_grow_beyond_their_limit_are_a_warning_that_names_the_remedies(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    points = f"{Path(__file__).with_name('points_env.py')}:PointsEnvironment"
+    warnings = []
+    for history in ("full", "latest"):
+        settings = {"env": points, "name": history, "conversation": {"history": history}, "max_req_tokens": 12}
+        await (await setup_training(tiny(tmp_path, **settings))).shutdown()
+        warnings.append([r.getMessage() for r in caplog.records if "max_req_tokens=12" in r.getMessage()])
+        caplog.clear()
+
+    (grown,), none = warnings
+    assert "64 of 64 episodes of random play have prompts of up to" in grown
+    assert "set conversation.history to latest, or out_of_tokens to forget" in grown
+    assert none == []
+
+
 async def test_an_adapter_of_a_loaded_model_is_trained_and_resumed(tmp_path: Path, blackjack: dict[str, Any]) -> None:
     first = await setup_training(tiny(tmp_path, env=blackjack))
     await first.shutdown()
