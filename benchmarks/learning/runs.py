@@ -4,9 +4,13 @@ import json
 import multiprocessing
 import subprocess
 import time
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from benchmarks.learning.tasks import TASKS
 from benchmarks.report import machine
@@ -71,7 +75,7 @@ def run_apart(name: str, seed: int, config: Path, folder: Path, records: Path) -
     return run
 
 
-def _read(record: Path, settings: str) -> Run | None:
+def _read(record: Path, settings: Mapping[str, Any]) -> Run | None:
     """The run that was recorded with these settings, if there is one."""
     if not record.is_file():
         return None
@@ -83,12 +87,13 @@ def _read(record: Path, settings: str) -> Run | None:
     return Run(**{**fields, **players})
 
 
-def _settings(name: str, config: Path) -> str:
-    """All that a run depends on, its seed excepted."""
+def _settings(name: str, config: Path) -> Mapping[str, Any]:
+    """All that a run depends on, its seed and the program excepted."""
     task = TASKS[name]
-    games = "" if task.num_games is None else f" {task.num_games} games"
     env = task.env.removeprefix(f"{Path(__file__).parent}/")
-    return f"{env} {task.reset}{games}\n{config.read_text()}"
+    return {
+        "env": env, "reset": task.reset, "num_games": task.num_games, "config": yaml.safe_load(config.read_text())
+    }  # fmt: skip
 
 
 def _commit() -> str:
