@@ -14,6 +14,7 @@ from openenv.core.sandbox.sandbox import SandboxHost
 from openenv.envs.coding_env import CodeAction, CodeObservation, CodingEnv
 from openenv.envs.coding_env.problems import ALL, NAMES, expected_values, make_problem
 from openenv.envs.coding_env.text import CodingText
+from tests.envs.coding_env.test_session import PIPE
 from tests.hostile.bystanders import left_of
 
 pytestmark = pytest.mark.process
@@ -231,6 +232,33 @@ def test_nothing_of_an_episode_is_left_in_the_next_one(url: str, code: str) -> N
         second = run(env, look)
 
     assert second.stdout == first.stdout
+
+
+def test_values_and_names_that_no_message_can_have_are_seen_as_escapes(url: str) -> None:
+    code = "open(b'\\xff\\n', 'w').close()\nclass A:\n    def __repr__(self): return chr(0xD800)\nA()"
+    with CodingEnv(base_url=url) as env:
+        env.reset()
+        seen = run(env, code)
+
+    assert seen.value == "\\ud800"
+    assert seen.files == {"\\udcff\n": 0}
+
+
+@pytest.mark.parametrize(
+    "fields", [{"exit_code": 10**30}, {"files": {"x": -1}}, {"stdout": {"text": "", "bytes": 10**30}}], ids=str
+)
+def test_numbers_that_no_interpreter_returns_end_it(url: str, fields: dict[str, object]) -> None:
+    usual = {"stdout": {"text": "", "bytes": 0}, "exit_code": 0, "value": "", "stopped": "", "files": {}}
+    forged = {"stderr": usual["stdout"], **usual, **fields}
+    code = f"{PIPE}\nos.write(pipe, json.dumps({forged!r}).encode() + b'\\n')\ntime.sleep(9)"
+    with CodingEnv(base_url=url) as env:
+        env.reset()
+        seen = run(env, code)
+        env.reset()
+        after = run(env, "1 + 1")
+
+    assert seen.stopped == "a response that is not an interpreter's"
+    assert after.value == "2"
 
 
 def test_another_session_is_answered_while_a_program_runs(url: str) -> None:

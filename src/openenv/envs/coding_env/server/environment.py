@@ -5,10 +5,10 @@ import secrets
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.sandbox.python_files import installed
@@ -26,9 +26,18 @@ _TESTS = TypeAdapter(list[CodeTest])
 _FILES = TypeAdapter(dict[str, str])
 
 
+def _as_unicode(text: str) -> str:
+    """The text with half characters, which no message can have, as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+_Text = Annotated[str, AfterValidator(_as_unicode)]
+_Size = Annotated[int, Field(ge=0, lt=1 << 63)]
+
+
 class _Output(BaseModel):
-    text: str
-    bytes: int
+    text: _Text
+    bytes: _Size
 
 
 class _Ran(BaseModel):
@@ -36,10 +45,10 @@ class _Ran(BaseModel):
 
     stdout: _Output
     stderr: _Output
-    exit_code: int
-    value: str
-    stopped: str
-    files: dict[str, int]
+    exit_code: Annotated[int, Field(ge=-(1 << 31), lt=1 << 32)]
+    value: _Text
+    stopped: _Text
+    files: dict[_Text, _Size]
 
 
 @dataclass

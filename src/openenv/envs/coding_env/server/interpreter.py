@@ -12,6 +12,7 @@ ends the sandbox.
 """
 
 import _ast  # what `ast` is made of: `ast`, `traceback`, `subprocess` and `typing` take longer to import than Python
+import ctypes
 import json
 import os
 import select
@@ -35,6 +36,7 @@ GRACE_S = 0.5
 _BEGIN_S = 5.0
 _EMPTY_TIMEOUT_S = 1.0
 _CHUNK = 1 << 16
+_PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 
 
 class TimeLimit(BaseException):
@@ -203,7 +205,10 @@ class ForkedInterpreter:
         self._requests, self._responses = ours, theirs
 
     def request(self, line: bytes, seconds: float) -> bytes:
-        """The line that it answers. Raises Ended."""
+        """The first line that it answers. Raises Ended.
+
+        Code can write more lines. The server would read them as responses to its next requests, also in later episodes.
+        """
         deadline = time.monotonic() + seconds + GRACE_S
         try:
             while line:
@@ -211,14 +216,23 @@ class ForkedInterpreter:
         except BrokenPipeError:
             raise self._ended(deadline) from None
         received = b""
-        while not received.endswith(b"\n"):
+        while b"\n" not in received:
             if not select.select([self._responses], [], [], max(0.0, deadline - time.monotonic()))[0]:
                 raise Ended(None)
             chunk = os.read(self._responses, _CHUNK)
             if not chunk or len(received) > MOST_RESPONSE:
                 raise self._ended(deadline)
             received += chunk
-        return received
+        return received[: received.index(b"\n") + 1]
+
+    def reap_others(self) -> None:
+        """Reap processes that have lost their parent: they would count as processes of the sandbox."""
+        ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        try:
+            while (found := os.waitid(os.P_ALL, 0, ended)) and found.si_pid != self._pid:
+                os.waitpid(found.si_pid, 0)
+        except ChildProcessError:
+            pass
 
     def close(self) -> None:
         """End it, and reap it."""
@@ -243,6 +257,8 @@ class ForkedInterpreter:
 def _serve(requests: int, responses: int) -> "NoReturn":
     """Answer requests in a process that was forked, until the pipe closes."""
     try:
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # it may look at its own /proc/self
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGALRM, _on_alarm)
         interpreter = Interpreter()
         with os.fdopen(requests, encoding="utf-8") as lines, os.fdopen(responses, "w", encoding="utf-8") as answers:
@@ -262,18 +278,19 @@ def _serve(requests: int, responses: int) -> "NoReturn":
 
 
 def _end_all_processes() -> None:
-    """Kill all other processes of this user. Exits if some are left, with the whole sandbox."""
+    """Kill all other processes of the sandbox. Exits if some are left, with the whole sandbox.
+
+    All descend from this one, to which those without a parent return. A call of kill() for all does not say whether
+    there are some: on the level `landlock` it finds those of others, which it may not kill.
+    """
     deadline = time.monotonic() + _EMPTY_TIMEOUT_S
     while time.monotonic() < deadline:
         try:
             os.kill(-1, signal.SIGKILL)  # this process is not among them
-        except ProcessLookupError:
-            return
-        try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        except ChildProcessError:
-            pass
+        except (ProcessLookupError, ChildProcessError):
+            return
         time.sleep(0.001)
     sys.exit("processes of the last episode do not end")
 
@@ -296,10 +313,19 @@ class Folders:
 
 
 def main() -> None:
-    """Pass requests to the interpreter of the episode, until the server closes the pipe."""
+    """Pass requests to the interpreter of the episode, until the server closes the pipe.
+
+    Code of an episode has the same user. It cannot open the pipes to the server by `/proc/PID/fd`, since this process
+    is not dumpable.
+    """
+    libc = ctypes.CDLL(None)
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     requests, responses = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    folders, current = Folders(), None
+    folders = Folders()
+    current: ForkedInterpreter | None = None
+    signal.signal(signal.SIGCHLD, lambda *_: None if current is None else current.reap_others())
     for line in requests:
         request = json.loads(line)
         if "begin" in request:

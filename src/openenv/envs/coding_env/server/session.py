@@ -34,6 +34,7 @@ class SandboxedInterpreter:
 
     def __init__(self, box: Sandbox) -> None:
         self._box = box
+        os.set_blocking(box.stdin.fileno(), False)
         self._num_killed = 0
         """Processes that were killed because the memory was used up."""
         self.is_usable = True
@@ -49,12 +50,13 @@ class SandboxedInterpreter:
     def request(self, within_s: float, /, **fields: Any) -> dict[str, Any]:
         """The response. Raises InterpreterEnded for code that ends the interpreter, or does not end in time."""
         line = json.dumps(fields).encode() + b"\n"
+        deadline = time.monotonic() + within_s + _GRACE_S
         try:
-            self._box.stdin.write(line)
-            response = json.loads(self._read_line(time.monotonic() + within_s + _GRACE_S))
+            self._write(line, deadline)
+            response = json.loads(self._read_line(deadline))
         except BrokenPipeError:
             raise self._ended_with_sandbox("") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise self._ended_with_sandbox("a response that is no JSON") from None
         if not isinstance(response, dict):
             raise self._ended_with_sandbox("a response that is no object")
@@ -66,6 +68,18 @@ class SandboxedInterpreter:
         """End the sandbox, and all that its code has started."""
         self.is_usable = False
         self._box.close()
+
+    def _write(self, line: bytes, deadline: float) -> None:
+        """Write to the sandbox, whose code may have stopped the process that reads. Raises InterpreterEnded."""
+        fd, unsent = self._box.stdin.fileno(), memoryview(line)
+        while unsent:
+            try:
+                unsent = unsent[os.write(fd, unsent) :]
+            except BlockingIOError:
+                with selectors.DefaultSelector() as selector:
+                    selector.register(fd, selectors.EVENT_WRITE)
+                    if not selector.select(max(0.0, deadline - time.monotonic())):
+                        raise self._ended_with_sandbox("time limit") from None
 
     def _read_line(self, deadline: float) -> bytes:
         """The next line from the sandbox. Raises InterpreterEnded."""
