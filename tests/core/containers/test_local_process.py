@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -173,3 +175,22 @@ def test_whether_a_server_has_ended_is_asked_at_first_and_at_last_and_not_with_e
     with pytest.raises(NotReady, match="was not healthy"):
         wait_until_ready(f"http://127.0.0.1:{free_port()}", 0.3, lambda: asked.append("ended?"))
     assert len(asked) == 2
+
+
+def test_a_server_cannot_send_this_process_to_another_address() -> None:
+    asked = []
+
+    class Redirect(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(302)
+            self.send_header("Location", f"http://127.0.0.1:{self.server.server_port}/elsewhere")
+            self.end_headers()
+
+    with HTTPServer(("127.0.0.1", 0), Redirect) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(NotReady, match="was not healthy"):
+            wait_until_ready(f"http://127.0.0.1:{server.server_port}", 0.3)
+        server.shutdown()
+
+    assert set(asked) == {"/health"}

@@ -1,5 +1,6 @@
 """A server in a sandbox is played like any other, and reaches nothing of the machine but its own files."""
 
+import io
 import os
 import signal
 import socket
@@ -131,6 +132,22 @@ def test_an_environment_that_cannot_start_is_reported_with_its_output(tmp_path):
             server.wait_for_ready()
     finally:
         server.stop()
+
+
+def test_a_terminal_obeys_nothing_that_a_server_writes(tmp_path):
+    tmp_path.chmod(0o755)
+    (tmp_path / "broken.py").write_text("raise RuntimeError('\\x1b]52;c;cHdu\\x07 \\x9b2J \\u202e caf\u00e9\\tend')\n")
+    relay = io.BytesIO()
+    server = SandboxedServer(f"{tmp_path}/broken.py:Broken", relay=relay)
+    server.start()
+    try:
+        with pytest.raises(NotReady) as failure:
+            server.wait_for_ready()
+    finally:
+        server.stop()
+
+    for shown in (relay.getvalue().decode(), str(failure.value)):
+        assert ": \\x1b]52;c;cHdu\\x07 \\x9b2J \\u202e caf\u00e9\tend\n" in f"{shown}\n"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="elsewhere the sandbox has the rights of this user")

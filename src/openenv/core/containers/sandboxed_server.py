@@ -1,5 +1,6 @@
 """The server of an environment that no person has read, in a sandbox of this machine."""
 
+import codecs
 import contextlib
 import os
 import select
@@ -64,8 +65,9 @@ class SandboxedServer(RuntimeProvider):
         """environment: a bundled or installed one, a folder with openenv.yaml, FILE.py:CLASS or MODULE:CLASS.
 
         args: further arguments of `openenv serve`. level, require: as SandboxHost has them. readable: further paths
-        that the server may read. relay: gets a copy of the server's output. Nothing is started before `start`. Raises
-        ContainerFault for a folder that the server could not read.
+        that the server may read. relay: gets a copy of the server's output, in which control characters are escaped: a
+        terminal would obey them. Nothing is started before `start`. Raises ContainerFault for a folder that the server
+        could not read.
         """
         self._environment, own = _environment_files(environment)
         self._args = args
@@ -114,7 +116,7 @@ class SandboxedServer(RuntimeProvider):
         try:
             wait_until_ready(self.base_url, self._start_timeout_s if timeout_s is None else timeout_s, self._ended)
         except NotReady as error:
-            raise NotReady(f"{error}\n{self.output()[-_OUTPUT_IN_ERRORS:]}".rstrip()) from None
+            raise NotReady(f"{error}\n{_shown(self.output()[-_OUTPUT_IN_ERRORS:])}".rstrip()) from None
 
     @property
     def layers(self) -> dict[Layer, str]:
@@ -179,11 +181,12 @@ class _Output(threading.Thread):
 
     def run(self) -> None:
         """Read until the server has ended."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
         while chunk := os.read(self._reading, _CHUNK):
             self._kept += chunk
             del self._kept[:-_OUTPUT_BYTES]
             if self._relay is not None:
-                self._relay.write(chunk)
+                self._relay.write(_shown(decoder.decode(chunk)).encode())
                 self._relay.flush()
 
     def text(self) -> str:
@@ -234,3 +237,10 @@ def _environment_files(environment: str) -> tuple[str, tuple[str, ...]]:
         folder = folder.parent
     _refuse_unreadable(folder)
     return f"{found}{colon}{name}", (str(folder),)
+
+
+def _shown(text: str) -> str:
+    """The text with escapes in place of control characters other than the ends of lines, and tabs."""
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode() for char in text
+    )

@@ -22,8 +22,16 @@ _POLL_INTERVAL_S = 0.05
 _ENDED_INTERVAL_S = 0.5
 _REQUEST_TIMEOUT_S = 2.0
 
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Takes a redirect for a failure: a server in a sandbox must not let this process call an address of its choice."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Called for a redirect."""
+
+
 # No proxy: the server is on this machine or in its cluster.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects())
 
 
 def wait_until_ready(base_url: str, timeout_s: float, ended: Callable[[], str | None] | None = None) -> None:
