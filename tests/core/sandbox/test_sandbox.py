@@ -3,6 +3,7 @@
 import gc
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -149,6 +150,33 @@ def test_fifty_at_once_leave_nothing(host: SandboxHost) -> None:
     assert {result.stdout for result in results} == {b"ok\n"}
     assert left_of(host.pid) == []
     assert descriptors_and_mounts() == before
+
+
+def test_a_question_about_a_sandbox_that_has_ended_is_an_error_and_the_others_go_on(host: SandboxHost) -> None:
+    spec = with_python(BoxSpec(command=("python", "-c", "input()"), python=host.python))
+    with host.start(spec) as box, host.start(spec) as other:
+        box.end()
+        with pytest.raises(ContainerFault, match="this sandbox has ended before"):
+            box.out_of_memory_kills()
+        other.stdin.write(b"\n")
+
+        assert select.select([other.pidfd], [], [], 20.0)[0]
+        assert other.end().exit_code == 0
+
+
+def test_a_sandbox_that_takes_long_to_end_holds_up_no_other(host: SandboxHost) -> None:
+    code = "import mmap, os, time\nmaps = [mmap.mmap(-1, 4096, prot=1 + n % 2) for n in range(60000)]\n"
+    code += "for _ in range(16):\n  if os.fork() == 0: time.sleep(99)\nprint('ready', flush=True)\ntime.sleep(99)"
+    with host.start(with_python(BoxSpec(command=("python", "-c", code), python=host.python))) as box:
+        assert box.stdout.readline() == b"ready\n"
+        with ThreadPoolExecutor(1) as threads:
+            ending = threads.submit(box.end)
+            num_others = 0
+            while not ending.done():
+                assert run_code(host, "print(1)").stdout == b"1\n"
+                num_others += 1
+
+    assert num_others > 1
 
 
 def test_a_killed_server_leaves_nothing(host: SandboxHost) -> None:

@@ -94,6 +94,10 @@ class Cgroup:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, 9)
 
+    def is_empty(self) -> bool:
+        """Whether no process is left in the group."""
+        return not self._pids()
+
     def out_of_memory_kills(self) -> int:
         """How many processes the kernel has killed because the memory was used up."""
         name = "memory.events" if self._hierarchy.is_v2 else "memory.oom_control"

@@ -14,7 +14,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,9 @@ DIRECTORY = "openenv-sandbox-{pid}-"
 """How the names of the directories of a host begin."""
 _PR_SET_CHILD_SUBREAPER = 36
 _STANDARD_FDS = 3
+_END_WAIT_S, _POLL_S = 0.02, 0.0005
+"""How long one request waits for processes to end, and how often it looks."""
+_CLOSE_TIMEOUT_S = 8.0
 
 
 @dataclass
@@ -45,8 +49,12 @@ class _Box:
     cgroup: Cgroup | None
     directory: str | None
     """Its working directory, if it is one of this machine."""
+    uid: int | None
+    """Its user, where it has one of its own."""
     status: int | None = None
     """How its first process ended, as `os.wait` says it."""
+    killed: set[int] = field(default_factory=set)
+    """Its processes that were killed one by one, without a control group."""
 
     def used(self) -> dict[str, int]:
         """What its control group has counted."""
@@ -75,7 +83,7 @@ class Host:
         """Processes that remove directories of ended sandboxes."""
         self._is_root = os.geteuid() == 0
         self._bubblewrap = find_bubblewrap()
-        self._filter = seccomp.deny_filter(sockets=True, attributes=True)
+        self._filter = seccomp.deny_filter(is_apart=True, is_same_user=not self._is_root)
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if hierarchy.roots:
             remove_groups_of_ended_servers(hierarchy)
@@ -88,8 +96,7 @@ class Host:
         """
         self._count += 1
         number = self._count
-        users = users_of(os.getpid())
-        uid = users[number % len(users)] if self._is_root else None
+        uid = self._unused_user(number) if self._is_root else None
         cgroup = self._make_cgroup(number, spec)
         directory = None if level == "namespaces" else self._make_directory(uid)
         command = init_command(
@@ -110,29 +117,29 @@ class Host:
         finally:
             if filter_fd >= 0:
                 os.close(filter_fd)
-        self._boxes[number] = _Box(pid, cgroup, directory)
+        self._boxes[number] = _Box(pid, cgroup, directory, uid)
         return number, pid
 
     def end(self, number: int) -> dict[str, Any]:
-        """Kill what still runs in a sandbox and remove it. Returns how its first process ended, and what it used."""
-        box = self._boxes.pop(number)
-        if box.status is None:
-            pid, status = os.waitpid(box.pid, os.WNOHANG)
-            box.status = status if pid else None
-        if box.cgroup is not None:
-            box.cgroup.kill()
-        else:
-            _kill_tree(box.pid)
-        if box.status is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(box.pid, signal.SIGKILL)
-            box.status = os.waitpid(box.pid, 0)[1]
+        """Kill what still runs in a sandbox and remove it. Returns how its first process ended, and what it used.
+
+        Nothing is returned while processes are still ending, which takes long if they have much memory: the other
+        sandboxes do not wait for them, and the next call goes on.
+        """
+        box = self._boxes[number]
+        deadline = time.monotonic() + _END_WAIT_S
+        _poll(box)
+        while not self._is_ended(box):
+            if time.monotonic() > deadline:
+                return {}
+            time.sleep(_POLL_S)
+        del self._boxes[number]
         used = box.used()
         if box.cgroup is not None:
             box.cgroup.remove()
-        self._reap_orphans()
         if box.directory is not None:
             self._removing.add(_start_removal(box.directory))
+        assert box.status is not None
         return {"exit_code": os.waitstatus_to_exitcode(box.status), **used}
 
     def used(self, number: int) -> dict[str, int]:
@@ -141,12 +148,20 @@ class Host:
 
     def close(self) -> None:
         """End all sandboxes."""
-        for number in list(self._boxes):
-            self.end(number)
+        deadline = time.monotonic() + _CLOSE_TIMEOUT_S
+        while self._boxes and time.monotonic() < deadline:
+            for number in list(self._boxes):
+                self.end(number)
         for pid in self._removing:
             os.waitpid(pid, 0)
         if self._hierarchy.roots:
             remove_group(self._hierarchy, self._group)
+
+    def _unused_user(self, number: int) -> int:
+        """A user of no other sandbox, unless all have one."""
+        users, used = users_of(os.getpid()), {box.uid for box in self._boxes.values()}
+        in_turn = (users[(number + place) % len(users)] for place in range(len(users)))
+        return next((uid for uid in in_turn if uid not in used), users[number % len(users)])
 
     def _make_cgroup(self, number: int, spec: BoxSpec) -> Cgroup | None:
         if not self._hierarchy.roots:
@@ -162,15 +177,37 @@ class Host:
             os.chown(directory, uid, uid)
         return directory
 
-    def _reap_orphans(self) -> None:
-        """Kill processes that have lost their parent in a sandbox, and reap all that have ended."""
+    def _is_ended(self, box: _Box) -> bool:
+        """Kill all processes of a sandbox; return whether none is left."""
+        if box.cgroup is not None:
+            box.cgroup.kill()
+        elif box.status is None:
+            box.killed |= _kill_tree(box.pid)
+        if box.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(box.pid, signal.SIGKILL)
+            _poll(box)
+        orphans = self._kill_orphans()
+        if box.cgroup is not None:
+            return box.cgroup.is_empty() and box.status is not None
+        of_others = {pid for other in self._boxes.values() if other is not box for pid in other.killed}
+        box.killed |= orphans - of_others
+        return not orphans & box.killed and box.status is not None
+
+    def _kill_orphans(self) -> set[int]:
+        """Kill processes that have lost their parent in a sandbox, and return those that have not been reaped."""
         self._removing = {pid for pid in self._removing if not os.waitpid(pid, os.WNOHANG)[0]}
-        known = {box.pid for box in self._boxes.values()} | self._removing
-        while orphans := _children_of(os.getpid()) - known:
-            for pid in orphans:
-                _kill_tree(pid)
-                with contextlib.suppress(ChildProcessError):
-                    os.waitpid(pid, 0)
+        orphans = _children_of(os.getpid()) - {box.pid for box in self._boxes.values()} - self._removing
+        for pid in orphans:
+            _kill_tree(pid)
+        return {pid for pid in orphans if not os.waitpid(pid, os.WNOHANG)[0]}
+
+
+def _poll(box: _Box) -> None:
+    """Look whether the first process of a sandbox has ended."""
+    if box.status is None:
+        pid, status = os.waitpid(box.pid, os.WNOHANG)
+        box.status = status if pid else None
 
 
 def _fork_and_execute(command: list[str], variables: dict[str, str], fds: list[int], cgroup: Cgroup | None) -> int:
@@ -211,16 +248,18 @@ def _children_of(pid: int) -> set[int]:
         return set()
 
 
-def _kill_tree(pid: int) -> None:
-    """Kill a process and all that descend from it. None can start another one first."""
-    pending = [pid]
+def _kill_tree(pid: int) -> set[int]:
+    """Kill a process and all that descend from it, and return them. None can start another one first."""
+    pending, killed = [pid], set()
     while pending:
         member = pending.pop()
+        killed.add(member)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             resource.prlimit(member, resource.RLIMIT_NPROC, (0, 0))
         pending += _children_of(member)
         with contextlib.suppress(ProcessLookupError):
             os.kill(member, signal.SIGKILL)
+    return killed
 
 
 def _start_removal(directory: str) -> int:
@@ -265,6 +304,8 @@ def _answer(host: Host, request: dict[str, Any], fds: list[int]) -> tuple[dict[s
         return {"number": number}, [os.pidfd_open(pid)]
     except (OSError, subprocess.SubprocessError) as error:
         return {"error": f"{type(error).__name__}: {error}"}, []
+    except KeyError:
+        return {"error": "this sandbox has ended before"}, []
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from typing import IO, Any, Literal, NamedTuple, Self
 
@@ -26,6 +27,7 @@ from openenv.core.sandbox.host import MAX_MESSAGE
 from openenv.core.sandbox.python_files import with_python
 
 _STOP_TIMEOUT_S = 10.0
+_END_TIMEOUT_S, _END_POLL_S = 10.0, 0.005
 _BUBBLEWRAP_SIGNAL = 128
 """bubblewrap's exit code for a signal is this plus its number."""
 _READY = "ready"
@@ -76,6 +78,7 @@ class RunningBox:
         """A file descriptor that can be read when the program has ended."""
         self._host = host
         self._started = started
+        self._ending = threading.Lock()
         self._end: SandboxEnd | None = None
 
     def out_of_memory_kills(self) -> int:
@@ -84,15 +87,30 @@ class RunningBox:
         return int(used["out_of_memory"])
 
     def end(self) -> SandboxEnd:
-        """Kill what still runs, remove the sandbox, and return how its program ended. May be called again."""
-        if self._end is None:
+        """Kill what still runs, remove the sandbox, and return how its program ended. May be called again.
+
+        Raises ContainerFault if its processes do not end.
+        """
+        with self._ending:
+            if self._end is None:
+                used = self._used_at_end()
+                code = used["exit_code"]
+                if self._started.level == "namespaces" and code > _BUBBLEWRAP_SIGNAL:
+                    used["exit_code"] = _BUBBLEWRAP_SIGNAL - code
+                self._end = SandboxEnd(**used)
+                os.close(self.pidfd)
+            return self._end
+
+    def _used_at_end(self) -> dict[str, Any]:
+        """The response to the request to end it, once all of its processes have ended."""
+        deadline = time.monotonic() + _END_TIMEOUT_S
+        while True:
             used, _ = self._host.request({"end": self._started.number})
-            code = used["exit_code"]
-            if self._started.level == "namespaces" and code > _BUBBLEWRAP_SIGNAL:
-                used["exit_code"] = _BUBBLEWRAP_SIGNAL - code
-            self._end = SandboxEnd(**used)
-            os.close(self.pidfd)
-        return self._end
+            if used:
+                return used
+            if time.monotonic() > deadline:
+                raise ContainerFault(f"processes of a sandbox do not end within {_END_TIMEOUT_S:.0f} s")
+            time.sleep(_END_POLL_S)
 
 
 class Sandbox(RunningBox):
@@ -200,7 +218,8 @@ class SandboxHost:
             raise ContainerFault("the process that starts sandboxes has ended, and all sandboxes with it")
         found: dict[str, Any] = json.loads(response)
         if "error" in found:
-            raise ContainerFault(f"the sandbox could not be started: {found['error']}")
+            what = "the sandbox could not be started: " if "start" in message else ""
+            raise ContainerFault(f"{what}{found['error']}")
         return found, received
 
     def close(self) -> None:
