@@ -1,5 +1,6 @@
 """What hostile programs must not reach: secrets, sockets, processes and folders of this machine."""
 
+import ctypes
 import os
 import secrets
 import shutil
@@ -20,6 +21,52 @@ LEAKS = (b"CANARY", b"root:")
 _WATCHED = ("/", "/usr", "/usr/bin", "/etc", "/etc/passwd", "/srv", "/opt")
 
 
+class _SharedObjects:
+    """Shared memory, a semaphore, and queues of messages with a secret, which any user of this machine may use."""
+
+    _CREATE = 0o1666
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.shmat.restype = ctypes.c_void_p
+        self._shm = self._libc.shmget(0, 4096, self._CREATE)
+        self._address = self._libc.shmat(self._shm, None, 0)
+        ctypes.memmove(self._address, SECRET.encode(), len(SECRET))
+        self._sem = self._libc.semget(0, 1, self._CREATE)
+        self._queue = self._libc.msgget(0, self._CREATE)
+        self._libc.msgsnd(self._queue, (1).to_bytes(8, "little") + SECRET.encode(), len(SECRET), 0)
+        self._name = f"/bystander-{secrets.token_hex(8)}"
+        self._mq = self._libc.mq_open(self._name.encode(), os.O_CREAT | os.O_RDWR, 0o666, None)
+        os.fchmod(self._mq, 0o666)
+        self._libc.mq_send(self._mq, SECRET.encode(), len(SECRET), 0)
+        self.info = {"shm": self._shm, "sem": self._sem, "queue": self._queue, "mq": self._name}
+
+    def harm(self) -> list[str]:
+        """What was removed or changed."""
+        status = ctypes.create_string_buffer(256)
+        found = []
+        if ctypes.string_at(self._address, len(SECRET)) != SECRET.encode() or self._libc.shmctl(self._shm, 2, status):
+            found.append("shared memory was changed")
+        if self._libc.semctl(self._sem, 0, 12, 0) != 0:
+            found.append("a semaphore was changed")
+        if self._libc.msgctl(self._queue, 2, status) or int.from_bytes(status.raw[80:88], "little") != 1:
+            found.append("a queue of messages was changed")
+        queued = self._libc.mq_open(self._name.encode(), os.O_RDWR)
+        if queued < 0:
+            found.append("a queue of messages was removed")
+        else:
+            os.close(queued)
+        return found
+
+    def close(self) -> None:
+        self._libc.shmdt(ctypes.c_void_p(self._address))
+        self._libc.shmctl(self._shm, 0, None)
+        self._libc.semctl(self._sem, 0, 0)
+        self._libc.msgctl(self._queue, 0, None)
+        self._libc.mq_unlink(self._name.encode())
+        os.close(self._mq)
+
+
 class Bystanders:
     """A folder of secrets, listening sockets, and a process that runs as the user of the sandboxes of this server."""
 
@@ -35,6 +82,7 @@ class Bystanders:
     def __enter__(self) -> Self:
         os.environ[SECRET_VARIABLE] = SECRET_VALUE
         (self._folder / "secret.txt").write_text(SECRET)
+        os.setxattr(self._folder / "secret.txt", "user.secret", SECRET.encode())
         (self._folder / "expected.json").write_text(EXPECTED)
         tcp = self._listen("tcp", socket.AF_INET, ("127.0.0.1", 0))
         self._abstract = f"bystander-{secrets.token_hex(8)}"
@@ -43,7 +91,9 @@ class Bystanders:
         self._listen("path", socket.AF_UNIX, path)
         os.chmod(path, 0o777)
         self._process = subprocess.Popen(["sleep", "3600"], user=self._user, group=self._user, start_new_session=True)
+        self._shared = _SharedObjects()
         self.info = {
+            **self._shared.info,
             "secret": str(self._folder / "secret.txt"),
             "expected": str(self._folder / "expected.json"),
             "port": tcp.getsockname()[1],
@@ -60,6 +110,7 @@ class Bystanders:
             listener.close()
         self._process.kill()
         self._process.wait()
+        self._shared.close()
         shutil.rmtree(self._folder)
         del os.environ[SECRET_VARIABLE]
 
@@ -70,6 +121,11 @@ class Bystanders:
             found.append("another process was ended")
         if os.getpriority(os.PRIO_PROCESS, self._process.pid) != os.getpriority(os.PRIO_PROCESS, 0):
             found.append("another process was slowed")
+        if changed := self._shared.harm():
+            found += changed
+            self._shared.close()
+            self._shared = _SharedObjects()
+            self.info |= self._shared.info
         now = self._folders()
         found += [f"{path} was changed" for path, changed in now.items() if changed != self._before[path]]
         self._before = now

@@ -1,11 +1,13 @@
 """Where hostile programs run: in a sandbox, or in a container of Docker as the provider isolates it."""
 
+import contextlib
 import json
 import os
 import tempfile
 import time
 from typing import Any, Protocol
 
+from docker.errors import APIError
 from docker.models.containers import Container
 from requests.exceptions import ConnectionError, ReadTimeout
 
@@ -158,7 +160,8 @@ def _wait(container: Container) -> str:
     try:
         container.wait(timeout=SECONDS)
     except (ConnectionError, ReadTimeout):  # the SDK raises one or the other
-        container.kill()
+        with contextlib.suppress(APIError):  # it may have ended meanwhile
+            container.kill()
         container.wait()
         return "time limit"
     return ""

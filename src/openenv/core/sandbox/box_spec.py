@@ -26,6 +26,8 @@ _USER_INSIDE = 1000
 """The user in a sandbox whose server is not root."""
 _ADDRESS_SPACE = 16
 """Address space of a process as a multiple of the memory: each thread reserves much more than it uses."""
+_PENDING_SIGNALS = 1024
+"""Timers and waiting signals, which all processes of a user share."""
 _MARSHAL_VERSION = 2  # every Python 3 reads it
 _DEV_SHM_BYTES = 16 << 20
 
@@ -119,6 +121,7 @@ def init_command(spec: BoxSpec, level: Level, directory: str, uid: int | None, *
         "CORE": 0,
         "MEMLOCK": 65536,
         "MSGQUEUE": 0,
+        "SIGPENDING": _PENDING_SIGNALS,
         "CPU": limits.cpu_seconds,
         "AS": limits.memory_bytes * (_ADDRESS_SPACE if has_memory_group else 1),
     }
@@ -140,7 +143,7 @@ def init_command(spec: BoxSpec, level: Level, directory: str, uid: int | None, *
         "listed": listed,
         "writable": [directory, *spec.writable, *(["/tmp", "/dev/shm"] if is_apart else [])],
         "tcp": is_apart,
-        "filter": None if is_apart else seccomp.deny_filter(sockets=False, attributes=uid is not None).hex(),
+        "filter": None if is_apart else seccomp.deny_filter(is_apart=False, is_same_user=uid is None).hex(),
     }
     program = f"{_INSIDE if is_apart else _HERE}/box_init.py"
     return [spec.python, "-S", "-B", program, marshal.dumps(dict(settings), _MARSHAL_VERSION).hex()]

@@ -9,10 +9,10 @@ import platform
 import struct
 from collections.abc import Mapping
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
-_EPERM, ENOSYS, EAFNOSUPPORT = 1, 38, 97
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
+_EPERM, _ENOTTY, ENOSYS, _ENOTSUP, EAFNOSUPPORT = 1, 25, 38, 95, 97
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT = 0, 4, 16, 24, 32
 """Offsets in `struct seccomp_data`. An argument has 64 bits, its low half first."""
 NAMESPACE_FLAGS = 0x7E020080
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME."""
@@ -41,6 +41,7 @@ DENIED: dict[str, tuple[int, int | None]] = {
     "get_kernel_syms": (177, None),
     "get_mempolicy": (239, 236),
     "init_module": (175, 105),
+    "io_setup": (206, 0),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
     "io_uring_setup": (425, 425),
@@ -51,6 +52,7 @@ DENIED: dict[str, tuple[int, int | None]] = {
     "kexec_file_load": (320, 294),
     "kexec_load": (246, 104),
     "keyctl": (250, 219),
+    "listmount": (458, 458),
     "lookup_dcookie": (212, None),
     "mbind": (237, 235),
     "memfd_secret": (447, 447),
@@ -60,11 +62,17 @@ DENIED: dict[str, tuple[int, int | None]] = {
     "mount_setattr": (442, 442),
     "move_mount": (429, 429),
     "move_pages": (279, 239),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    "msgctl": (71, 187),
     "msgget": (68, 186),
+    "msgrcv": (70, 188),
+    "msgsnd": (69, 189),
     "name_to_handle_at": (303, 264),
     "nfsservctl": (180, None),
     "open_by_handle_at": (304, 265),
     "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
     "perf_event_open": (298, 241),
     "personality": (135, 92),
     "pidfd_getfd": (438, 438),
@@ -74,16 +82,25 @@ DENIED: dict[str, tuple[int, int | None]] = {
     "ptrace": (101, 117),
     "query_module": (178, None),
     "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
     "reboot": (169, 142),
     "request_key": (249, 218),
+    "semctl": (66, 191),
     "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
     "set_mempolicy": (238, 237),
+    "set_mempolicy_home_node": (450, 450),
     "setdomainname": (171, 162),
     "sethostname": (170, 161),
     "setns": (308, 268),
     "setpriority": (141, 140),
     "settimeofday": (164, 170),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "shmdt": (67, 197),
     "shmget": (29, 194),
+    "statmount": (457, 457),
     "swapoff": (168, 225),
     "swapon": (167, 224),
     "sysfs": (139, None),
@@ -95,8 +112,11 @@ DENIED: dict[str, tuple[int, int | None]] = {
     "ustat": (136, None),
     "vhangup": (153, 58),
 }
-"""The denied system calls, and their numbers on x86_64 and aarch64. shmget, semget and msgget are among them, because
-their objects outlive the process."""
+"""The denied system calls, and their numbers on x86_64 and aarch64.
+
+Those of shared memory, semaphores and messages are among them: their objects outlive the process, and without a
+namespace a number reaches those of other programs. io_setup takes from a number of requests that the machine shares.
+"""
 _OF_ATTRIBUTES = {
     "chown": (92, None),
     "fchown": (93, 55),
@@ -113,6 +133,20 @@ _OF_ATTRIBUTES = {
     "setxattrat": (463, 463),
 }
 """Calls that change owners and attributes of files, which Landlock does not hold back."""
+_READ_ATTRIBUTES = {
+    "fgetxattr": (193, 10),
+    "flistxattr": (196, 13),
+    "getxattr": (191, 8),
+    "getxattrat": (464, 464),
+    "lgetxattr": (192, 9),
+    "listxattr": (194, 11),
+    "listxattrat": (465, 465),
+    "llistxattr": (195, 12),
+}
+"""Calls that read attributes of files, which Landlock does not hold back either."""
+_OF_WATCHES = {"inotify_init": (253, None), "inotify_init1": (294, 26)}
+"""Calls that watch what others do with files, also where Landlock hides these. A user can have few watches at one time.
+Containers have files of their own, and may watch them."""
 _OF_MODES = {
     "chmod": (90, None),
     "fchmod": (91, 52),
@@ -134,7 +168,14 @@ _OWN_PROCESS_ONLY = {
     "sched_setattr": (314, 274),
 }
 """Calls whose first argument is a process id: 0, the caller's own, is allowed."""
-_CLONE, _SOCKET, _CLONE3 = (56, 220), (41, 198), 435
+_CLONE, _SOCKET, _SOCKETPAIR, _CLONE3 = (56, 220), (41, 198), (53, 199), 435
+_FCNTL, _IOCTL, _SETSOCKOPT = (72, 25), (16, 29), (54, 208)
+LEASES = (1024, 1026)
+"""F_SETLEASE and F_NOTIFY of fcntl. A lease makes all others wait who open a file of the same user."""
+SOL_SOCKET, SOCKET_FILTERS = 1, (26, 50, 51, 52)
+"""SO_ATTACH_FILTER, SO_ATTACH_BPF and those for groups of sockets: programs in memory that is not charged."""
+_TYPE_OF_IOCTL, _OF_FILE_SYSTEMS = 0xFF00, (0x5800, 0x6600, 0x7600, 0x9400)
+"""The types X, f, v and 0x94 of ioctl change flags, versions and subvolumes through a file that is open for reading."""
 _MACHINES = ("x86_64", "aarch64")
 _AUDIT = (0xC000003E, 0xC00000B7)
 """The architectures, as the kernel names them."""
@@ -145,28 +186,39 @@ def is_supported() -> bool:
     return platform.machine() in _MACHINES
 
 
-def deny_filter(*, sockets: bool, attributes: bool) -> bytes:
+def deny_filter(*, is_apart: bool, is_same_user: bool) -> bytes:
     """The filter for this machine. Calls that wait for its disks do nothing.
 
-    sockets: allow local sockets and those of the internet; else none can be made. attributes: allow changes of files'
-    modes, times, owners and attributes; else the first two do nothing, and the others fail. Raises ValueError for a
-    processor without a filter.
+    is_apart: the program has namespaces of its own. It may then use local sockets and those of the internet, and read
+    attributes of files. is_same_user: it has the user of the server. If it is not apart either, changes of files' modes
+    and times do nothing, and those of owners and attributes fail. Raises ValueError for a processor without a filter.
     """
+    attributes = is_apart or not is_same_user
     which = _MACHINES.index(platform.machine())
     program = [_jump(_LOAD, _ARCHITECTURE), _jump(_EQUAL, _AUDIT[which], 1, 0), _jump(_RETURN, _KILL)]
     program += [_jump(_LOAD, _NUMBER)]
     if platform.machine() == "x86_64":
         program += [_jump(_AT_LEAST, _X32, 0, 1), _jump(_RETURN, _KILL)]
-    for denied in _numbers(DENIED if attributes else {**DENIED, **_OF_ATTRIBUTES}, which):
+    for denied in _numbers({**DENIED, **_OF_WATCHES, **({} if attributes else _OF_ATTRIBUTES)}, which):
         program += _when(denied, [_jump(_RETURN, _ERRNO | _EPERM)])
+    for denied in _numbers({} if is_apart else _READ_ATTRIBUTES, which):
+        program += _when(denied, [_jump(_RETURN, _ERRNO | _ENOTSUP)])
     for ignored in _numbers(_OF_DISKS if attributes else {**_OF_DISKS, **_OF_MODES}, which):
         program += _when(ignored, [_jump(_RETURN, _ERRNO)])
     program += _when(_CLONE3, [_jump(_RETURN, _ERRNO | ENOSYS)])
-    program += _when(_CLONE[which], _first_argument(_ANY_BIT, (NAMESPACE_FLAGS,), allow=False, error=_EPERM))
+    flags = _argument(_FIRST_ARGUMENT, _ANY_BIT, (NAMESPACE_FLAGS,), allow=False, error=_EPERM)
+    program += _when(_CLONE[which], flags)
     for numbers in _OWN_PROCESS_ONLY.values():
-        program += _when(numbers[which], _first_argument(_EQUAL, (0,), allow=True, error=_EPERM))
-    families = LOCAL_FAMILIES if sockets else ()
-    program += _when(_SOCKET[which], _first_argument(_EQUAL, families, allow=True, error=EAFNOSUPPORT))
+        program += _when(numbers[which], _argument(_FIRST_ARGUMENT, _EQUAL, (0,), allow=True, error=_EPERM))
+    for numbers, families in ((_SOCKET, LOCAL_FAMILIES if is_apart else ()), (_SOCKETPAIR, LOCAL_FAMILIES[:1])):
+        program += _when(numbers[which], _argument(_FIRST_ARGUMENT, _EQUAL, families, allow=True, error=EAFNOSUPPORT))
+    program += _when(_FCNTL[which], _argument(_SECOND_ARGUMENT, _EQUAL, LEASES, allow=False, error=_EPERM))
+    options = _argument(_THIRD_ARGUMENT, _EQUAL, SOCKET_FILTERS, allow=False, error=_EPERM)
+    level = [_jump(_LOAD, _SECOND_ARGUMENT), _jump(_EQUAL, SOL_SOCKET, 1, 0), _jump(_RETURN, _ALLOW)]
+    program += _when(_SETSOCKOPT[which], [*level, *options])
+    if not attributes:
+        types = _argument(_SECOND_ARGUMENT, _EQUAL, _OF_FILE_SYSTEMS, allow=False, error=_ENOTTY, mask=_TYPE_OF_IOCTL)
+        program += _when(_IOCTL[which], types)
     return b"".join([*program, _jump(_RETURN, _ALLOW)])
 
 
@@ -198,12 +250,18 @@ def _when(number: int, then: list[bytes]) -> list[bytes]:
     return [_jump(_EQUAL, number, 0, len(then)), *then]
 
 
-def _first_argument(test: int, values: tuple[int, ...], *, allow: bool, error: int) -> list[bytes]:
-    """Allow or deny the call, if a value passes the test with the low half of its first argument; else the reverse."""
+def _argument(
+    offset: int, test: int, values: tuple[int, ...], *, allow: bool, error: int, mask: int | None = None
+) -> list[bytes]:
+    """Allow or deny the call, if a value passes the test with the low half of an argument; else the reverse.
+
+    mask: the bits of the argument that are tested; None: all.
+    """
     matched, other = (_ALLOW, _ERRNO | error) if allow else (_ERRNO | error, _ALLOW)
     tests = [_jump(test, value, len(values) - place, 0) for place, value in enumerate(values)]
     return [
-        _jump(_LOAD, _FIRST_ARGUMENT),
+        _jump(_LOAD, offset),
+        *([] if mask is None else [_jump(_AND, mask)]),
         *tests,
         _jump(_RETURN, other),
         *([_jump(_RETURN, matched)] if values else []),

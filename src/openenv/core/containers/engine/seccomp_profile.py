@@ -3,7 +3,16 @@
 import json
 from typing import Any
 
-from openenv.core.sandbox.seccomp import DENIED, EAFNOSUPPORT, ENOSYS, LOCAL_FAMILIES, NAMESPACE_FLAGS
+from openenv.core.sandbox.seccomp import (
+    DENIED,
+    EAFNOSUPPORT,
+    ENOSYS,
+    LEASES,
+    LOCAL_FAMILIES,
+    NAMESPACE_FLAGS,
+    SOCKET_FILTERS,
+    SOL_SOCKET,
+)
 
 _EPERM = 1
 _ARCHITECTURES = {"x86_64": "SCMP_ARCH_X86_64", "aarch64": "SCMP_ARCH_AARCH64"}
@@ -16,20 +25,26 @@ def is_supported(architecture: str) -> bool:
 
 
 def seccomp_profile(architecture: str) -> str:
-    """The profile, as JSON, of an engine on this processor. It denies what `deny_filter(sockets=True)` denies.
+    """The profile, as JSON, of an engine on this processor. It denies what that of a sandbox does.
 
-    Calls that concern another process are an exception: a container has its own processes alone. Raises KeyError for a
-    processor without a profile.
+    Calls that concern another process, or watch files, are exceptions: a container has its own alone. Raises KeyError
+    for a processor without a profile.
     """
     denied = [
         _deny([*DENIED], _EPERM),
         _deny(["clone3"], ENOSYS),
-        *(_deny(["clone"], _EPERM, value=flag, valueTwo=flag, op="SCMP_CMP_MASKED_EQ") for flag in _bits()),
-        _deny(["socket"], EAFNOSUPPORT, value=max(LOCAL_FAMILIES), op="SCMP_CMP_GT"),
+        *(_deny(["clone"], _EPERM, _test(0, "MASKED_EQ", flag, valueTwo=flag)) for flag in _bits()),
+        _deny(["socket"], EAFNOSUPPORT, _test(0, "GT", max(LOCAL_FAMILIES))),
         *(
-            _deny(["socket"], EAFNOSUPPORT, value=family, op="SCMP_CMP_EQ")
+            _deny(["socket"], EAFNOSUPPORT, _test(0, "EQ", family))
             for family in range(max(LOCAL_FAMILIES))
             if family not in LOCAL_FAMILIES
+        ),
+        _deny(["socketpair"], EAFNOSUPPORT, _test(0, "NE", LOCAL_FAMILIES[0])),
+        *(_deny(["fcntl"], _EPERM, _test(1, "EQ", command)) for command in LEASES),
+        *(
+            _deny(["setsockopt"], _EPERM, _test(1, "EQ", SOL_SOCKET), _test(2, "EQ", option))
+            for option in SOCKET_FILTERS
         ),
     ]
     profile = {
@@ -44,7 +59,12 @@ def _bits() -> list[int]:
     return [1 << place for place in range(32) if NAMESPACE_FLAGS >> place & 1]
 
 
-def _deny(names: list[str], error: int, **first_argument: Any) -> dict[str, Any]:
-    """A rule by which calls fail. first_argument: the test of it, without which every call fails."""
+def _test(index: int, comparison: str, value: int, **more: int) -> dict[str, Any]:
+    """A test of one argument of a call."""
+    return {"index": index, "op": f"SCMP_CMP_{comparison}", "value": value, **more}
+
+
+def _deny(names: list[str], error: int, *tests: dict[str, Any]) -> dict[str, Any]:
+    """A rule by which calls fail whose arguments pass all tests; without tests every call fails."""
     rule: dict[str, Any] = {"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": error}
-    return {**rule, "args": [{"index": 0, **first_argument}]} if first_argument else rule
+    return {**rule, "args": list(tests)} if tests else rule
