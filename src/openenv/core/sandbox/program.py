@@ -62,7 +62,6 @@ def run_program(
         stopped = _watch(box, stdin, outputs, started + seconds)
         end = box.end()
         for fd, output in outputs.items():
-            os.set_blocking(fd, False)
             while output.total < _FLOOD * output_bytes and (chunk := _read(fd)):
                 output.add(chunk)
     out, err = outputs.values()
@@ -80,7 +79,8 @@ def _watch(box: Sandbox, stdin: bytes, outputs: dict[int, _Output], deadline: fl
     """Feed and read a program until it ends; return why it has to be killed, or nothing."""
     unsent = memoryview(stdin)
     most = _FLOOD * next(iter(outputs.values()))._most
-    os.set_blocking(box.stdin.fileno(), False)
+    for fd in (box.stdin.fileno(), *outputs):  # a program with this user can take its output back before it is read
+        os.set_blocking(fd, False)
     with selectors.DefaultSelector() as selector:
         for fd in (box.pidfd, *outputs):
             selector.register(fd, selectors.EVENT_READ)
@@ -93,7 +93,7 @@ def _watch(box: Sandbox, stdin: bytes, outputs: dict[int, _Output], deadline: fl
                     unsent = _send(box, unsent, selector)
                 elif chunk := _read(key.fd):
                     outputs[key.fd].add(chunk)
-                else:
+                elif chunk is not None:
                     selector.unregister(key.fd)
             if sum(output.total for output in outputs.values()) > most:
                 return "output limit"
@@ -112,9 +112,9 @@ def _send(box: Sandbox, unsent: memoryview, selector: selectors.BaseSelector) ->
     return unsent
 
 
-def _read(fd: int) -> bytes:
-    """What can be read now; nothing at the end."""
+def _read(fd: int) -> bytes | None:
+    """What can be read now: nothing at the end, and None where nothing has been written yet."""
     try:
         return os.read(fd, _CHUNK)
     except BlockingIOError:
-        return b""
+        return None

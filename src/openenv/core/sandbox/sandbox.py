@@ -228,7 +228,8 @@ class SandboxHost:
             control, self._control = self._control, None
         if control is not None and self._process is not None:
             control.close()
-            self._process.wait(_STOP_TIMEOUT_S)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it still removes files, and then ends by itself
+                self._process.wait(_STOP_TIMEOUT_S)
 
     def __enter__(self) -> Self:
         return self
