@@ -270,8 +270,9 @@ class LossConfig:
     kl_weight_end: float = 0.0
     """Its weight at the end of training; in between it falls in a straight line."""
     entropy_weight: float = 0.0
-    """Weight of the entropy bonus in the first step; it falls to zero in a straight line. It rewards any variety, also
-    words after the action. `kl: k2` keeps a pretrained model close to legal random play instead."""
+    """Weight of the entropy bonus in the first step; it falls to zero in a straight line. With a reference model, that
+    is with `kl_weight`, a token's entropy counts up to the reference's there: the policy shall try other actions where
+    the reference would, and write nothing after them."""
     importance_cap: float = 2.0
     """Upper limit of the weight exp(lp_old - lp_generator) that corrects policy loss and divergence for stale data."""
 

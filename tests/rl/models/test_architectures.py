@@ -70,7 +70,7 @@ async def test_generator_trainer_and_the_models_own_forward_agree_in_conversatio
     batch = make_batch(groups, "dr_grpo", chat.pad_id)
 
     reference = ReferenceModel(model, "float32")
-    of_reference = reference.logprobs(batch)[batch.position]
+    of_reference = reference.scores(batch).logprobs[batch.position]
     of_trainer = Trainer(model, reference, config, chat.pad_id).step(groups, 0.0)
 
     own = plain_logprobs(reference.model, groups)

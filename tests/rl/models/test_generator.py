@@ -46,7 +46,7 @@ def test_the_trainer_finds_sampled_tokens_as_likely_as_the_generator_did(precisi
     generator = Generator(model, chat, max_new_tokens=5, precision=precision)
     batch = batch_of(generator.generate(prompts(chat, 64), streams(64)), chat.pad_id)
 
-    of_trainer = ReferenceModel(model, precision).logprobs(batch)[batch.position]
+    of_trainer = ReferenceModel(model, precision).scores(batch).logprobs[batch.position]
 
     assert (of_trainer - batch.generator_logprobs).abs().max() <= bound
 
@@ -73,7 +73,7 @@ def test_one_token_replies_to_prompts_of_one_length_are_exactly_as_likely() -> N
     written = generator.generate(prompts(chat, 64, lengths=(2,)), streams(64))
     batch = batch_of(written, chat.pad_id)
 
-    of_trainer = ReferenceModel(generator.model, "float32").logprobs(batch)[batch.position]
+    of_trainer = ReferenceModel(generator.model, "float32").scores(batch).logprobs[batch.position]
 
     torch.testing.assert_close(of_trainer, batch.generator_logprobs, rtol=0, atol=5e-6)
 

@@ -89,7 +89,7 @@ async def test_generator_trainer_and_the_models_own_forward_agree_on_pixels(
     segments = [s for group in groups for t in group.trajectories for s in t.segments]
 
     reference = ReferenceModel(generator.model, "float32")
-    of_reference = reference.logprobs(batch)[batch.position]
+    of_reference = reference.scores(batch).logprobs[batch.position]
     of_trainer = Trainer(generator.model, reference, config, generator.chat.pad_id).step(groups, 0.0)
     own = torch.cat([of_own_forward(generator.model, segment) for segment in segments])
 

@@ -22,10 +22,10 @@ def batch_of(*sequences: tuple[tuple[int, ...], int]) -> TrainingBatch:
 
 def test_cached_values_equal_those_of_a_forward_pass() -> None:
     reference = reference_model()
-    reference.logprobs(batch_of(((3, 4, 5), 1), ((3, 5), 1)))
+    reference.scores(batch_of(((3, 4, 5), 1), ((3, 5), 1)))
     mixed = batch_of(((3, 5), 1), ((3, 4, 5), 1), ((3, 4, 5), 2), ((4, 4, 3, 5, 3), 2))
 
-    assert torch.allclose(reference.logprobs(mixed), reference_model().logprobs(mixed), atol=1e-6)
+    assert torch.allclose(reference.scores(mixed).logprobs, reference_model().scores(mixed).logprobs, atol=1e-6)
 
 
 def test_a_sequence_is_run_once() -> None:
@@ -34,7 +34,7 @@ def test_a_sequence_is_run_once() -> None:
         lambda _module, _args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
     )
     batch = batch_of(((3, 4, 5), 1), ((3, 5), 1))
-    first, second = reference.logprobs(batch), reference.logprobs(batch)
+    first, second = reference.scores(batch).logprobs, reference.scores(batch).logprobs
 
     assert len(rows) == 1
     assert torch.equal(first, second)

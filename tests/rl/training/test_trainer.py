@@ -116,8 +116,8 @@ def test_an_adapter_alone_is_trained_and_its_reference_is_the_model_without_it()
     assert first["kl"] == pytest.approx(0.0, abs=1e-7)
     assert second["kl"] > 1e-6
     batch = make_batch(groups, "dr_grpo", chat.pad_id)
-    of_base = ReferenceModel(before, "float32").logprobs(batch)
-    assert torch.allclose(ReferenceModel(model, "float32").logprobs(batch), of_base, atol=1e-5)
+    of_base = ReferenceModel(before, "float32").scores(batch).logprobs
+    assert torch.allclose(ReferenceModel(model, "float32").scores(batch).logprobs, of_base, atol=1e-5)
     frozen = dict(before.named_parameters())
     trained_names = [name for name, weights in model.named_parameters() if weights.requires_grad]
     assert all(".lora_" in name for name in trained_names)

@@ -22,34 +22,48 @@ from openenv.rl.training.batch import TrainingBatch, make_batch
 _CACHE_SIZE = 200_000
 
 
+@dataclass(slots=True)
+class TokenScores:
+    """What a model says of the sampled positions of a batch."""
+
+    logprobs: Tensor  # [P], of the sampled tokens
+    entropy: Tensor  # [P], of the distribution that each was drawn from
+
+    @classmethod
+    def of(cls, logits: Tensor, targets: Tensor) -> "TokenScores":
+        """From the logits of the positions, [P, vocabulary], and their tokens, [P]."""
+        table = torch.log_softmax(logits, dim=-1)
+        return cls(table.gather(1, targets[:, None])[:, 0], -(table.exp() * table).sum(dim=-1))
+
+
 class ReferenceModel:
     """A frozen copy of a model, or a model with an adapter without that adapter.
 
-    Its log-probabilities never change, so they are computed once and cached.
+    Its scores never change, so they are computed once and cached.
     """
 
     def __init__(self, model: PreTrainedModel, precision: Precision) -> None:
         self.model = model if has_adapter(model) else copy.deepcopy(model).train(False).requires_grad_(False)
         self.precision: Precision = precision
         self._known: OrderedDict[bytes, Tensor] = OrderedDict()
-        """Log-probabilities of the sampled tokens, by sequence."""
+        """Log-probabilities and entropies of the sampled tokens, [tokens, 2], by sequence."""
 
     def clear(self) -> None:
         """Forget what was computed. Equal sequences in another batch differ in the last bits."""
         self._known.clear()
 
-    def logprobs(self, batch: TrainingBatch) -> Tensor:
-        """Log-probability of each sampled position's token, [P]. The batch and the result are on the processor."""
+    def scores(self, batch: TrainingBatch) -> TokenScores:
+        """The scores of the sampled positions. The batch and the result are on the processor."""
         counts = torch.bincount(batch.rows, minlength=len(batch.input_ids)).tolist()
         keys = _keys(batch, counts)
         new = [row for row, key in enumerate(keys) if key not in self._known]
         if new:
             computed = torch.split(self._compute(batch, torch.tensor(new)), [counts[row] for row in new])
             self._known.update(zip((keys[row] for row in new), computed, strict=True))
-        logprobs = torch.cat([self._known[key] for key in keys])
+        logprobs, entropy = torch.cat([self._known[key] for key in keys]).unbind(1)
         while len(self._known) > _CACHE_SIZE:
             self._known.popitem(last=False)
-        return logprobs
+        return TokenScores(logprobs, entropy)
 
     @torch.no_grad()
     def _compute(self, batch: TrainingBatch, rows: Tensor) -> Tensor:
@@ -63,7 +77,8 @@ class ReferenceModel:
         columns = batch.columns[wanted].to(device)
         with autocast(self.precision, device), adapter_disabled(self.model):
             logits = next_token_logits(self.model, input_ids, places, columns, images)
-        return torch.log_softmax(logits, dim=-1).cpu().gather(1, batch.targets[wanted][:, None])[:, 0]
+        scores = TokenScores.of(logits, batch.targets[wanted].to(device))
+        return torch.stack([scores.logprobs, scores.entropy], dim=1).cpu()
 
 
 def make_reference(model: PreTrainedModel, config: Config) -> ReferenceModel | None:
@@ -85,14 +100,6 @@ def _keys(batch: TrainingBatch, counts: list[int]) -> list[bytes]:
 
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class _TokenScores:
-    """Log-probabilities and entropies under the trained weights."""
-
-    logprobs: Tensor  # [P], with gradient
-    entropy: Tensor  # [P], with gradient
 
 
 class Trainer:
@@ -187,7 +194,7 @@ class Trainer:
         total = 0.0
         device = self.model.device
         for tokens, on_processor in batch.split(config.trainer.tokens_per_forward):
-            reference = None if self.reference is None else self.reference.logprobs(on_processor).to(device)
+            reference = None if self.reference is None else self.reference.scores(on_processor)
             part = on_processor.to(device)
             scores = self._scores(part)
             seen[tokens] = scores.logprobs.detach()[part.position].cpu()
@@ -206,19 +213,18 @@ class Trainer:
         metrics = {key: value / count for key, value in sums.items()}
         return (seen if old is None else old), {**metrics, "loss": total, "grad_norm": float(norm)}
 
-    def _scores(self, batch: TrainingBatch) -> _TokenScores:
+    def _scores(self, batch: TrainingBatch) -> TokenScores:
+        """The scores under the trained weights, with gradient."""
         with autocast(self.config.model.precision, self.model.device):
             logits = next_token_logits(self.model, batch.input_ids, batch.rows, batch.columns, batch.images)
-        table = torch.log_softmax(logits, dim=-1)
-        logprobs = table.gather(1, batch.targets[:, None])[:, 0]
-        return _TokenScores(logprobs, -(table.exp() * table).sum(dim=-1))
+        return TokenScores.of(logits, batch.targets)
 
     def _loss(
         self,
         batch: TrainingBatch,
-        scores: _TokenScores,
+        scores: TokenScores,
         old: Tensor,
-        reference: Tensor | None,
+        reference: TokenScores | None,
         weights: Tensor,
         progress: float,
         sums: dict[str, float],
@@ -230,11 +236,13 @@ class Trainer:
         importance = formulas.importance_weights(old, batch.generator_logprobs, config.importance_cap)
         bonus = config.entropy_weight * (1.0 - progress)
         measured: dict[str, float] = {}
+        rewarded = entropy
         if reference is not None:
-            kl = formulas.divergence(config.kl, logprobs, reference[batch.position])
+            kl = formulas.divergence(config.kl, logprobs, reference.logprobs.to(logprobs.device)[batch.position])
             policy = policy + self.kl_weight(progress) * kl
             measured["kl"] = kl.detach().mean().item()
-        losses = policy * importance - bonus * entropy
+            rewarded = torch.minimum(entropy, reference.entropy.to(entropy.device)[batch.position])
+        losses = policy * importance - bonus * rewarded
         low, high = formulas.clip_fractions(config, logprobs, old, batch.advantages, batch.sequence)
         mismatch = formulas.divergence("k3", batch.generator_logprobs, old)
         measured |= {
