@@ -86,6 +86,15 @@ def test_the_divergence_on_stale_data_has_the_importance_weights(kl: str) -> Non
     assert weighted == pytest.approx(1.5 * once, rel=1e-4)
 
 
+@pytest.mark.parametrize(("scale", "is_rewarded"), [(0.0, True), (100.0, False)], ids=["uncertain", "certain"])
+def test_entropy_counts_up_to_that_of_the_reference(scale: float, is_rewarded: bool) -> None:
+    trainer, groups = trainer_and_groups([1.0] * 8, kl_weight=1e-12, entropy_weight=1.0)
+    assert trainer.reference is not None
+    trainer.reference.model.get_output_embeddings().weight.mul_(scale)
+
+    assert (trainer.step(groups, 0.0)["grad_norm"] > 1e-6) == is_rewarded
+
+
 @pytest.mark.parametrize(("kl", "reverse"), [("k2", False), ("k3", True)])
 def test_which_divergence_the_gradient_of_each_estimator_is_that_of(kl: Any, reverse: bool) -> None:
     logits = torch.tensor([0.3, -1.0, 0.8], requires_grad=True)
