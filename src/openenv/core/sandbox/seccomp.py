@@ -171,7 +171,7 @@ _OWN_PROCESS_ONLY = {
 _CLONE, _SOCKET, _SOCKETPAIR, _CLONE3 = (56, 220), (41, 198), (53, 199), 435
 _FCNTL, _IOCTL, _SETSOCKOPT = (72, 25), (16, 29), (54, 208)
 LEASES = (1024, 1026)
-"""F_SETLEASE and F_NOTIFY of fcntl. A lease makes all others wait who open a file of the same user."""
+"""F_SETLEASE and F_NOTIFY of fcntl. A lease makes a process wait that opens a file of the same user."""
 SOL_SOCKET, SOCKET_FILTERS = 1, (26, 50, 51, 52)
 """SO_ATTACH_FILTER, SO_ATTACH_BPF and those for groups of sockets: programs in memory that is not charged."""
 _TYPE_OF_IOCTL, _OF_FILE_SYSTEMS = 0xFF00, (0x5800, 0x6600, 0x7600, 0x9400)

@@ -1,4 +1,4 @@
-# machine | safe: no lease makes others wait who open a file
+# machine | safe: no lease makes a process wait that opens a file
 import os, sys, ctypes, socket, time, signal, subprocess, threading, json
 
 import fcntl

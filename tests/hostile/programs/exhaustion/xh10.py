@@ -1,4 +1,4 @@
-# machine | safe: memory of all kinds together is limited, or is the program's own
+# exhaustion | safe: memory of all kinds together is limited, or is the program's own
 import os, sys, ctypes, socket, time, signal, subprocess, threading, json
 
 import mmap
