@@ -35,7 +35,7 @@ class Side:
 
     module: str
     threads: int | None
-    """Torch threads. None: as many as torch chooses."""
+    """Torch threads. None: as many as torch chooses, which is measured on a processor only."""
 
 
 OURS, TRL = "ours", "TRL, 1 thread"
@@ -146,17 +146,28 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=60, help="Optimizer steps of a training (default %(default)s).")
     parser.add_argument("--groups", type=int, default=128, help="Groups of 8 in a step (default %(default)s).")
     parser.add_argument("--rounds", type=int, default=2, help="Trainings of each side (default %(default)s).")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="Of the model (default %(default)s).")
+    parser.add_argument("--size", type=int, nargs=2, metavar=("WIDTH", "LAYERS"), default=(64, 2),
+                        help="Of the model (default 64 2, as in examples/grpo_blackjack).")  # fmt: skip
     parser.add_argument("--plot", type=Path, default=Path("runs/trl.png"), help="The plot (default %(default)s).")
     args = parser.parse_args()
     if args.steps <= WARM_UP + 1 or args.rounds < 1:
         parser.error(f"--steps must be above {WARM_UP + 1}, and --rounds at least 1.")
     console = Console(width=150)
-    logs: dict[str, list[TrainingLog]] = {side: [] for side in SIDES}
+    sides = [name for name, side in SIDES.items() if side.threads or args.device == "cpu"]
+    logs: dict[str, list[TrainingLog]] = {name: [] for name in sides}
     with TemporaryDirectory() as folder, named_environment("openspiel").running() as url:
-        model = asyncio.run(ours.make_model(url, Path(folder)))
+        model = asyncio.run(ours.make_model(url, Path(folder), tuple(args.size), args.device))
         for seed in range(args.rounds):
             task = Task(
-                server_url=url, model=str(model), steps=args.steps, groups=args.groups, group_size=8, lr=1e-3, seed=seed
+                server_url=url,
+                model=str(model),
+                steps=args.steps,
+                groups=args.groups,
+                group_size=8,
+                lr=min(1e-3, 0.064 / args.size[0]),
+                seed=seed,
+                device=args.device,
             )
             for side, of_side in logs.items():
                 of_side.append(trained(SIDES[side], task))

@@ -110,7 +110,7 @@ class Blackjack:
     @torch.no_grad()
     def _generate(self, model: Any, contexts: list[list[int]]) -> list[list[int]]:
         """A reply to each context, with its end token."""
-        batch = self._tokenizer.pad({"input_ids": contexts}, padding_side="left", return_tensors="pt")
+        batch = self._tokenizer.pad({"input_ids": contexts}, padding_side="left", return_tensors="pt").to(model.device)
         written = model.generate(**batch, generation_config=self._generation)[:, batch["input_ids"].shape[1] :]
         end = self._tokenizer.eos_token_id
         return [reply[: reply.index(end) + 1] if end in reply else reply for reply in written.tolist()]
@@ -158,8 +158,8 @@ def grpo_config(task: Task, folder: str) -> GRPOConfig:
         temperature=1.0,
         seed=task.seed,
         shuffle_dataset=False,
-        use_cpu=True,
-        bf16=False,
+        use_cpu=task.device == "cpu",
+        bf16=task.device != "cpu",
         gradient_checkpointing=False,
         save_strategy="no",
         report_to="none",

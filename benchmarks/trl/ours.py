@@ -31,7 +31,9 @@ def config(task: Task, folder: str, **overrides: Any) -> Config:
     values: dict[str, Any] = {
         "seed": task.seed,
         "env": [EnvConfig(name="openspiel", server_url=task.server_url, reset={"game_name": settings.GAME})],
-        "model": ModelConfig(path=task.model, precision="float32"),
+        "model": ModelConfig(
+            path=task.model, device=task.device, precision="float32" if task.device == "cpu" else "bfloat16"
+        ),
         "group_size": task.group_size,
         "groups_in_flight": -(-task.groups // 2),
         "off_by_n": 0,
@@ -62,11 +64,14 @@ def config(task: Task, folder: str, **overrides: Any) -> Config:
     return Config(**values | overrides)
 
 
-async def make_model(server_url: str, folder: Path) -> Path:
-    """Briefly pretrain the tiny model of `examples/grpo_blackjack` in a new run; return the folder of its weights."""
+async def make_model(server_url: str, folder: Path, size: tuple[int, int], device: str) -> Path:
+    """Briefly pretrain a tiny model of a width and a depth in a new run; return the folder of its weights."""
     task = Task(server_url=server_url, model="", steps=1, groups=1, group_size=2, lr=0, seed=0)
-    model = ModelConfig(hidden_size=64, num_layers=2, intermediate_size=192)
-    pretrain = PretrainConfig(max_decisions=20_000, steps=150, batch_size=128, lr=0.003)
+    width, depth = size
+    model = ModelConfig(
+        hidden_size=width, num_layers=depth, num_heads=max(4, width // 64), intermediate_size=3 * width, device=device
+    )
+    pretrain = PretrainConfig(max_decisions=20_000, steps=150, batch_size=128, lr=min(0.003, 0.2 / width))
     run = await setup_training(config(task, str(folder), name="pretrained", model=model, pretrain=pretrain))
     await run.shutdown()
     return run.config.run_dir / "checkpoints" / "before_grpo"

@@ -42,6 +42,8 @@ class Task:
     """Seed of the deals and of sampling."""
     threads: int | None = None
     """Torch threads. None: the number that the side's library chooses."""
+    device: str = "cpu"
+    """Device of model and training. Both sides compute in float32 on a processor, elsewhere in bfloat16."""
 
     @property
     def episodes(self) -> int:

@@ -38,7 +38,7 @@ CONFIG: dict[str, Any] = {
         },
         {"name": "openspiel", "reset": {"game_name": "kuhn_poker"}, "self_play": {"refresh": 5}},
     ],
-    "model": {"hidden_size": 32, "num_layers": 1, "num_heads": 2, "intermediate_size": 64},
+    "model": {"hidden_size": 32, "num_layers": 1, "num_heads": 2, "intermediate_size": 64, "device": "cpu"},
     "group_size": 4,
     "groups_in_flight": 4,
     "off_by_n": 1,

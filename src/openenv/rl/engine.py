@@ -1,6 +1,5 @@
 """The embedded engine: model, generator, trainer and reference in one process."""
 
-import copy
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -20,7 +19,7 @@ from openenv.rl.loop import OnStep, TrainingLoop
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
-from openenv.rl.models.language_model import WeightStore, checkpoint_activations, end_ids
+from openenv.rl.models.language_model import WeightStore, checkpoint_activations, copy_of, end_ids
 from openenv.rl.models.lora import adapter_config
 from openenv.rl.models.vllm_generator import VllmGenerator
 from openenv.rl.random_play import random_play
@@ -236,7 +235,7 @@ class Engine:
             self._served.append(served)
             return served
         return Generator(
-            copy.deepcopy(model),
+            copy_of(model),
             self.chat,
             max_new_tokens=config.max_res_tokens,
             precision=config.model.precision,

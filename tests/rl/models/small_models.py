@@ -8,6 +8,8 @@ from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
+from openenv.rl.models.language_model import on_device
+
 TEXT = """Rules: say the word. [INST] [/INST] word red green blue none, once. hello <|>_/[]()\'"-?!.:;,
 the dealer shows a ten and you hold an eight and a five, hit or stand? think before you reply.
 user assistant system tool hit stand blackjack 0 1 2 3 4 5 6 7 8 9 what is shown comes from the table; hello there
@@ -180,8 +182,12 @@ STATEFUL: dict[str, tuple[str, str, dict[str, Any]]] = {
 """The same of architectures with linear attention, convolutions or a state."""
 
 
-def small_model(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
-    """A model of an architecture with random weights, and its tokenizer.
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+"""The devices of this machine."""
+
+
+def small_model(name: str, device: str = "cpu") -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
+    """A model of an architecture with random weights on a device, and its tokenizer.
 
     Fresh matrices are multiplied by 4, so that the model prefers some tokens to others. It likes to end its thinking.
     """
@@ -191,13 +197,14 @@ def small_model(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     config = AutoConfig.for_model(kind, **{**_SIZES, **ids, **settings})
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().train(False)
+        attention = "eager" if device == "cpu" else None  # as `load_model` chooses
+        model = AutoModelForCausalLM.from_config(config, attn_implementation=attention).float().train(False)
         with torch.no_grad():
             for weights in model.parameters():
                 if weights.dim() > 1:
                     weights.mul_(4.0)
     scale = getattr(config, "logit_scale", 1.0) / getattr(config, "logits_scaling", 1.0)
-    bias = torch.zeros(BACKEND.get_vocab_size())
+    bias = torch.zeros(BACKEND.get_vocab_size(), device=device)
     bias[tokenizer.convert_tokens_to_ids("</think>")] = 3.0 / scale
     model.get_output_embeddings().register_forward_hook(lambda _layer, _inputs, logits: logits + bias)
-    return model, tokenizer
+    return on_device(model, torch.device(device)), tokenizer

@@ -16,7 +16,7 @@ from openenv.rl.rollouts.trajectory import Group
 from openenv.rl.training.batch import make_batch
 from openenv.rl.training.trainer import ReferenceModel, Trainer
 from tests.rl.echo_game import EchoPool, RememberingEchoText, SayAction, SeenObservation, echo_config
-from tests.rl.models.small_models import ARCHITECTURES, BACKEND, STATEFUL, small_model, small_tokenizer
+from tests.rl.models.small_models import ARCHITECTURES, BACKEND, DEVICES, STATEFUL, small_model, small_tokenizer
 
 BOUND = 1e-4  # nats; float32 in matrix products of different shapes
 TURNS = 8
@@ -53,15 +53,17 @@ def plain_logprobs(model: Any, groups: list[Group]) -> torch.Tensor:
     found = []
     with torch.no_grad():
         for segment in (s for group in groups for t in group.trajectories for s in t.segments):
-            table = torch.log_softmax(model(torch.tensor([segment.token_ids])).logits[0].float(), dim=-1)
+            logits = model(torch.tensor([segment.token_ids], device=model.device)).logits[0].cpu()
+            table = torch.log_softmax(logits.float(), dim=-1)
             chosen = table[:-1].gather(1, torch.tensor(segment.token_ids[1:])[:, None])[:, 0]
             found.append(chosen[torch.tensor(segment.sampled[1:])])
     return torch.cat(found)
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", [*ARCHITECTURES, *STATEFUL])
-async def test_generator_trainer_and_the_models_own_forward_agree_in_conversations(name: str) -> None:
-    model, tokenizer = small_model(name)
+async def test_generator_trainer_and_the_models_own_forward_agree_in_conversations(name: str, device: str) -> None:
+    model, tokenizer = small_model(name, device)
     chat, config = Chat(tokenizer), conversation_config()
     generator = Generator(model, chat, max_new_tokens=config.max_res_tokens)
     generator.require_agreement()

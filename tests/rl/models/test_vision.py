@@ -17,6 +17,7 @@ from openenv.rl.config import Config, ConfigError, ModelConfig
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.chat_template import ChatTemplateError
 from openenv.rl.models.generator import Generator
+from openenv.rl.models.language_model import on_device
 from openenv.rl.models.tiny_vision import tiny_image_reader, tiny_vision_model
 from openenv.rl.reports.results import read_rows
 from openenv.rl.rollouts.rewards import EpisodeReward
@@ -26,6 +27,7 @@ from openenv.rl.setup import setup_training
 from openenv.rl.training.batch import make_batch
 from openenv.rl.training.trainer import ReferenceModel, Trainer
 from tests.rl.echo_game import echo_config
+from tests.rl.models.small_models import DEVICES
 
 pytestmark = pytest.mark.process
 
@@ -45,8 +47,9 @@ def vision_chat(*, images: bool = True) -> Chat:
     return Chat(tokenizer, image_reader=tiny_image_reader() if images else None)
 
 
-def vision_generator(config: Config, chat: Chat) -> Generator:
+def vision_generator(config: Config, chat: Chat, device: str = "cpu") -> Generator:
     model = tiny_vision_model(config.model, chat.tokenizer, max_length=1000, seed=1)
+    on_device(model, torch.device(device))
     return Generator(model, chat, max_new_tokens=config.max_res_tokens)
 
 
@@ -63,26 +66,28 @@ def frame(shade: int) -> dict[str, Any]:
 
 def of_own_forward(model: Any, segment: Segment) -> torch.Tensor:
     """Log-probabilities of the sampled tokens from the model's forward with pixels, as transformers documents it."""
+    input_ids = torch.tensor([segment.token_ids], device=model.device)
     with torch.no_grad():
         logits = model(
-            input_ids=torch.tensor([segment.token_ids]),
-            mm_token_type_ids=(torch.tensor([segment.token_ids]) == model.config.image_token_id).int(),
-            pixel_values=torch.cat([image.patches for image in segment.images]),
-            image_grid_thw=torch.stack([image.grid for image in segment.images]),
+            input_ids=input_ids,
+            mm_token_type_ids=(input_ids == model.config.image_token_id).int(),
+            pixel_values=torch.cat([image.patches for image in segment.images]).to(model.device),
+            image_grid_thw=torch.stack([image.grid for image in segment.images]).to(model.device),
         ).logits[0]
     logits[:, model.config.image_token_id] = -1e9  # it stands for images alone
-    table = torch.log_softmax(logits.float(), dim=-1)
+    table = torch.log_softmax(logits.cpu().float(), dim=-1)
     chosen = table[:-1].gather(1, torch.tensor(segment.token_ids[1:])[:, None])[:, 0]
     return chosen[torch.tensor(segment.sampled[1:])]
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("history", ["latest", "full"])
 async def test_generator_trainer_and_the_models_own_forward_agree_on_pixels(
-    catch: ServedEnvironment, history: str
+    catch: ServedEnvironment, history: str, device: str
 ) -> None:
     conversation = {"history": history, "retries": 1}
     config = echo_config(model=TINY, max_req_tokens=900, conversation=conversation, group_size=4)
-    generator = vision_generator(config, vision_chat())
+    generator = vision_generator(config, vision_chat(), device)
     generator.require_agreement()
     groups = await played(catch, config, generator)
     batch = make_batch(groups, "dr_grpo", generator.chat.pad_id)

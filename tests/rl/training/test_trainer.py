@@ -13,7 +13,7 @@ from openenv.rl.config import Config, ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
-from openenv.rl.models.language_model import WeightStore, checkpoint_activations, device_of, load_model
+from openenv.rl.models.language_model import WeightStore, checkpoint_activations, copy_of, device_of, load_model
 from openenv.rl.models.lora import add_adapter
 from openenv.rl.rollouts.trajectory import Group, Trajectory
 from openenv.rl.training.batch import make_batch
@@ -200,6 +200,27 @@ def test_a_restored_checkpoint_has_the_weights_and_keeps_the_tie_of_embeddings(t
     assert torch.equal(logits(fresh.model), logits(model))
     is_tied = model.config.tie_word_embeddings
     assert (fresh.model.get_output_embeddings().weight is fresh.model.get_input_embeddings().weight) == is_tied
+
+
+def test_a_generators_model_shares_what_the_adapter_leaves_frozen(tmp_path: Path) -> None:
+    base = saved_base(tmp_path, "Llama")
+    model = load_model(base)[0]
+    add_adapter(model, LORA, str(base))
+    copy = copy_of(model)
+    before, store = logits(copy), WeightStore()
+    with torch.no_grad():
+        for weights in model.parameters():
+            if weights.requires_grad:
+                weights.add_(0.01)
+
+    of_copy = dict(copy.named_parameters())
+    shared = {name: weights is of_copy[name] for name, weights in model.named_parameters()}
+    assert all(is_shared == (".lora_" not in name) for name, is_shared in shared.items())
+    assert torch.equal(logits(copy), before)
+    store.publish(model, 1)
+    store.load_newer(copy, 0)
+    assert torch.equal(logits(copy), logits(model))
+    assert not torch.equal(logits(copy), before)
 
 
 def test_weights_in_bfloat16_with_an_adapter_in_float32(tmp_path: Path) -> None:

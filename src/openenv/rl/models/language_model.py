@@ -1,5 +1,6 @@
 """The language model: a tiny Qwen3 or one that transformers loads, its own logits, and the store of its weights."""
 
+import copy
 import inspect
 import logging
 import threading
@@ -98,13 +99,20 @@ def device_of(name: str) -> torch.device:
     try:
         return torch.empty(0, device=name).device
     except (AssertionError, RuntimeError) as error:  # torch was built without it, or the machine has none
-        raise ConfigError(f"model.device={name!r}: {error}. Use auto.") from error
+        reason = str(error).partition("\n")[0]  # CUDA adds lines of advice
+        raise ConfigError(f"model.device={name!r}: {reason}. Use auto.") from error
 
 
 def on_device(model: PreTrainedModel, device: torch.device) -> PreTrainedModel:
     """The model, moved to a device."""
     moved: PreTrainedModel = cast(Any, model).to(device)
     return moved
+
+
+def copy_of(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy whose weights follow a `WeightStore`. Frozen weights never change, so both models share them."""
+    frozen = {id(weights): weights for weights in model.parameters() if not weights.requires_grad}
+    return copy.deepcopy(model, frozen)
 
 
 def checkpoint_activations(model: PreTrainedModel) -> None:
