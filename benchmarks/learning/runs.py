@@ -2,7 +2,9 @@
 
 import json
 import multiprocessing
+import os
 import subprocess
+import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -62,7 +64,7 @@ def run_apart(name: str, seed: int, config: Path, folder: Path, records: Path) -
         return known
     program = {"commit": _commit(), "machine": "{processor}, {cores} cores".format(**machine())}
     began = time.perf_counter()
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _end_with_parent) as executor:
         future = executor.submit(train, name, seed, config, folder)
         error = future.exception()
     minutes = (time.perf_counter() - began) / 60
@@ -73,6 +75,18 @@ def run_apart(name: str, seed: int, config: Path, folder: Path, records: Path) -
     records.mkdir(parents=True, exist_ok=True)
     record.write_text(json.dumps({"settings": _settings(name, config), "run": asdict(run)}, indent=1) + "\n")
     return run
+
+
+def _end_with_parent() -> None:
+    """Let this process end when the one that started it has ended, also if that was killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _read(record: Path, settings: Mapping[str, Any]) -> Run | None:

@@ -133,11 +133,17 @@ async def test_a_model_saved_to_disk_is_loaded_and_trained(tmp_path: Path, black
     assert result.metrics["episodes/unparseable"] < result.metrics["num_episodes"]
 
 
-async def test_prompts_that_no_limit_or_model_has_room_for_are_an_error_before_training(
+async def test_prompts_that_no_limit_or_model_has_room_for_are_an_error_before_pretraining(
     tmp_path: Path, blackjack: dict[str, Any]
 ) -> None:
+    phases: set[str] = set()
+
+    def report(phase: str, *_: Any) -> None:
+        phases.add(phase)
+
     with pytest.raises(ConfigError, match=r"max_req_tokens=3: an episode's first prompt has \d+ tokens\. Raise"):
-        await setup_training(tiny(tmp_path, env=blackjack, max_req_tokens=3))
+        await setup_training(tiny(tmp_path, env=blackjack, max_req_tokens=3), on_progress=report)
+    assert phases == {"random play"}
     small = await setup_training(tiny(tmp_path, env=blackjack, max_req_tokens=60))
     await small.shutdown()
     model = {"path": str(tmp_path / "tiny" / "checkpoints" / "before_grpo"), "precision": "float32"}

@@ -1,5 +1,6 @@
 """The embedded engine: model, generator, trainer and reference in one process."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -27,7 +28,13 @@ from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.rollouts.self_play import PastWeights
-from openenv.rl.starting_model import StartingModel, make_starting_model, require_agreement, require_room
+from openenv.rl.starting_model import (
+    StartingModel,
+    make_starting_model,
+    pretrain_on,
+    require_agreement,
+    require_room,
+)
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.pretraining import RandomPlay
 from openenv.rl.training.trainer import Trainer, make_reference
@@ -136,12 +143,14 @@ class Engine:
         checkpoints = Checkpoints(config.run_dir)
         played = await random_play(config, served, budget, on_progress)
         returns = [RandomReturns.of(one.returns) for one in played]
-        start = await make_starting_model(config, played, budget, on_progress)
+        start = await asyncio.to_thread(make_starting_model, config, played)
         environments = _environments(config, served, start, reward, returns)
         if config.model.path:
             require_agreement(start.model, environments[0].chat, config)
         for environment, one in zip(environments, played, strict=True):
             require_room(start.model, environment.chat, one, config)
+        if not config.model.path:
+            await pretrain_on(played, start, config, budget, on_progress)
         batch_size = _batch_size(config, played)
         checkpoints.save_reference(start.model, environments[0].chat, batch_size)
         checkpoints.save_random_returns(returns)

@@ -43,13 +43,9 @@ class StartingModel:
     """None: the model reads text alone."""
 
 
-async def make_starting_model(
-    config: Config, played: Sequence[RandomPlay], budget: Budget, on_progress: "OnProgress"
-) -> StartingModel:
-    """Load the model at `model.path`, or create one and pretrain it on random play of each environment."""
-    if config.model.path:
-        return await asyncio.to_thread(_load, config)
-    return await _pretrain(config, played, budget, on_progress)
+def make_starting_model(config: Config, played: Sequence[RandomPlay]) -> StartingModel:
+    """Load the model at `model.path`, or create one with random weights, which random play has to `pretrain_on` yet."""
+    return _load(config) if config.model.path else _create(config, played)
 
 
 def require_room(model: PreTrainedModel, chat: Chat, played: RandomPlay, config: Config) -> None:
@@ -108,18 +104,22 @@ def _use_all_cores() -> None:
     torch.set_num_threads(len(os.sched_getaffinity(0)))
 
 
-async def _pretrain(
-    config: Config, played: Sequence[RandomPlay], budget: Budget, on_progress: "OnProgress"
-) -> StartingModel:
-    """A tiny model, pretrained on the transcripts alone. It reads images if these have some."""
-    transcripts: Counter[Transcript] = sum((play.transcripts for play in played), Counter())
+def _create(config: Config, played: Sequence[RandomPlay]) -> StartingModel:
+    """A tiny model with the words of the transcripts. It reads images if these have some."""
+    transcripts = _transcripts(played)
     reads_images = have_images(transcripts)
     tokenizer = word_tokenizer(transcript_words(transcripts), images=reads_images)
-    chat = Chat(tokenizer, image_reader=tiny_image_reader() if reads_images else None)
     make_model = tiny_vision_model if reads_images else tiny_model
-    length = config.max_req_tokens + config.max_res_tokens
-    model = make_model(config.model, tokenizer, max_length=length, seed=config.seed)
-    model = on_device(model, device_of(config.model.device))
+    model = make_model(config.model, tokenizer, max_length=_longest(config), seed=config.seed)
+    reader = tiny_image_reader() if reads_images else None
+    return StartingModel(on_device(model, device_of(config.model.device)), tokenizer, reader)
+
+
+async def pretrain_on(
+    played: Sequence[RandomPlay], start: StartingModel, config: Config, budget: Budget, on_progress: "OnProgress"
+) -> None:
+    """Pretrain a created model on the transcripts of random play alone."""
+    transcripts = _transcripts(played)
     cancelled = threading.Event()
 
     def report(done: int, total: int) -> None:
@@ -130,13 +130,13 @@ async def _pretrain(
     with ThreadPoolExecutor(1, "pretraining", initializer=_use_all_cores) as thread:
         work = partial(
             pretrain,
-            model,
-            chat,
+            start.model,
+            Chat(start.tokenizer, image_reader=start.image_reader),
             transcripts,
             config.pretrain,
             precision=config.model.precision,
             seed=config.seed,
-            max_length=length,
+            max_length=_longest(config),
             tokens_per_forward=config.trainer.tokens_per_forward,
             on_progress=report,
             is_time_up=lambda: budget.is_spent(PRETRAINING_SHARE),
@@ -147,4 +147,12 @@ async def _pretrain(
             cancelled.set()  # after Ctrl-C the thread stops at its next batch
     torch.set_num_threads(config.threads)
     log.info("pretrained: transcripts=%d loss=%.4f", len(transcripts), losses[-1] if losses else float("nan"))
-    return StartingModel(model, tokenizer, chat.image_reader)
+
+
+def _transcripts(played: Sequence[RandomPlay]) -> Counter[Transcript]:
+    return sum((play.transcripts for play in played), Counter())
+
+
+def _longest(config: Config) -> int:
+    """Most tokens of a sequence."""
+    return config.max_req_tokens + config.max_res_tokens
