@@ -60,6 +60,9 @@ def test_a_curve_grows_while_steps_are_appended(page: Page, served: Served, tmp_
         expect(row_of(page, "tiny")).to_contain_text("30 of 100")
     expect(row_of(page, "tiny")).to_contain_text("ended early")
     assert known == sorted(known), "points are kept, and only new ones are asked for"
+    with pytest.raises(ValueError, match="broke"), running(run_dir):
+        raise ValueError("the table broke")
+    expect(row_of(page, "tiny")).to_contain_text("failed: ValueError: the table broke")
 
 
 def test_only_the_points_that_are_new_are_sent(served: Served, tmp_path: Path) -> None:

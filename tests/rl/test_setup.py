@@ -24,6 +24,7 @@ from openenv.rl.learning_signal import NothingToLearn
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import load_model
 from openenv.rl.reports.results import read_rows
+from openenv.rl.reports.run_state import run_state
 from openenv.rl.run import run, with_game
 from openenv.rl.setup import setup_forge_training, setup_training
 from tests.core.env_server.probes import is_running
@@ -318,6 +319,7 @@ async def test_a_run_that_cannot_learn_fails_with_the_reason_and_reports(tmp_pat
         await run(config)
 
     assert "no group of the last 4 steps" in (tmp_path / "tiny" / "report.html").read_text()
+    assert run_state(tmp_path / "tiny") == "failed"
 
 
 @pytest.mark.parametrize("game", ["blackjack", "catch", "tic_tac_toe"])

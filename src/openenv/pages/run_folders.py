@@ -11,7 +11,7 @@ from typing import Any
 from openenv.rl.config_file import with_current_keys
 from openenv.rl.reports.report import CURVES
 from openenv.rl.reports.results import MetricsRow, RowReader, load_results
-from openenv.rl.reports.run_state import run_state, wanted_steps
+from openenv.rl.reports.run_state import failure, run_state, wanted_steps
 from openenv.rl.reports.transcripts import Transcript
 
 TITLES = dict(CURVES)
@@ -52,6 +52,7 @@ class RunFolders:
             return {
                 "name": name,
                 "state": run_state(folder),
+                "failure": failure(folder),
                 "steps": last.get("step", 0),
                 "wanted": wanted if math.isfinite(wanted) else None,
                 "reward": last.get("reward"),

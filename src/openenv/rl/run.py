@@ -14,6 +14,7 @@ from openenv.rl.comparison import Comparison
 from openenv.rl.config import Config, EnvConfig, RewardConfig, require
 from openenv.rl.reports.report import write_report
 from openenv.rl.reports.results import PlayerResult, load_results
+from openenv.rl.reports.run_state import failure_kept
 from openenv.rl.setup import OnProgress, setup_training
 
 if TYPE_CHECKING:
@@ -80,13 +81,14 @@ async def run(
     """
     training = await setup_training(config, reward=reward, resume=resume, on_progress=on_progress)
     try:
-        comparison = Comparison(training, on_progress)
-        with training.engine.budget.counting():
-            await comparison.baselines()
-        steps_left = config.trainer.training.steps - training.engine.progress.step
-        if steps_left > 0:
-            await training.run(steps_left)
-        await comparison.trained_model()
+        with failure_kept(config.run_dir):
+            comparison = Comparison(training, on_progress)
+            with training.engine.budget.counting():
+                await comparison.baselines()
+            steps_left = config.trainer.training.steps - training.engine.progress.step
+            if steps_left > 0:
+                await training.run(steps_left)
+            await comparison.trained_model()
     finally:
         await training.shutdown()
         report = write_report(config.run_dir)

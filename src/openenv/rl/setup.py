@@ -21,7 +21,7 @@ from openenv.rl.config import Config, ConfigError, EnvConfig
 from openenv.rl.config_file import load_config, with_current_keys
 from openenv.rl.environments import shares
 from openenv.rl.reports.results import replace_text
-from openenv.rl.reports.run_state import running
+from openenv.rl.reports.run_state import failure_kept, running
 from openenv.rl.reports.trackers import Trackers, require_installed
 from openenv.rl.reports.training_log import TrainingLog
 
@@ -81,6 +81,7 @@ class TrainingRun:
             self._on_progress("train", row["step"] - first, wanted, {**row, "transcripts": self.training_log.newest})
 
         async with contextlib.AsyncExitStack() as pools:
+            pools.enter_context(failure_kept(self.config.run_dir))
             pools.enter_context(self.engine.budget.counting())
             rollouts = [
                 [self.engine.rollout(await pools.enter_async_context(self.pool(number)), number) for _ in range(2)]

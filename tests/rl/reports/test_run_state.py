@@ -11,7 +11,7 @@ import pytest
 
 from openenv.rl.config import Config
 from openenv.rl.reports.results import PlayerResult, RowReader, StepLog, save_results
-from openenv.rl.reports.run_state import run_state, running
+from openenv.rl.reports.run_state import failure, run_state, running
 
 
 def run_with_steps(folder: Path, steps: int) -> Path:
@@ -49,6 +49,17 @@ def test_a_run_whose_process_is_killed_has_ended_early(tmp_path: Path) -> None:
     process.communicate()
 
     assert run_state(run_dir) == "ended early"
+
+
+def test_a_run_that_an_error_ended_has_failed_until_it_begins_again(tmp_path: Path) -> None:
+    run_dir = run_with_steps(tmp_path, 1)
+    with pytest.raises(ConnectionError), running(run_dir):
+        raise ConnectionError("the server is gone")
+
+    assert (run_state(run_dir), failure(run_dir)) == ("failed", "ConnectionError: the server is gone")
+    with pytest.raises(KeyboardInterrupt), running(run_dir):
+        raise KeyboardInterrupt
+    assert (run_state(run_dir), failure(run_dir)) == ("ended early", None)
 
 
 def test_a_run_has_finished_with_all_its_steps_or_its_last_evaluation(tmp_path: Path) -> None:

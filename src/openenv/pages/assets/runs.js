@@ -80,8 +80,9 @@ function list() {
     const [state, steps, reward, changed, results] = [...row.cells].slice(2);
     row.querySelector("input").checked = chosen.has(run.name);
     row.querySelector("input").disabled = Boolean(run.problem);
-    state.textContent = run.problem ? `not readable: ${run.problem}` : run.state;
-    state.className = run.problem ? "bad" : run.state === "running" ? "good" : "";
+    const isFailed = run.state === "failed";
+    state.textContent = run.problem ? `not readable: ${run.problem}` : isFailed ? `failed: ${run.failure}` : run.state;
+    state.className = run.problem || isFailed ? "bad" : run.state === "running" ? "good" : "";
     if (run.problem) return row;
     steps.textContent = run.wanted ? `${run.steps} of ${run.wanted}` : run.steps;
     reward.textContent = run.reward === null || run.reward === undefined ? "" : number(run.reward);
