@@ -165,7 +165,7 @@ async def test_prompts_that_grow_beyond_their_limit_are_a_warning_that_names_the
         caplog.clear()
 
     (grown,), none = warnings
-    assert "64 of 64 episodes of random play have prompts of up to" in grown
+    assert "tokens, and 64 of 64 more than max_req_tokens=12" in grown
     assert "set conversation.history to latest, or out_of_tokens to forget" in grown
     assert none == []
 

@@ -77,10 +77,10 @@ def _warn_of_long_prompts(lengths: Sequence[int], config: Config) -> None:
     too_long = sum(length > config.max_req_tokens for length in lengths)
     if too_long and out_of_tokens != "forget":
         log.warning(
-            "%d of %d episodes of random play have prompts of up to %d tokens, more than max_req_tokens=%d: such an "
-            "episode will stop early (conversation.out_of_tokens=%s). Raise max_req_tokens, or set "
-            "conversation.history to latest, or out_of_tokens to forget.",
-            too_long, len(lengths), max(lengths), config.max_req_tokens, out_of_tokens,
+            "prompts of random play have up to %d tokens, and %d of %d more than max_req_tokens=%d: an episode ends at "
+            "such a prompt (conversation.out_of_tokens=%s). Raise max_req_tokens, or set conversation.history to "
+            "latest, or out_of_tokens to forget.",
+            max(lengths), too_long, len(lengths), config.max_req_tokens, out_of_tokens,
         )  # fmt: skip
 
 
