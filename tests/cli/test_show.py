@@ -27,3 +27,11 @@ def test_show_reads_two_random_replies_and_one_that_names_nothing(openspiel_url,
 
     assert shown.count("action: action_id=") == 2
     assert "reply: I do not know\n  names no action" in shown
+
+
+def test_a_game_is_chosen_by_the_keyword_of_its_environment(tmp_path):
+    shown = run("show", "trading", "--game", "portfolio", cwd=tmp_path)
+
+    assert (
+        shown.stderr.strip() == "openenv: --game portfolio: trading chooses no game by name. Write --reset KEY=VALUE."
+    )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openenv.envs.catalog import entries, load, read_manifest
+from openenv.envs.catalog import entries, game_keyword, load, read_manifest
 
 
 def test_entries_name_the_classes_of_an_environment() -> None:
@@ -33,3 +33,15 @@ def test_a_manifest_that_is_no_mapping_raises(text: str, message: str, tmp_path:
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
         read_manifest(path)
+
+
+@pytest.mark.parametrize(
+    ("environment", "keyword"),
+    [("openspiel", "game_name"), ("gymnasium_env", "env_id"), ("cards", "game"), ("game.py:Game", "game_name")],
+)
+def test_a_game_is_chosen_by_the_keyword_of_its_environment(environment: str, keyword: str) -> None:
+    assert game_keyword(environment) == keyword
+
+
+def test_no_keyword_chooses_a_game_where_there_is_one_only() -> None:
+    assert game_keyword("snake") is None

@@ -67,6 +67,12 @@ def test_each_environment_has_a_name_of_its_own() -> None:
     assert labels(configured([*games, "echo"]).env) == ["catch 1", "catch 2", "chess", "echo"]
 
 
+def test_an_environment_is_named_after_the_game_that_its_own_keyword_chooses() -> None:
+    env = [{"name": "gymnasium", "reset": {"env_id": "Taxi-v4"}}, {"name": "cards", "reset": {"game": "uno"}}, "snake"]
+
+    assert labels(configured(env).env) == ["Taxi-v4", "uno", "snake"]
+
+
 def test_a_level_is_left_when_enough_episodes_succeed_or_fail() -> None:
     curricula = Curricula(configured({"name": "echo", "reset": {"a": 1}, "curriculum": curriculum()}).env)
     sizes = [curricula.keywords(0)]
@@ -151,3 +157,14 @@ async def test_a_resumed_run_continues_at_its_levels(tmp_path: Path) -> None:
 def test_a_game_replaces_that_of_one_environment_only(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="several environments"):
         with_game(mixture(tmp_path), "chess")
+
+
+def test_a_game_is_set_by_the_keyword_of_its_environment() -> None:
+    cards = configured({"name": "cards", "reset": {"game": "uno", "opponent_policy": "rule"}})
+
+    assert with_game(cards, "gin-rummy").env[0].reset == {"game": "gin-rummy", "opponent_policy": "rule"}
+
+
+def test_a_game_of_an_environment_without_games_is_an_error() -> None:
+    with pytest.raises(ConfigError, match=r"snake chooses no game by name\. Set env\.reset in the file"):
+        with_game(configured("snake"), "chess")

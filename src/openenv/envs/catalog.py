@@ -12,6 +12,8 @@ from typing import Any
 from openenv.envs.measured import MeasuredTask
 
 _FOLDER = Path(__file__).parent
+DEFAULT_GAME_KEYWORD = "game_name"
+"""The keyword of resets that chooses a game where no manifest names another."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,8 @@ class CatalogEntry:
     """Programs of the system that an episode needs, and no extra installs."""
     tasks: str | None = None
     """A function, as MODULE:FUNCTION, that returns reset keywords by the name of a task; None: there is one task."""
+    game_keyword: str | None = None
+    """The keyword of resets that chooses a game or a kind of task by its name; None: no single keyword does."""
     measured: str | None = None
     """A mapping of MeasuredTask by the name of the task, as MODULE:NAME; see `measured.py`."""
 
@@ -85,6 +89,18 @@ def load(name: str) -> CatalogEntry:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise LookupError(f"environment {name!r} is not among {', '.join(known)}.{hint}")
     return entry
+
+
+def game_keyword(environment: str) -> str | None:
+    """Return the keyword of resets that chooses a game by its name, such as `env_id` for `gymnasium`.
+
+    It is `game_name` for an environment that is not bundled, such as a folder or a URL. None for a bundled one in which
+    no single keyword chooses a game.
+    """
+    try:
+        return load(environment).game_keyword
+    except LookupError:
+        return DEFAULT_GAME_KEYWORD
 
 
 def _read_entry(path: Path) -> CatalogEntry:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from openenv.envs.catalog import game_keyword
 from openenv.rl.config import CurriculumConfig, EnvConfig
 from openenv.rl.rollouts.trajectory import Group, Trajectory
 
@@ -32,9 +33,15 @@ def shares(configs: Sequence[EnvConfig]) -> list[float]:
     return [config.weight / total for config in configs]
 
 
+def _game(config: EnvConfig) -> str:
+    """The game that an environment's resets choose by name, otherwise the environment's own name."""
+    keyword = game_keyword(config.name)
+    return config.name if keyword is None else str(config.reset.get(keyword, config.name))
+
+
 def labels(configs: Sequence[EnvConfig]) -> list[str]:
     """A different name for each environment: its game where it has several, otherwise its own name."""
-    names = [str(config.reset.get("game_name", config.name)) for config in configs]
+    names = [_game(config) for config in configs]
     counts, used = Counter(names), Counter[str]()
     for number, name in enumerate(names):
         used[name] += 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import uvloop
 
+from openenv.envs.catalog import game_keyword
 from openenv.rl.comparison import Comparison
 from openenv.rl.config import Config, EnvConfig, RewardConfig, require
 from openenv.rl.reports.report import write_report
@@ -44,7 +45,10 @@ def with_game(config: Config, game: str) -> Config:
     """
     rule = "the file has several environments, so a game cannot replace that of one. Change the file."
     require(len(config.env) == 1, "--game", game, rule)
-    env = [dataclasses.replace(config.env[0], reset={**config.env[0].reset, "game_name": game})]
+    only = config.env[0]
+    keyword = game_keyword(only.name)
+    require(keyword is not None, "--game", game, f"{only.name} chooses no game by name. Set env.reset in the file.")
+    env = [dataclasses.replace(only, reset={**only.reset, str(keyword): game})]
     reward = config.reward if env == config.env else _without_outcomes(config.reward)
     return dataclasses.replace(config, name=game, env=env, reward=reward)
 

@@ -20,6 +20,7 @@ from openenv.auto.environment import FORMS, ServedEnvironment, named_environment
 from openenv.cli.pages.evaluation import EvaluationPage, evaluation_page
 from openenv.cli.pages.options import HOST, PORT
 from openenv.core.text_interface import TextInterface
+from openenv.envs.catalog import game_keyword
 from openenv.evaluation import Summary, medal_table, replies_table
 from openenv.evaluation import evaluate as run_evaluation
 from openenv.evaluation.episode_files.recorder import EpisodeRecorder
@@ -94,7 +95,7 @@ def evaluate(
 ) -> None:
     """Play equal episodes with each policy. Print a ranking with 95 % intervals and draw a plot."""
     named = named_environment(environment, text=text)
-    keywords = reset_keywords(reset, game)
+    keywords = reset_keywords(environment, reset, game)
     summaries: list[Summary] = []
 
     def keep(summary: Summary) -> None:
@@ -250,9 +251,17 @@ def policy_named(name: str, text: TextInterface[Any, Any], seed: int, options: E
     return LanguageModelPolicy(model, text, endpoint, calls_functions=asked.calls_functions, rules=rules)
 
 
-def reset_keywords(pairs: list[str], game: str | None) -> dict[str, Any]:
-    """Return the keywords of every reset from `KEY=VALUE` pairs. Raises ValueError for a pair without `=`."""
-    keywords: dict[str, Any] = {} if game is None else {"game_name": game}
+def reset_keywords(environment: str, pairs: list[str], game: str | None) -> dict[str, Any]:
+    """Return the keywords of every reset from `KEY=VALUE` pairs and the name of a game.
+
+    Raises ValueError for a pair without `=`, and for a game of an environment that chooses none by name.
+    """
+    keywords: dict[str, Any] = {}
+    if game is not None:
+        keyword = game_keyword(environment)
+        if keyword is None:
+            raise ValueError(f"--game {game}: {environment} chooses no game by name. Write --reset KEY=VALUE.")
+        keywords[keyword] = game
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:

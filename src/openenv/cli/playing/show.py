@@ -38,7 +38,7 @@ def show(
     named = named_environment(environment, text=text)
     console = Console()
     with named.served() as served:
-        keywords = {"seed": seed, **reset_keywords(reset, game)}
+        keywords = {"seed": seed, **reset_keywords(environment, reset, game)}
         with served.client() as client:
             first = client.reset(**keywords).observation
             for message in PromptBuilder(served.text, instructions=True).messages(0, first):
