@@ -141,3 +141,20 @@ def test_an_empty_reply_names_no_action():
 
     assert text.parse("  ", None) is None
     assert text.parse(" [4] ", None) == TextArenaAction(message="[4]")
+
+
+def test_the_replies_to_a_number_are_those_of_the_range_that_the_rules_state(env):
+    observation = env.reset(seed=1, game="GuessTheNumber").observation
+    assert observation.examples == [f"[{number}]" for number in range(1, 21)]
+
+    (answered,) = say(env, "[7]")
+
+    assert answered.observation.examples == observation.examples  # not the reply that the messages repeat
+
+
+def test_the_replies_to_several_numbers_are_drawn_from_the_range_that_the_rules_state(env):
+    examples = env.reset(seed=1, game="Mastermind").observation.examples
+
+    assert len(examples) > 50
+    codes = [example.strip("[]").split() for example in examples]
+    assert all(len(set(code)) == 4 and set(code) <= set("123456") for code in codes)

@@ -23,7 +23,8 @@ class TextArenaObservation(Observation):
 
     text: str = Field(description="The messages of the game and of the other seats, a line each")
     examples: list[str] = Field(
-        default_factory=list, description="Replies in square brackets that the messages contain; not all are legal"
+        default_factory=list,
+        description="Replies in the form that the messages show in square brackets; not all are legal",
     )
 
 

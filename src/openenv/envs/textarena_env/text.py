@@ -11,8 +11,8 @@ NO_EXAMPLE = "[1]"
 
 
 class TextArenaText(TextInterface[TextArenaAction, TextArenaObservation]):
-    """Shows the game's own messages, and takes the whole reply. Random play repeats what the messages have in square
-    brackets, legal or not."""
+    """Shows the game's own messages, and takes the whole reply. Random play chooses among the observation's
+    examples, legal or not."""
 
     history: ClassVar[History] = "full"
 

@@ -4,6 +4,7 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 from uuid import uuid4
 
@@ -15,6 +16,8 @@ from openenv.envs.textarena_env.server.games import MOST_SEATS, SEATS, check_gam
 _SEED_BITS = 31
 _EXAMPLE = re.compile(r"\[[^\[\]\n]{1,40}\]")
 _MOST_EXAMPLES = 100
+_NUMBERS = re.compile(r"\[\d+(?: \d+)*\]")
+_RANGE = re.compile(r"\b(?:between|from) (\d+) (?:and|to) (\d+)\b")
 
 
 class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, TextArenaState]):
@@ -129,9 +132,11 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         )
 
     def _keep_examples(self, seat: int, messages: Any) -> list[str]:
-        """The replies in the newest message that shows some to the seat."""
-        for message in map(_text, messages):
-            found = list(dict.fromkeys(_EXAMPLE.findall(message)))
+        """The replies in the newest message of the game that shows some to the seat."""
+        for message in messages:
+            found = list(dict.fromkeys(_EXAMPLE.findall("" if _is_reply(message) else _text(message))))
+            if len(found) == 1:
+                found = _in_stated_range(found[0], _text(message), Random(self._seed))
             if found:
                 self._examples[seat] = found[:_MOST_EXAMPLES]
         return self._examples.get(seat, [])
@@ -159,3 +164,30 @@ def _reward_and_reason(reward: Any, reason: Any) -> tuple[float, str]:
 def _text(message: Any) -> str:
     """The text of a message: sender, text and kind, in an order that differs between games."""
     return next((part for part in message if isinstance(part, str)), "")
+
+
+def _is_reply(message: Any) -> bool:
+    """Whether a message repeats what a seat has written."""
+    return any(getattr(part, "name", "") == "PLAYER_ACTION" for part in message)
+
+
+def _in_stated_range(example: str, rules: str, rng: Random) -> list[str]:
+    """Replies in the form of an example of whole numbers, with each number in the range that the rules state.
+
+    Such as `[1]` to `[20]` for `[5]` and "between 1 and 20"; a random choice where there are many. The numbers of a
+    reply differ from each other if those of the example do. The example alone where the rules state no range.
+    """
+    stated = _RANGE.search(rules)
+    if stated is None or not _NUMBERS.fullmatch(example):
+        return [example]
+    size, values = len(example.split()), range(int(stated[1]), int(stated[2]) + 1)
+    if len(values) < size:
+        return [example]
+    if size == 1:
+        draws = [[value] for value in sorted(rng.sample(values, min(len(values), _MOST_EXAMPLES)))]
+    else:
+        are_different = len(set(example[1:-1].split())) == size
+        draws = [
+            rng.sample(values, size) if are_different else rng.choices(values, k=size) for _ in range(_MOST_EXAMPLES)
+        ]
+    return list(dict.fromkeys(f"[{' '.join(map(str, draw))}]" for draw in draws))
