@@ -341,6 +341,14 @@ async def test_a_run_compares_and_reports(tmp_path: Path, game: str) -> None:
     assert [step for step, _ in scalars(result.run_dir, "eval/random/win_rate")] == [0]
 
 
+async def test_the_chart_of_a_game_does_not_play_another_environments_game_of_that_name(tmp_path: Path) -> None:
+    points = f"{Path(__file__).with_name('points_env.py')}:PointsEnvironment"
+
+    result = await run(tiny(tmp_path, env={"name": points, "reset": {"game_name": "blackjack"}}))
+
+    assert [row.role for row in result.results] == ["baseline", "before", "after"]
+
+
 INTERRUPTED = """
 import json, sys
 from openenv.rl.config_file import config_from_mapping

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from openenv.envs.openspiel_env.models import OpenSpielObservation
 from openenv.evaluation import play_episodes, summarize
 from openenv.policies import BlackjackChartPolicy, CatchPolicy, LanguageModelPolicy, RandomPolicy
 from openenv.rl.environments import level_keywords
@@ -64,8 +65,9 @@ class Comparison:
 
     def _charts(self, number: int) -> list[tuple[str, Role, Any]]:
         keywords = self._keywords(number)
-        game = keywords.get("game_name")
-        if game not in _CHARTS or keywords.get("game_params"):
+        game, served = keywords.get("game_name"), self._training.engine.environments[number].served
+        is_openspiel = issubclass(served.observation_class, OpenSpielObservation)
+        if not is_openspiel or game not in _CHARTS or keywords.get("game_params"):
             return []
         chart = _CHARTS[game]()
         return [(chart.name, "baseline", chart)]
