@@ -112,7 +112,8 @@ def remarks(results: Sequence[PlayerResult]) -> Iterator[str]:
     blackjack how the probability of a hit depends on the cards."""
     for row in results:
         if row.num_unparseable:
-            yield f"{row.name}: {row.num_unparseable} games ended by a reply that is not a legal action (not won)"
+            ended = f"{row.name}: {row.num_unparseable} games ended by a reply that is not a legal action"
+            yield f"{ended} (not won, and left out of the mean return)"
         if row.num_invalid:
             yield f"{row.name}: {row.num_invalid} further games failed in the environment (not counted)"
         low, high = (reply_share(row, "hit", "hard", totals) for totals in (range(4, 12), range(17, 22)))

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from openenv.cli.train import results_table, table_over_runs
+from openenv.cli.train import remarks, results_table, table_over_runs
 from openenv.rl.reports.results import PlayerResult
 from tests.cli.commands import OPENENV, run
 
@@ -117,3 +117,12 @@ def test_a_wrong_key_of_the_yaml_ends_with_the_right_one(tmp_path):
 
     assert done.returncode == 1
     assert "group_size" in done.stderr
+
+
+def test_a_remark_says_what_games_without_a_legal_reply_are_left_out_of():
+    row = PlayerResult(name="before", role="before", win_rate=0.2, mean_return=0.9, num_games=10, num_unparseable=4)
+
+    (remark,) = remarks([row])
+
+    assert remark.startswith("before: 4 games ended by a reply that is not a legal action")
+    assert remark.endswith("(not won, and left out of the mean return)")
