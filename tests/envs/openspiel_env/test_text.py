@@ -201,7 +201,7 @@ def test_any_other_game_has_the_text_of_openspiel_and_the_legal_actions() -> Non
 
     described = TEXT.describe(observation)
 
-    assert described.startswith(observation.metadata["text"].strip())
+    assert described.startswith(observation.metadata["text"].rstrip())
     assert described.endswith("legal: a1 , b1 , c1 , a2 , b2 , a3")
     assert TEXT.situation(observation) is None
 
@@ -244,3 +244,43 @@ def test_a_sentence_that_names_one_action_is_that_action() -> None:
 
 def test_instructions_name_the_replies() -> None:
     assert TEXT.instructions(_hand("CK H3", "?? H7")).endswith("Reply with one of these: hit , stand")
+
+
+def test_goofspiel_names_each_card_and_a_bid_is_its_number() -> None:
+    env = OpenSpielEnvironment("goofspiel")
+    start = env.reset(seed=1)
+
+    lines = TEXT.describe(start).splitlines()
+    assert lines[:2] == ["Current point card: 3", "Remaining Point Cards: 1 2 4 5 6 7 8 9 10 11 12 13"]
+    assert lines[-1] == "You are P0"
+    assert list(TEXT.replies(start)) == [str(card) for card in range(1, 14)]
+    for observation in random_episode(env, 5):
+        remaining = next(line for line in TEXT.describe(observation).splitlines() if line.startswith("Remaining"))
+        cards = list(map(int, remaining.split()[3:]))
+        assert cards == sorted(set(cards))
+
+
+def test_goofspiel_with_hidden_bids_keeps_openspiels_lines() -> None:
+    start = OpenSpielEnvironment("goofspiel").reset(seed=1, game_params={"imp_info": True, "num_cards": 4})
+
+    assert TEXT.describe(start).splitlines()[0] == "P0 hand: 1 2 3 4"
+    assert list(TEXT.replies(start)) == ["1", "2", "3", "4"]
+
+
+def test_nim_is_described_by_its_piles_and_a_reply_names_pile_and_number() -> None:
+    env = OpenSpielEnvironment("nim")
+    start = env.reset(seed=1)
+
+    assert TEXT.describe(start) == "piles 1 3 5 7 last loses"
+    assert {"1 take 1", "4 take 7"} <= TEXT.replies(start).keys()
+    action = TEXT.parse("3 take 5", start)
+    assert action is not None
+    assert env.step(action).metadata["text"].split()[3] == "0"
+    wins = env.reset(seed=1, game_params={"is_misere": False})
+    assert TEXT.describe(wins) == "piles 1 3 5 7 last wins"
+
+
+def test_the_first_row_of_2048_keeps_its_columns() -> None:
+    first, second, *_ = TEXT.describe(OpenSpielEnvironment("2048").reset(seed=1)).splitlines()
+
+    assert len(first) == len(second)

@@ -159,7 +159,38 @@ def _cell(name: str) -> str:
 def _describe_any(observation: OpenSpielObservation) -> str:
     """Return OpenSpiel's text, then its names of the legal actions."""
     names = observation.metadata["legal_action_names"]
-    return f"{observation.metadata['text'].strip()}\nlegal: {' , '.join(_one_line(name) for name in names)}"
+    text = observation.metadata["text"].strip("\n").rstrip()  # the spaces before a board's first cell align it
+    return f"{text}\nlegal: {' , '.join(_one_line(name) for name in names)}"
+
+
+def _describe_goofspiel(observation: OpenSpielObservation) -> str:
+    """Return OpenSpiel's text with spaces between the point cards that remain, and the agent's seat."""
+    lines = [line.strip() for line in observation.metadata["text"].strip().splitlines()]
+    hand = next((line for line in lines if " hand: " in line), "").partition(":")[2].split()
+    for number, line in enumerate(lines):
+        name, _, digits = line.partition(": ")
+        if name == "Remaining Point Cards":
+            lines[number] = f"{name}: {' '.join(_ascending_cards(digits, len(hand) - 1))}"
+    return "\n".join([*lines, f"You are P{observation.metadata['agent_player']}"])
+
+
+def _ascending_cards(digits: str, count: int) -> list[str]:
+    """Return the numbers, below 100 and ascending, that digits without spaces stand for."""
+    num_short = 2 * count - len(digits)
+    return [*digits[:num_short], *(digits[start : start + 2] for start in range(num_short, len(digits), 2))]
+
+
+def _describe_nim(observation: OpenSpielObservation) -> str:
+    """Return the sizes of the piles, and whether the last object loses where parameters may have changed it."""
+    _, _, piles = observation.metadata["text"].partition(": ")
+    is_misere = observation.metadata.get("game_params", {}).get("is_misere", True)
+    return f"piles {piles.strip()} last {'loses' if is_misere else 'wins'}"
+
+
+def _nim_reply(name: str) -> str:
+    """Convert `pile:3, take:5;` to `3 take 5`."""
+    pile, take = (part.partition(":")[2] for part in name.rstrip(";").split(", "))
+    return f"{pile} take {take}"
 
 
 def _board_game(
@@ -213,6 +244,20 @@ GAME_TEXTS: dict[str, GameText] = {
         "the board with the numbers of its columns .",
         describe=_describe_connect_four,
         reply=lambda name: name[1:],
+        situation=_no_situation,
+    ),
+    "goofspiel": GameText(
+        rules="Goofspiel : the highest bid from the hands wins the point card , and each hand has a card once ; "
+        "the most points win .",
+        describe=_describe_goofspiel,
+        reply=lambda name: name.rpartition(" ")[2],
+        situation=_no_situation,
+    ),
+    "nim": GameText(
+        rules="Nim : take as many as you like from one pile . last tells whether taking the last one wins or loses . "
+        "A reply is the number of the pile , from 1 , and how many to take .",
+        describe=_describe_nim,
+        reply=_nim_reply,
         situation=_no_situation,
     ),
     "go": _board_game(
