@@ -153,6 +153,21 @@ async def test_prompts_that_no_limit_or_model_has_room_for_are_an_error_before_p
         await setup_training(tiny(tmp_path, env=blackjack, name="again", model=model, max_req_tokens=61))
 
 
+async def test_replies_that_are_longer_than_their_limit_are_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    nim = {"name": "openspiel", "reset": {"game_name": "nim"}}  # a reply is such as "3 take 5"
+    warnings = []
+    for most in (2, 3):
+        await (await setup_training(tiny(tmp_path, env=nim, name=f"nim-{most}", max_res_tokens=most))).shutdown()
+        warnings.append([r.getMessage() for r in caplog.records if "replies of random play" in r.getMessage()])
+        caplog.clear()
+
+    (cut_off,), none = warnings
+    assert "replies of random play have up to 3 tokens, more than max_res_tokens=2" in cut_off
+    assert none == []
+
+
 async def test_prompts_that_grow_beyond_their_limit_are_a_warning_that_names_the_remedies(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -51,18 +51,21 @@ def make_starting_model(config: Config, played: Sequence[RandomPlay]) -> Startin
 def require_room(model: PreTrainedModel, chat: Chat, played: RandomPlay, config: Config) -> None:
     """Raise ConfigError if the first prompts of random play, or all that the limits allow, are too long for the model.
 
-    Later prompts that are too long are a warning. Raises ChatTemplateError for prompts that the chat template cannot
-    render.
+    Later prompts, and replies, that are too long are a warning. Raises ChatTemplateError for prompts that the chat
+    template cannot render.
     """
     longest = 0
     lasts: list[int] = []
+    replies: list[int] = []
     for messages, _ in itertools.islice(played.transcripts, EPISODES_TO_MEASURE):
         opening = itertools.takewhile(lambda message: message[0] != "assistant", messages)
         longest = max(longest, len(chat.prompt(chat_messages(opening))))
         lasts.append(len(chat.prompt(chat_messages(messages[:-1]))))
+        replies += [len(chat.encode(str(content))) for role, content in messages if role == "assistant"]
     rule = f"an episode's first prompt has {longest} tokens. Raise max_req_tokens."
     require(longest <= config.max_req_tokens, "max_req_tokens", config.max_req_tokens, rule)
     _warn_of_long_prompts(lasts, config)
+    _warn_of_long_replies(replies, config)
     room = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     wanted = config.max_req_tokens + config.max_res_tokens
     rule = (
@@ -81,6 +84,17 @@ def _warn_of_long_prompts(lengths: Sequence[int], config: Config) -> None:
             "such a prompt (conversation.out_of_tokens=%s). Raise max_req_tokens, or set conversation.history to "
             "latest, or out_of_tokens to forget.",
             max(lengths), too_long, len(lengths), config.max_req_tokens, out_of_tokens,
+        )  # fmt: skip
+
+
+def _warn_of_long_replies(lengths: Sequence[int], config: Config) -> None:
+    """Log how many replies of random play have more tokens, without an end token, than a model may sample."""
+    too_long = sum(length > config.max_res_tokens for length in lengths)
+    if too_long:
+        log.warning(
+            "%d of %d replies of random play have up to %d tokens, more than max_res_tokens=%d: the model's replies "
+            "are cut off there, and may name no action. Raise max_res_tokens.",
+            too_long, len(lengths), max(lengths), config.max_res_tokens,
         )  # fmt: skip
 
 
