@@ -119,7 +119,7 @@ def test_a_wrong_key_of_the_yaml_ends_with_the_right_one(tmp_path):
     assert "group_size" in done.stderr
 
 
-def test_a_remark_says_what_games_without_a_legal_reply_are_left_out_of():
+def test_the_remark_on_games_without_a_legal_reply_names_what_leaves_them_out():
     row = PlayerResult(name="before", role="before", win_rate=0.2, mean_return=0.9, num_games=10, num_unparseable=4)
 
     (remark,) = remarks([row])

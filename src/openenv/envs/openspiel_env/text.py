@@ -254,8 +254,8 @@ GAME_TEXTS: dict[str, GameText] = {
         situation=_no_situation,
     ),
     "nim": GameText(
-        rules="Nim : take as many as you like from one pile . last tells whether taking the last one wins or loses . "
-        "A reply is the number of the pile , from 1 , and how many to take .",
+        rules="Nim : take as many as you like from one pile . last loses : taking the last one loses ; last wins : it "
+        "wins . A reply is the number of the pile , from 1 , and how many to take .",
         describe=_describe_nim,
         reply=_nim_reply,
         situation=_no_situation,
