@@ -44,9 +44,9 @@ TASKS: dict[str, Task] = {
     "cliff_walking": _spiel("cliff_walking", Goal("mean_return", -9.0)),
     "connect_four": _spiel("connect_four", Goal("win_rate", None, 0.9), num_games=4000),
     "guess": Task("guess", [Goal("win_rate", 1.0, 0.99)]),
-    # the floor is the longest reply of random play; the best has three times the longest word that it knows
+    # the floor is the longest reply of random play; the best is four times the longest word that the model knows
     "echo": Task(
-        f"{Path(__file__).with_name('one_message.py')}:OneMessageEnvironment", [Goal("mean_return", 3.5, 1.1)]
+        f"{Path(__file__).with_name('one_message.py')}:OneMessageEnvironment", [Goal("mean_return", 4.7, 1.1)]
     ),
     "frozen_lake": Task(
         "gymnasium", [Goal("win_rate", 1.0, 1.0)], {"env_id": "FrozenLake-v1", "env_options": {"is_slippery": False}}

@@ -1,6 +1,7 @@
 """Collects random play of the run's environments, for pretraining and to measure returns and lengths of episodes."""
 
 import dataclasses
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -15,6 +16,8 @@ from openenv.rl.training.pretraining import RandomPlay, play_at_random
 
 if TYPE_CHECKING:
     from openenv.rl.setup import OnProgress
+
+log = logging.getLogger(__name__)
 
 EPISODES_TO_MEASURE = 64
 """Episodes of random play where nothing is pretrained on them."""
@@ -45,6 +48,12 @@ async def random_play(
                 )
             )
         collected.append(play)
+        if play.acts_for_all and settings.self_play is None:
+            log.warning(
+                "env.name=%s: the model acts for several seats of a game, and the rewards of all count as one return: "
+                "it wins against itself. Set env.self_play, or in env.reset a seat to play against opponents.",
+                settings.name,
+            )
     return collected
 
 

@@ -177,6 +177,24 @@ async def test_a_run_that_was_killed_after_its_last_step_has_its_opponents_when_
     assert recorded.read_text() == games
 
 
+@pytest.mark.parametrize(
+    ("seats", "is_warned"), [({"agent_player": "all"}, True), ({"agent_player": 1}, False), ({}, False)]
+)
+async def test_a_model_that_acts_for_every_seat_without_self_play_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, seats: dict[str, Any], is_warned: bool
+) -> None:
+    reset = {"game_name": "kuhn_poker", **seats}
+    pretrain = {"max_episodes": 20, "steps": 1, "batch_size": 8}
+    settings = config(tmp_path, env={"name": "openspiel", "reset": reset}, pretrain=pretrain)
+
+    await (await setup_training(settings)).shutdown()
+
+    warnings = [record.getMessage() for record in caplog.records if "env.self_play" in record.getMessage()]
+    assert [line.startswith("env.name=openspiel: the model acts for several seats") for line in warnings] == (
+        [True] if is_warned else []
+    )
+
+
 def test_opponents_beside_a_vllm_server_are_refused(tmp_path: Path) -> None:
     model = {"path": "some/model", "vllm_url": "http://localhost:8000", "lora": {}}
     with pytest.raises(ConfigError, match=r"env\.self_play=True: .*model\.vllm_url"):

@@ -47,12 +47,15 @@ class RandomPlay:
     returns: Counter[float] = field(default_factory=Counter)
     """Each return with its number of valid episodes; those that the environment failed are left out."""
     num_decisions: int = 0
+    acts_for_all: bool = False
+    """Whether the player acted for several seats of a game, as the observations' metadata name them."""
 
     def add(self, other: "RandomPlay") -> None:
         """Add what others have played."""
         self.transcripts.update(other.transcripts)
         self.returns.update(other.returns)
         self.num_decisions += other.num_decisions
+        self.acts_for_all |= other.acts_for_all
 
     @property
     def num_episodes(self) -> int:
@@ -120,6 +123,8 @@ class _TranscribingPlayer:
         self._running: dict[int, list[list[ChatMessage]]] = {}
         """By episode: what was shown and replied, of each decision or of the whole episode."""
         self._returns: Counter[int] = Counter()
+        self._seats: dict[int, Any] = {}
+        """By episode: the seat of its first decision."""
         self._num_failed = 0
 
     def resets(self, reset: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -136,6 +141,8 @@ class _TranscribingPlayer:
         """A random reply's action for each episode."""
         actions = []
         for turn in pending:
+            seat = (getattr(turn.observation, "metadata", None) or {}).get("agent_player")
+            self.collected.acts_for_all |= self._seats.setdefault(turn.episode, seat) != seat
             reply, action = self._policy.select_reply(turn.observation)
             messages = [*self._prompts.messages(turn.episode, turn.observation), assistant_message(reply)]
             self._prompts.add_reply(turn.episode, reply)
@@ -178,6 +185,7 @@ class _TranscribingPlayer:
 
     def _forget(self, episode: int) -> list[list[ChatMessage]]:
         """The conversations of an episode that has ended."""
+        self._seats.pop(episode, None)
         self._prompts.end_episode(episode)
         return self._running.pop(episode, [])
 
