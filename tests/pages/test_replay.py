@@ -87,11 +87,14 @@ def test_stepping_asks_for_single_observations_and_for_each_once(page: Page, url
     asked: list[str] = []
     page.on("request", lambda request: asked.extend(re.findall(r"/requests/\d+$", request.url)))
     page.goto(url)
+    where = page.locator("#steps output")
+    expect(where).to_have_text("1 of 1,001")  # keys pressed earlier are lost
     for _ in range(50):
         page.keyboard.press("ArrowRight")
+    expect(where).to_have_text("51 of 1,001")
     for _ in range(50):
         page.keyboard.press("ArrowLeft")
-    expect(page.locator("#steps output")).to_have_text("1 of 1,001")
+    expect(where).to_have_text("1 of 1,001")
 
     assert len(asked) == len(set(asked))
     assert 51 <= len(asked) <= 70

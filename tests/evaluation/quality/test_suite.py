@@ -102,12 +102,12 @@ def test_what_is_allowed_and_hardly_meant_is_a_warning(serving, monkeypatch, nam
 
 
 def test_an_environment_that_hangs_is_reported_within_the_time_given(serving):
-    url = serving(create_app(Hangs, config=ServerConfig(step_timeout_s=1.0)))
+    url = serving(create_app(Hangs, config=ServerConfig(step_timeout_s=4.0)))
     began = time.monotonic()
-    rows = check_url(url, seconds=6)
+    rows = check_url(url, seconds=24)
 
-    assert with_status(rows, "fail") == {"actions": "no response to `step` within 0.5 s"}
-    assert time.monotonic() - began < 6
+    assert with_status(rows, "fail") == {"actions": "no response to `step` within 2 s"}
+    assert time.monotonic() - began < 24
 
 
 def test_sessions_that_stay_open_are_a_leak(serving):
