@@ -13,7 +13,7 @@ demo: $(VENV)/.installed  ## A language model learns GAME (blackjack, catch, tic
 	$(BIN)/openenv train examples/grpo_blackjack/blackjack.yaml --game $(GAME)
 
 test: $(VENV)/.installed lint  ## All tests that take minutes
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 3 --dist worksteal -rs
 
 test-fast: $(VENV)/.installed  ## After each edit: under a minute, some tests of every package
 	$(BIN)/pytest -n 2 -m "not slow and not interop and not process"

@@ -67,7 +67,7 @@ def require_room(model: PreTrainedModel, chat: Chat, played: RandomPlay, config:
     _warn_of_long_prompts(lasts, config)
     _warn_of_long_replies(replies, config)
     room = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    wanted = config.max_req_tokens + config.max_res_tokens
+    wanted = _longest(config)
     rule = (
         f"with max_res_tokens={config.max_res_tokens} more than the {room} positions of the model. Lower one of them."
     )

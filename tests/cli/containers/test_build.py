@@ -61,7 +61,6 @@ def test_a_missing_docker_command_is_named(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_an_engine_that_does_not_answer_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("docker")
     monkeypatch.setenv("DOCKER_HOST", "unix:///nothing/here.sock")
     refused = run("build", "echo", "--from-machine")
 

@@ -19,7 +19,6 @@ class Hub:
 @pytest.fixture
 def hub(serving, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Hub:
     """A Hub without Spaces, and a signed-in user, for commands in this process and in processes of their own."""
-    pytest.importorskip("huggingface_hub")
     state = LocalHub()
     url = serving(state.app)
     monkeypatch.setenv("HF_ENDPOINT", url)

@@ -30,14 +30,15 @@ def running(run_dir: Path) -> Iterator[None]:
         except BlockingIOError:
             raise RuntimeError(f"{run_dir}: another process is making this run. Wait for its end, or end it.") from None
         fcntl.flock(file, fcntl.LOCK_EX)  # waits for a reader, which holds its lock for a moment
-        (run_dir / _ERROR).unlink(missing_ok=True)
         with failure_kept(run_dir):
             yield
 
 
 @contextlib.contextmanager
 def failure_kept(run_dir: Path) -> Iterator[None]:
-    """Write an error that leaves the `with` statement to the run's folder, where `failure` finds it."""
+    """Write an error that leaves the `with` statement to the run's folder, where `failure` finds it. An earlier one
+    goes."""
+    (run_dir / _ERROR).unlink(missing_ok=True)
     try:
         yield
     except Exception as error:

@@ -12,9 +12,6 @@ from openenv.core.containers.runtime import KubernetesProvider
 from openenv.core.errors import ContainerFault, NotReady
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from tests.core.containers import fake_tools
-
-pytest.importorskip("kubernetes", reason="the extra kubernetes is not installed")
-pytest.importorskip("kubernetes_validate", reason="the extra dev is not installed")
 from tests.core.containers.kubernetes.fake_cluster import FakeCluster
 
 pytestmark = pytest.mark.process

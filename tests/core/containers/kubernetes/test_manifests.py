@@ -4,12 +4,11 @@ one replica each."""
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
 from tests.cli.commands import run
-
-kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="the extra dev is not installed")
 
 
 def manifests(*options: str) -> dict[str, dict[str, Any]]:
