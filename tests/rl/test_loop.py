@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import PreTrainedModel
 
 from openenv.core.errors import EnvironmentFault
 from openenv.rl.config import Config, PretrainConfig
 from openenv.rl.learning_signal import NothingToLearn
 from openenv.rl.loop import NothingPlayed, TrainingLoop
 from openenv.rl.models.generator import Generator
-from openenv.rl.models.language_model import WeightStore, tiny_model
+from openenv.rl.models.language_model import WeightStore, on_device, tiny_model
 from openenv.rl.reports.results import read_rows
 from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rewards import EpisodeReward
@@ -26,6 +27,7 @@ from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.pretraining import pretrain
 from openenv.rl.training.trainer import ReferenceModel, Trainer
 from tests.rl.echo_game import WORDS, EchoPool, EchoText, echo_chat, echo_config
+from tests.rl.models.small_models import DEVICES
 
 pytestmark = pytest.mark.process
 
@@ -57,19 +59,28 @@ class SmallRun:
     """All parts of a run on the echo game."""
 
     def __init__(
-        self, config: Config, folder: Path, *, resume: bool = False, pool_class: type[EchoPool] = EchoPool
+        self,
+        config: Config,
+        folder: Path,
+        *,
+        resume: bool = False,
+        pool_class: type[EchoPool] = EchoPool,
+        device: str = "cpu",
     ) -> None:
-        self.pool_class = pool_class
+        self.pool_class, self.device = pool_class, torch.device(device)
         torch.set_num_threads(1)
         self.config = config
         self.chat = echo_chat()
-        self.model = tiny_model(config.model, self.chat.tokenizer, max_length=64, seed=config.seed)
+        self.model = self.new_model(config.seed)
         self.trainer = Trainer(self.model, ReferenceModel(self.model, "float32"), config, self.chat.pad_id)
         self.checkpoints = Checkpoints(folder)
         self.metrics_path = folder / "metrics.jsonl"
         start = TrainingProgress(step=0, training_s=0.0)
         self.progress = self.checkpoints.restore(self.trainer) if resume else start
         self.executor = ThreadPoolExecutor(1)
+
+    def new_model(self, seed: int) -> PreTrainedModel:
+        return on_device(tiny_model(self.config.model, self.chat.tokenizer, max_length=64, seed=seed), self.device)
 
     def teach_form(self) -> None:
         """Teach the model to say one of the words."""
@@ -91,8 +102,7 @@ class SmallRun:
     async def run(self, steps: int, on_step: Any = None) -> list[dict[str, Any]]:
         store, config = WeightStore(), self.config
         store.publish(self.model, self.progress.step)
-        copy = tiny_model(config.model, self.chat.tokenizer, max_length=64, seed=9)
-        generator = Generator(copy, self.chat, max_new_tokens=config.max_res_tokens, store=store)
+        generator = Generator(self.new_model(9), self.chat, max_new_tokens=config.max_res_tokens, store=store)
         reward = EpisodeReward(config.reward)
         rollouts = [
             Rollout(self.pool_class(8, turns=1), EchoText(), generator, reward, config, self.executor) for _ in range(2)
@@ -250,12 +260,13 @@ async def test_a_run_does_not_depend_on_how_fast_its_rollouts_are(tmp_path: Path
     assert exact_curve(slow) == exact_curve(quick)
 
 
-async def test_a_run_that_goes_on_at_a_checkpoint_has_the_same_numbers(tmp_path: Path) -> None:
+@pytest.mark.parametrize("device", DEVICES)
+async def test_a_run_that_goes_on_at_a_checkpoint_has_the_same_numbers(tmp_path: Path, device: str) -> None:
     config = echo_config(off_by_n=1, checkpoint={"interval": 3})
-    uninterrupted = await SmallRun(config, tmp_path / "a").run(6)
-    await SmallRun(config, tmp_path / "b").run(3)
+    uninterrupted = await SmallRun(config, tmp_path / "a", device=device).run(6)
+    await SmallRun(config, tmp_path / "b", device=device).run(3)
 
-    resumed = await SmallRun(config, tmp_path / "b", resume=True).run(3)
+    resumed = await SmallRun(config, tmp_path / "b", resume=True, device=device).run(3)
 
     assert exact_curve(resumed) == exact_curve(uninterrupted)
 

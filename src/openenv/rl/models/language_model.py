@@ -3,6 +3,7 @@
 import copy
 import inspect
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -104,7 +105,13 @@ def device_of(name: str) -> torch.device:
 
 
 def on_device(model: PreTrainedModel, device: torch.device) -> PreTrainedModel:
-    """The model, moved to a device."""
+    """The model, moved to a device. On CUDA the whole process then adds in a fixed order: equal seeds, equal metrics.
+
+    PyTorch warns of an operation that has no such kernel, and uses the one that it has.
+    """
+    if device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it at its first product
+        torch.use_deterministic_algorithms(True, warn_only=True)
     moved: PreTrainedModel = cast(Any, model).to(device)
     return moved
 
