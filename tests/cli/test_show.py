@@ -1,5 +1,6 @@
 """`openenv show` prints what a model is shown and how its replies are read."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,20 @@ def test_show_reads_two_random_replies_and_one_that_names_nothing(openspiel_url,
     shown = run("show", openspiel_url, "--game", "catch", cwd=tmp_path).stdout
 
     assert shown.count("action: action_id=") == 2
+    assert len(set(re.findall("action: action_id=.*", shown))) == 2
     assert "reply: I do not know\n  names no action" in shown
+
+
+def test_show_names_the_fields_that_no_reply_sets(tmp_path):
+    source = Path(guess_env.__file__).read_text()
+    declared = "number: int = Field(ge=0, le=9"
+    assert declared in source
+    (tmp_path / "game.py").write_text(source.replace(declared, f"stake: int = 1\n    {declared}"))
+
+    shown = run("show", "game.py:GuessEnvironment", cwd=tmp_path).stdout
+
+    assert "No reply sets stake: fields with a default keep it beside one that has none." in shown
+    assert "No reply sets" not in run("show", GUESS, cwd=tmp_path).stdout
 
 
 def test_a_game_is_chosen_by_the_keyword_of_its_environment(tmp_path):

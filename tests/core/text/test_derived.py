@@ -128,6 +128,46 @@ def test_random_replies_name_actions_and_wordings_name_them_again(action_class):
         assert text.parse(text.wording(action, seen), seen) == action
 
 
+def replies_of(action_class, number=200):
+    rng, text = Random(0), text_of(action_class)
+    return [text.random_reply(Note(text="?"), rng) for _ in range(number)]
+
+
+def test_random_play_sets_optional_fields_of_an_object_in_half_of_the_replies():
+    marked = [action.mark for reply, action in replies_of(Place) if "mark" in reply]
+
+    assert 70 < len(marked) < 130
+    assert set(marked) == {"x", "o"}
+
+
+def test_random_play_leaves_optional_fields_out_that_would_break_a_rule_of_the_class():
+    class Order(Action):
+        side: Literal["buy", "sell"]
+        size: int = Field(ge=1, le=3)
+        limit: int | None = Field(default=None, ge=1)
+
+        @model_validator(mode="after")
+        def _has_a_limit_when_it_sells(self) -> Self:
+            if self.side == "buy" and self.limit is not None:
+                raise ValueError("only sales have a limit")
+            return self
+
+    actions = [action for _, action in replies_of(Order)]
+
+    assert {action.side for action in actions if action.limit is not None} == {"sell"}
+    assert {action.side for action in actions if action.limit is None} == {"buy", "sell"}
+
+
+def test_random_numbers_are_short_and_recur():
+    class Power(Action):
+        share: float = Field(ge=0, le=1)
+
+    shares = {reply for reply, _ in replies_of(Power, 2000)}
+
+    assert {float(share) for share in shares} == {hundredth / 100 for hundredth in range(101)}
+    assert max(map(len, shares)) == 4
+
+
 def test_counted_actions_are_all_played_at_random():
     text, rng = text_of(Guess), Random(0)
     numbers = [text.random_reply(Note(text="?"), rng)[1].number for _ in range(2000)]

@@ -1,6 +1,6 @@
 """`openenv show`: what a language model is shown in an environment, and how its replies are read."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from random import Random
 from typing import Any
 
@@ -11,12 +11,16 @@ from rich.text import Text
 
 from openenv.auto.environment import FORMS, named_environment
 from openenv.cli.playing.evaluate import reset_keywords
+from openenv.core.env_server.types import Action
 from openenv.core.text.content import text_of
+from openenv.core.text.derived import DerivedText
 from openenv.core.text_interface import TextInterface
 from openenv.policies import PromptBuilder
 
 EXAMPLE = "Examples: `openenv show openspiel --game catch`, `openenv show game.py:GameEnvironment --reply seven`"
 _NO_ACTION = "I do not know"
+_DRAWS = 20
+"""Replies of random play, of which the first two that differ are shown."""
 
 
 def show(
@@ -44,10 +48,22 @@ def show(
             for message in PromptBuilder(served.text, instructions=True).messages(0, first):
                 console.print(Panel(Text(text_of(message["content"])), title=message["role"], title_align="left"))
             rng = Random(seed)
-            shown = reply or [*(served.text.random_reply(first, rng)[0] for _ in range(2)), _NO_ACTION]
+            drawn = dict(served.text.random_reply(first, rng) for _ in range(_DRAWS))
+            if isinstance(served.text, DerivedText):
+                console.print(Text(_unset_fields(drawn.values())), end="")
+            shown = reply or [*list(drawn)[:2], _NO_ACTION]
             for written in shown:
                 client.reset(**keywords)
                 console.print(Text("\n".join(_readings(client, served.text, first, written))))
+
+
+def _unset_fields(actions: Collection[Action]) -> str:
+    """A line with the fields that no reply sets; empty if there are none."""
+    known = set().union(*(type(action).model_fields for action in actions)) - {"metadata"}
+    unset = known.difference(*(action.model_fields_set for action in actions))
+    if not unset:
+        return ""
+    return f"No reply sets {', '.join(sorted(unset))}: fields with a default keep it beside one that has none.\n"
 
 
 def _readings(client: Any, text: TextInterface[Any, Any], observation: Any, reply: str) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Random values that a JSON Schema allows."""
 
+import math
 from collections.abc import Mapping, Sequence
 from random import Random
 from string import ascii_lowercase
@@ -19,11 +20,17 @@ class SchemaSampler:
     allOf, $ref, examples. It ignores `pattern` and `format`.
     """
 
-    def __init__(self, schema: Mapping[str, Any], rng: Random, *, simplest: bool = False) -> None:
-        """simplest: always the first alternative, the number nearest zero, and the shortest text."""
+    def __init__(
+        self, schema: Mapping[str, Any], rng: Random, *, simplest: bool = False, optional: bool = False
+    ) -> None:
+        """simplest: always the first alternative, the number nearest zero, and the shortest text.
+
+        optional: give objects that have required fields optional ones too.
+        """
         self._root = schema
         self._rng = rng
         self._simplest = simplest
+        self._optional = optional
 
     def sample(self) -> Any:
         """A value of the whole schema."""
@@ -75,7 +82,8 @@ class SchemaSampler:
 
     def _number(self, schema: Mapping[str, Any]) -> float:
         low, high = _bounds(schema, margin=1e-6)
-        return min(max(0.0, low), high) if self._simplest else self._rng.uniform(low, high)
+        value = 0.0 if self._simplest else round(self._rng.uniform(low, high), _decimals(high - low))
+        return min(max(value, low), high)
 
     def _text(self, schema: Mapping[str, Any]) -> str:
         shortest = int(schema.get("minLength", 0))
@@ -92,11 +100,12 @@ class SchemaSampler:
         return [*first, *(self.value(schema.get("items", {}), depth + 1) for _ in more)]
 
     def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-        """The required fields. If there are none, each optional field with probability one half."""
+        """The required fields; each optional one with probability one half, if wanted or if none is required."""
         properties = schema.get("properties", {})
         names = [name for name in schema.get("required", ()) if name in properties]
-        if not names and not self._simplest and depth < _DEEPEST:
-            names = [name for name in properties if name != "metadata" and self._rng.random() < 0.5]
+        if (self._optional or not names) and not self._simplest and depth < _DEEPEST:
+            others = (name for name in properties if name not in names and name != "metadata")
+            names += [name for name in others if self._rng.random() < 0.5]
         return {name: self.value(properties[name], depth + 1) for name in names}
 
     def _pick(self, options: Sequence[Any]) -> Any:
@@ -118,10 +127,15 @@ def resolved(root: Mapping[str, Any], schema: Any) -> Mapping[str, Any]:
     return whole
 
 
+def _decimals(spread: float) -> int:
+    """Decimal places that divide a range into 100 to 1,000 values. With more digits, replies would never recur."""
+    return 2 - math.floor(math.log10(spread)) if spread > 0 else 2
+
+
 def _bounds(schema: Mapping[str, Any], *, margin: float) -> tuple[float, float]:
     """The smallest and the largest sample. margin: distance from an exclusive bound."""
-    low = schema.get("minimum", schema["exclusiveMinimum"] + margin if "exclusiveMinimum" in schema else None)
-    high = schema.get("maximum", schema["exclusiveMaximum"] - margin if "exclusiveMaximum" in schema else None)
-    if low is None:
-        low = 0 if high is None or high >= 0 else high - _SPREAD
-    return low, max(low, low + _SPREAD if high is None else high)
+    low = schema.get("minimum", schema["exclusiveMinimum"] + margin if "exclusiveMinimum" in schema else -math.inf)
+    high = schema.get("maximum", schema["exclusiveMaximum"] - margin if "exclusiveMaximum" in schema else math.inf)
+    if math.isinf(low):
+        low = 0 if high >= 0 else high - _SPREAD
+    return low, max(low, low + _SPREAD if math.isinf(high) else high)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.env_server.types import Action
 from openenv.core.schema.samples import SchemaSampler, resolved
+from openenv.core.text.fields import fields_text, limits
 from openenv.core.text_interface import named_in
 
 _MOST_CHOICES = 1000
@@ -108,7 +109,7 @@ class FieldForm(ActionForm):
         """What the reply stands for, with the field's limits."""
         described = self._schema.get("description") or self._field
         kind = "text" if self._is_text else "number"
-        return f"Your whole reply is this {kind}: {described}{_limits(self._schema)}"
+        return f"Your whole reply is this {kind}: {described}{limits(self._schema)}"
 
     def parse(self, reply: str) -> Action:
         """The action with the reply, or its only number, as the field."""
@@ -142,7 +143,7 @@ class JsonForm(ActionForm):
 
     def instructions(self) -> str:
         """The fields with their types, limits and descriptions."""
-        return f"Reply with a JSON object of these fields:\n{_fields_text(self._schema)}"
+        return f"Reply with a JSON object of these fields:\n{fields_text(self._schema)}"
 
     def parse(self, reply: str) -> Action:
         """The action of the first JSON object in the reply, which may be a call of the function of `functions`."""
@@ -154,8 +155,16 @@ class JsonForm(ActionForm):
         return _validated(self._action_class, found, self.instructions())
 
     def random_reply(self, rng: Random, seen: str) -> str:
-        """An object that the schema allows."""
-        return json.dumps(SchemaSampler(self._schema, rng).sample(), ensure_ascii=False)
+        """An object that the schema allows, with each optional field in half of the replies.
+
+        Where the class refuses it, for a rule that schemas cannot express, the reply has the required fields alone.
+        """
+        fields = SchemaSampler(self._schema, rng, optional=True).sample()
+        try:
+            self._action_class.model_validate(fields)
+        except ValidationError:
+            fields = SchemaSampler(self._schema, rng).sample()
+        return json.dumps(fields, ensure_ascii=False)
 
     def wording(self, action: Action) -> str:
         """The fields that were set."""
@@ -177,7 +186,7 @@ class ToolForm(ActionForm):
 
     def instructions(self) -> str:
         """The tools with their arguments, and the form of a call."""
-        tools = "\n".join(f"{tool.name}: {tool.description}\n{_fields_text(tool.input_schema)}" for tool in self._all)
+        tools = "\n".join(f"{tool.name}: {tool.description}\n{fields_text(tool.input_schema)}" for tool in self._all)
         example = json.dumps({"name": self._all[0].name, "arguments": {"...": "..."}})
         return f"Call one of these tools:\n{tools}\nReply with {' '.join((_TOOL_CALL[0], example, _TOOL_CALL[1]))}"
 
@@ -198,7 +207,7 @@ class ToolForm(ActionForm):
     def random_reply(self, rng: Random, seen: str) -> str:
         """Each tool with the same probability, with arguments that its schema allows."""
         tool = rng.choice(self._all)
-        return call_text(tool.name, SchemaSampler(tool.input_schema, rng).sample())
+        return call_text(tool.name, SchemaSampler(tool.input_schema, rng, optional=True).sample())
 
     def wording(self, action: Action) -> str:
         """The call between its marks."""
@@ -219,7 +228,7 @@ class ToolForm(ActionForm):
             raise UnreadableReply(f"there is no tool {name!r:.80}. Tools: {', '.join(self._tools)}")
         missing = [key for key in tool.input_schema.get("required", ()) if key not in arguments]
         if missing:
-            raise UnreadableReply(f"{name} needs {', '.join(missing)}:\n{_fields_text(tool.input_schema)}")
+            raise UnreadableReply(f"{name} needs {', '.join(missing)}:\n{fields_text(tool.input_schema)}")
         return CallToolAction(tool_name=name, arguments=arguments)
 
 
@@ -300,31 +309,3 @@ def call_text(name: str, arguments: Any) -> str:
     """The reply that calls a function."""
     call = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
     return f"{_TOOL_CALL[0]} {call} {_TOOL_CALL[1]}"
-
-
-def _fields_text(schema: Mapping[str, Any]) -> str:
-    """A line for each field of an object's schema: type, limits, description, and whether it may be left out."""
-    lines = []
-    for name, part in schema.get("properties", {}).items():
-        if name == "metadata":
-            continue
-        field = resolved(schema, part)
-        values = field.get("enum") or ([field["const"]] if "const" in field else None)
-        kind = f"one of {', '.join(map(str, values))}" if values else field.get("type", "any value")
-        optional = "" if name in schema.get("required", ()) else ", optional"
-        described = f": {field['description']}" if field.get("description") else ""
-        lines.append(f"- {name} ({kind}{_limits(field)}{optional}){described}")
-    return "\n".join(lines) or "- none"
-
-
-def _limits(schema: Mapping[str, Any]) -> str:
-    texts = {
-        "minimum": "at least {}",
-        "maximum": "at most {}",
-        "exclusiveMinimum": "above {}",
-        "exclusiveMaximum": "below {}",
-        "minLength": "at least {} characters",
-        "maxLength": "at most {} characters",
-    }
-    shown = [text.format(schema[key]) for key, text in texts.items() if key in schema]
-    return f", {', '.join(shown)}" if shown else ""
