@@ -158,6 +158,23 @@ def test_random_play_leaves_optional_fields_out_that_would_break_a_rule_of_the_c
     assert {action.side for action in actions if action.limit is None} == {"buy", "sell"}
 
 
+def test_random_texts_in_objects_and_calls_are_words_of_what_was_seen():
+    class Take(Action):
+        item: str
+        place: str = ""
+
+    calls = [Tool(name="take", description="", input_schema=Take.model_json_schema())]
+    seen, rng = Note(text="An apple, a pear."), Random(0)
+
+    taken = [DerivedText(Take, Note).random_reply(seen, rng)[1].item for _ in range(200)]
+    called = [DerivedText(CallToolAction, Note, "", calls).random_reply(seen, rng)[1].arguments for _ in range(200)]
+
+    assert {word for item in taken for word in item.split()} == {"An", "apple", "a", "pear"}
+    assert {len(item.split()) for item in taken} == {1, 2}
+    assert {word for call in called for word in call["item"].split()} == {"An", "apple", "a", "pear"}
+    assert 70 < sum("place" in call for call in called) < 130
+
+
 def test_random_numbers_are_short_and_recur():
     class Power(Action):
         share: float = Field(ge=0, le=1)
@@ -228,6 +245,19 @@ def test_choices_that_need_other_fields_are_no_choices():
 
     assert text.replies(Observation()) == {}
     assert text.parse('{"kind": "click", "x": 3}', Observation()) == Click(kind="click", x=3)
+
+
+def test_a_command_with_optional_arguments_is_an_object():
+    class Trade(Action):
+        kind: Literal["buy", "wait"]
+        amount: int = Field(default=1, ge=1, le=2)
+
+    text, actions = text_of(Trade), [action for _, action in replies_of(Trade)]
+
+    assert text.parse('{"kind": "buy", "amount": 2}', Note(text="?")) == Trade(kind="buy", amount=2)
+    assert {(action.kind, action.amount) for action in actions} == {
+        ("buy", 1), ("buy", 2), ("wait", 1), ("wait", 2)
+    }  # fmt: skip
 
 
 def test_instructions_have_the_rules_the_fields_and_the_form_of_a_reply():

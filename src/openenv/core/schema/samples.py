@@ -21,16 +21,24 @@ class SchemaSampler:
     """
 
     def __init__(
-        self, schema: Mapping[str, Any], rng: Random, *, simplest: bool = False, optional: bool = False
+        self,
+        schema: Mapping[str, Any],
+        rng: Random,
+        *,
+        simplest: bool = False,
+        optional: bool = False,
+        words: Sequence[str] = (),
     ) -> None:
         """simplest: always the first alternative, the number nearest zero, and the shortest text.
 
-        optional: give objects that have required fields optional ones too.
+        optional: give objects that have required fields optional ones too. words: one or two of them are a text without
+        limits; otherwise it is made of letters.
         """
         self._root = schema
         self._rng = rng
         self._simplest = simplest
         self._optional = optional
+        self._words = words
 
     def sample(self) -> Any:
         """A value of the whole schema."""
@@ -86,6 +94,8 @@ class SchemaSampler:
         return min(max(value, low), high)
 
     def _text(self, schema: Mapping[str, Any]) -> str:
+        if self._words and not schema.keys() & {"minLength", "maxLength", "pattern", "format"}:
+            return " ".join(self._rng.sample(self._words, min(len(self._words), self._rng.randint(1, 2))))
         shortest = int(schema.get("minLength", 0))
         longest = max(shortest, min(int(schema.get("maxLength", _LONGEST_WORD)), _LONGEST_WORD))
         length = shortest if self._simplest else self._rng.randint(min(max(shortest, 1), longest), longest)

@@ -123,10 +123,7 @@ class FieldForm(ActionForm):
 
     def random_reply(self, rng: Random, seen: str) -> str:
         """A value that the schema allows. Text without limits is one or two words of what was seen."""
-        words = seen.split()
-        if self._is_text and words and not self._schema.keys() & {"examples", "minLength", "maxLength", "pattern"}:
-            return " ".join(rng.sample(words, min(len(words), rng.randint(1, 2))))
-        return str(SchemaSampler(self._schema, rng).sample())
+        return str(SchemaSampler(self._schema, rng, words=_words(seen)).sample())
 
     def wording(self, action: Action) -> str:
         """The field's value."""
@@ -158,12 +155,14 @@ class JsonForm(ActionForm):
         """An object that the schema allows, with each optional field in half of the replies.
 
         Where the class refuses it, for a rule that schemas cannot express, the reply has the required fields alone.
+        Texts without limits are one or two words of what was seen.
         """
-        fields = SchemaSampler(self._schema, rng, optional=True).sample()
+        words = _words(seen)
+        fields = SchemaSampler(self._schema, rng, optional=True, words=words).sample()
         try:
             self._action_class.model_validate(fields)
         except ValidationError:
-            fields = SchemaSampler(self._schema, rng).sample()
+            fields = SchemaSampler(self._schema, rng, words=words).sample()
         return json.dumps(fields, ensure_ascii=False)
 
     def wording(self, action: Action) -> str:
@@ -205,9 +204,9 @@ class ToolForm(ActionForm):
         raise UnreadableReply(f"{reply!r:.200} contains no tool call. {self.instructions()}")
 
     def random_reply(self, rng: Random, seen: str) -> str:
-        """Each tool with the same probability, with arguments that its schema allows."""
+        """Each tool with the same probability, with arguments that its schema allows, as in `JsonForm`."""
         tool = rng.choice(self._all)
-        return call_text(tool.name, SchemaSampler(tool.input_schema, rng, optional=True).sample())
+        return call_text(tool.name, SchemaSampler(tool.input_schema, rng, optional=True, words=_words(seen)).sample())
 
     def wording(self, action: Action) -> str:
         """The call between its marks."""
@@ -235,7 +234,8 @@ class ToolForm(ActionForm):
 def form_of(action_class: type[Action]) -> ActionForm:
     """The form of a class of actions: by choice, number or text where one field decides, else as JSON.
 
-    The deciding field is the only required one, or the only one.
+    The deciding field is the only required one, or the only one. A choice among words is often a command, whose
+    arguments are the optional fields: with such fields, replies are JSON.
     """
     schema = action_class.model_json_schema()
     properties = {name: part for name, part in schema.get("properties", {}).items() if name != "metadata"}
@@ -247,6 +247,8 @@ def form_of(action_class: type[Action]) -> ActionForm:
         return JsonForm(action_class)
     field = deciding[0]
     part = resolved(schema, properties[field])
+    if "enum" in part and len(properties) > 1:
+        return JsonForm(action_class)
     values = _counted_values(part)
     if values is not None:
         try:
@@ -271,6 +273,11 @@ def _counted_values(schema: Mapping[str, Any]) -> list[Any] | None:
     if schema.get("type") != "integer" or low is None or high is None or high - low >= _MOST_CHOICES:
         return None
     return list(range(int(low), int(high) + 1, int(schema.get("multipleOf", 1))))
+
+
+def _words(seen: str) -> list[str]:
+    """The words of what was seen, without the punctuation around them."""
+    return [word for part in seen.split() if (word := part.strip(",.;:!?"))]
 
 
 def _word(value: Any) -> str:
