@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -24,6 +25,16 @@ from benchmarks.report import RESULTS, machine
 
 RECORDS = "benchmarks/learning/records"
 CONFIG = Path(__file__).parents[1] / "learning.yaml"
+HEADINGS = (
+    "environment",
+    "random",
+    "trained: mean [lowest, highest]",
+    "optimum",
+    "floor",
+    "runs",
+    "minutes a run",
+    "commit",
+)
 MOST_UNPARSEABLE = 0.01
 """The largest share of games that may end with a reply without an action."""
 
@@ -75,6 +86,7 @@ class Row:
             Text(shown, "green" if self.is_met else "red"),
             self._number(goal.optimum),
             self._number(goal.floor),
+            str(len(self.runs)),
             f"{minutes:.1f}",
             ", ".join(sorted({run.commit for run in self.runs})),
         )
@@ -93,20 +105,26 @@ def rows_of(runs: Sequence[Run]) -> list[Row]:
 
 def show(runs: Sequence[Run]) -> None:
     """Print the table, and the errors of failed runs."""
-    table = Table("environment", title="What one configuration learns")
-    for heading in ("random", r"trained: mean \[lowest, highest]", "optimum", "floor", "minutes a run", "commit"):
-        table.add_column(heading, justify="right")
+    table = Table(title="What one configuration learns")
+    for heading in HEADINGS:
+        table.add_column(escape(heading), justify="left" if heading == HEADINGS[0] else "right")
     for row in rows_of(runs):
         table.add_row(*row.cells)
-    console = Console(width=140)
+    console = Console(width=150)
     console.print(table)
     for run in runs:
         if run.error:
             console.print(f"{run.task}, seed {run.seed}: {run.error}", markup=False)
 
 
+def markdown(runs: Sequence[Run]) -> str:
+    """The table for the documentation, without the commits."""
+    lines = [HEADINGS[:-1], ["---"] * (len(HEADINGS) - 1), *(row.cells[:-1] for row in rows_of(runs))]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
 def write(runs: Sequence[Run], config: Path) -> Path:
-    """Write `learning.json` to the folder of results; return its path."""
+    """Write `learning.json` and `learning.md` to the folder of results; return the path of the first."""
     RESULTS.mkdir(exist_ok=True)
     rows = [
         {"task": row.task, **dataclasses.asdict(row.goal), "random": row.values("random"),
@@ -121,6 +139,7 @@ def write(runs: Sequence[Run], config: Path) -> Path:
     }
     path = RESULTS / "learning.json"
     path.write_text(json.dumps(body, indent=1) + "\n")
+    path.with_suffix(".md").write_text(markdown(runs) + "\n")
     return path
 
 

@@ -58,8 +58,7 @@ def run_apart(name: str, seed: int, config: Path, folder: Path, records: Path) -
     A run that did not fail is written to the folder `records`, and read from there while the configuration is the same:
     the hours of all runs may be spread over several calls. The program may be another one then; `Run.commit` names it.
     """
-    record = records / f"{name}-{seed}.json"
-    known = _read(record, _settings(name, config))
+    known = recorded(name, seed, config, records)
     if known is not None:
         return known
     program = {"commit": _commit(), "machine": "{processor}, {cores} cores".format(**machine())}
@@ -73,8 +72,26 @@ def run_apart(name: str, seed: int, config: Path, folder: Path, records: Path) -
     players = {result.name if result.role == "baseline" else result.role: result for result in future.result()}
     run = Run(name, seed, minutes, players["random"], players["after"], **program)
     records.mkdir(parents=True, exist_ok=True)
-    record.write_text(json.dumps({"settings": _settings(name, config), "run": asdict(run)}, indent=1) + "\n")
+    written = json.dumps({"settings": _settings(name, config), "run": asdict(run)}, indent=1)
+    _record(name, seed, records).write_text(written + "\n")
     return run
+
+
+def recorded(name: str, seed: int, config: Path, records: Path) -> Run | None:
+    """The run of a task with a seed that was recorded with this configuration, if there is one."""
+    record = _record(name, seed, records)
+    if not record.is_file():
+        return None
+    known = json.loads(record.read_text())
+    if known["settings"] != _settings(name, config):
+        return None
+    fields = known["run"]
+    players = {player: PlayerResult(**fields[player]) for player in ("random", "trained")}
+    return Run(**{**fields, **players})
+
+
+def _record(name: str, seed: int, records: Path) -> Path:
+    return records / f"{name}-{seed}.json"
 
 
 def _end_with_parent() -> None:
@@ -87,18 +104,6 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _read(record: Path, settings: Mapping[str, Any]) -> Run | None:
-    """The run that was recorded with these settings, if there is one."""
-    if not record.is_file():
-        return None
-    recorded = json.loads(record.read_text())
-    if recorded["settings"] != settings:
-        return None
-    fields = recorded["run"]
-    players = {player: PlayerResult(**fields[player]) for player in ("random", "trained")}
-    return Run(**{**fields, **players})
 
 
 def _settings(name: str, config: Path) -> Mapping[str, Any]:

@@ -1,0 +1,1 @@
+"""The benchmarks, and the figures that the documentation takes from them."""

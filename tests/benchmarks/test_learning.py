@@ -1,0 +1,19 @@
+"""The table of `make bench-learning` in the documentation has the figures of the recorded runs."""
+
+from pathlib import Path
+
+from benchmarks.learning.__main__ import CONFIG, RECORDS, markdown
+from benchmarks.learning.runs import recorded
+from benchmarks.learning.tasks import TASKS
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_documentation_has_the_figures_of_the_recorded_runs() -> None:
+    records = ROOT / RECORDS
+    keys = [path.stem.rsplit("-", 1) for path in sorted(records.iterdir())]
+    runs = [recorded(name, int(seed), CONFIG, records) for name, seed in keys]
+
+    assert {name for name, _ in keys} <= TASKS.keys()
+    assert None not in runs, "a record has another configuration than benchmarks/learning.yaml"
+    assert markdown([run for run in runs if run is not None]) in (ROOT / "docs" / "train.md").read_text()
