@@ -6,7 +6,7 @@ from benchmarks.learning.__main__ import CONFIG, RECORDS, markdown
 from benchmarks.learning.runs import recorded
 from benchmarks.learning.tasks import TASKS
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parent.parent
 
 
 def test_the_documentation_has_the_figures_of_the_recorded_runs() -> None:

@@ -1,1 +1,0 @@
-"""The benchmarks, and the figures that the documentation takes from them."""
