@@ -62,13 +62,13 @@ def test_skip_install_plays_a_bundled_environment_with_dictionaries():
 
 
 def test_a_docker_image_runs_while_the_client_is_open(containers, name_echo_image):
-    name_echo_image("my-echo:v2")
-    with AutoEnv.from_env("echo", docker_image="my-echo:v2", env_vars={"A": "b"}) as env:
+    name_echo_image("auto-echo:v2")
+    with AutoEnv.from_env("echo", docker_image="auto-echo:v2", env_vars={"A": "b"}) as env:
         env.reset()
         assert isinstance(env, EchoEnv)
         (container,) = containers()
 
-    assert container.name.startswith("my-echo-")
+    assert container.name.startswith("auto-echo-")
     assert "A=b" in container.attrs["Config"]["Env"]
     assert containers() == []
 

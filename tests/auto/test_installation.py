@@ -13,6 +13,10 @@ from tests.core.containers import fake_tools
 
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:openenv_core")]
 
+SPACE = f"owner{os.getpid()}/maze"
+"""A space of this process alone: other workers of pytest name their images in the same engine."""
+IMAGE = f"registry.hf.space/{SPACE.replace('/', '-')}:latest"
+
 
 @pytest.mark.parametrize("name", ["owner/maze", "https://huggingface.co/spaces/owner/maze"])
 def test_a_space_is_not_installed_without_trust(name, site, tools, calls_of, monkeypatch):
@@ -31,19 +35,19 @@ def test_a_space_is_not_installed_without_trust(name, site, tools, calls_of, mon
 def test_a_trusted_space_is_installed_once_and_its_image_runs(
     by, site, tools, calls_of, containers, name_echo_image, no_running_space, monkeypatch
 ):
-    name_echo_image("registry.hf.space/owner-maze:latest")
+    name_echo_image(IMAGE)
     if by == "variable":
         monkeypatch.setenv("OPENENV_TRUST_REMOTE_CODE", "1")
     for _ in range(2):
-        with AutoEnv.from_env("owner/maze", trust_remote_code=by == "argument") as env:
+        with AutoEnv.from_env(SPACE, trust_remote_code=by == "argument") as env:
             env.reset()
-            action = AutoAction.from_env("owner/maze", trust_remote_code=by == "argument")(message="left")
+            action = AutoAction.from_env(SPACE, trust_remote_code=by == "argument")(message="left")
             assert env.step(action).observation["echoed_message"] == "left"
             assert type(env).__name__ == "MazeEnv"
-            assert [container.name.rpartition("-")[0] for container in containers()] == ["owner-maze"]
+            assert [container.name.rpartition("-")[0] for container in containers()] == [SPACE.replace("/", "-")]
     (install,) = calls_of("uv")
 
-    assert install == ["pip", "install", "--python", sys.executable, "git+https://huggingface.co/spaces/owner/maze"]
+    assert install == ["pip", "install", "--python", sys.executable, f"git+https://huggingface.co/spaces/{SPACE}"]
 
 
 @pytest.mark.parametrize("by_name", [AutoAction.from_env, AutoAction.from_hub], ids=["from_env", "from_hub"])
@@ -55,8 +59,8 @@ def test_the_action_class_of_a_trusted_space_is_installed(by_name, site, tools, 
 def test_a_space_that_is_not_installed_is_played_with_dictionaries(
     tools, calls_of, containers, name_echo_image, no_running_space
 ):
-    name_echo_image("registry.hf.space/owner-maze:latest")
-    with AutoEnv.from_env("owner/maze", skip_install=True) as env:
+    name_echo_image(IMAGE)
+    with AutoEnv.from_env(SPACE, skip_install=True) as env:
         env.reset()
         assert isinstance(env, GenericEnvClient)
 
