@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.games import thermostat
 from tests.auto import guess_env
 from tests.cli.commands import run
 
 pytestmark = pytest.mark.process
 
+THERMOSTAT = f"{Path(thermostat.__file__)}:ThermostatEnvironment"
 GUESS = f"{Path(guess_env.__file__)}:GuessEnvironment"
 
 
@@ -41,6 +43,7 @@ def test_show_names_the_fields_that_no_reply_sets(tmp_path):
 
     assert "No reply sets stake: fields with a default keep it beside one that has none." in shown
     assert "No reply sets" not in run("show", GUESS, cwd=tmp_path).stdout
+    assert "No reply sets" not in run("show", THERMOSTAT, cwd=tmp_path).stdout
 
 
 def test_a_game_is_chosen_by_the_keyword_of_its_environment(tmp_path):

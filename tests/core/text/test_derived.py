@@ -260,6 +260,14 @@ def test_a_command_with_optional_arguments_is_an_object():
     }  # fmt: skip
 
 
+def test_a_field_with_one_value_is_no_argument():
+    class Step(Action):
+        type: Literal["step"] = "step"
+        direction: Literal["left", "right"]
+
+    assert list(text_of(Step).replies(Note(text="?"))) == ["left", "right"]
+
+
 def test_instructions_have_the_rules_the_fields_and_the_form_of_a_reply():
     assert text_of(Move, Seen).instructions(Seen()) == (
         "A game.\nposition (m): Where the cart is\nReply with one of these: left , right"

@@ -12,6 +12,7 @@ from rich.text import Text
 from openenv.auto.environment import FORMS, named_environment
 from openenv.cli.playing.evaluate import reset_keywords
 from openenv.core.env_server.types import Action
+from openenv.core.text.action_forms import chosen_fields
 from openenv.core.text.content import text_of
 from openenv.core.text.derived import DerivedText
 from openenv.core.text_interface import TextInterface
@@ -59,7 +60,7 @@ def show(
 
 def _unset_fields(actions: Collection[Action]) -> str:
     """A line with the fields that no reply sets; empty if there are none."""
-    known = set().union(*(type(action).model_fields for action in actions)) - {"metadata"}
+    known = set().union(*(chosen_fields(kind) for kind in {type(action) for action in actions}))
     unset = known.difference(*(action.model_fields_set for action in actions))
     if not unset:
         return ""

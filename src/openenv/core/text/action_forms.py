@@ -231,6 +231,14 @@ class ToolForm(ActionForm):
         return CallToolAction(tool_name=name, arguments=arguments)
 
 
+def chosen_fields(action_class: type[Action]) -> dict[str, Any]:
+    """The schemas of the fields that a policy may choose: without metadata, and those that have one value alone."""
+    parts = action_class.model_json_schema().get("properties", {})
+    return {
+        name: part for name, part in parts.items() if name != "metadata" and not {"const", "default"} <= part.keys()
+    }
+
+
 def form_of(action_class: type[Action]) -> ActionForm:
     """The form of a class of actions: by choice, number or text where one field decides, else as JSON.
 
@@ -238,7 +246,7 @@ def form_of(action_class: type[Action]) -> ActionForm:
     arguments are the optional fields: with such fields, replies are JSON.
     """
     schema = action_class.model_json_schema()
-    properties = {name: part for name, part in schema.get("properties", {}).items() if name != "metadata"}
+    properties = chosen_fields(action_class)
     required = [name for name in schema.get("required", ()) if name in properties]
     if not properties and not schema.get("additionalProperties", True):
         return ChoiceForm({"next": action_class()})
