@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from openenv.rl.reports.results import load_results, read_rows
+from tests.rl.models.small_models import DEVICES
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,7 @@ CONFIG: dict[str, Any] = {
         },
         {"name": "openspiel", "reset": {"game_name": "kuhn_poker"}, "self_play": {"refresh": 5}},
     ],
-    "model": {"hidden_size": 32, "num_layers": 1, "num_heads": 2, "intermediate_size": 64, "device": "cpu"},
+    "model": {"hidden_size": 32, "num_layers": 1, "num_heads": 2, "intermediate_size": 64},
     "group_size": 4,
     "groups_in_flight": 4,
     "off_by_n": 1,
@@ -63,14 +64,15 @@ CURVE = (
 )
 
 
-def started(folder: Path) -> "subprocess.Popen[str]":
-    config = json.dumps({**CONFIG, "checkpoint": {**CONFIG["checkpoint"], "folder": str(folder)}})
+def started(folder: Path, device: str) -> "subprocess.Popen[str]":
+    model = {**CONFIG["model"], "device": device}
+    config = json.dumps({**CONFIG, "model": model, "checkpoint": {**CONFIG["checkpoint"], "folder": str(folder)}})
     return subprocess.Popen([sys.executable, "-c", PROGRAM, config], stdout=subprocess.PIPE, text=True)
 
 
-def killed_at(folder: Path, phase: str, done: int) -> None:
+def killed_at(folder: Path, device: str, phase: str, done: int) -> None:
     """Run until the program reports that so much of a phase is done, and kill it there."""
-    process = started(folder)
+    process = started(folder, device)
     assert process.stdout is not None
     try:
         reports = (line.rsplit(maxsplit=1) for line in process.stdout)
@@ -84,8 +86,9 @@ def curve(folder: Path) -> list[list[Any]]:
     return [[row.get(key) for key in CURVE] for row in read_rows(folder / "killed" / "metrics.jsonl")]
 
 
-def test_a_run_that_is_killed_again_and_again_has_the_curve_of_an_undisturbed_one(tmp_path: Path) -> None:
-    left_alone = started(tmp_path / "undisturbed")
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_run_that_is_killed_again_and_again_has_the_curve_of_an_undisturbed_one(tmp_path: Path, device: str) -> None:
+    left_alone = started(tmp_path / "undisturbed", device)
     left_alone.communicate()
     assert left_alone.returncode == 0
     expected = curve(tmp_path / "undisturbed")
@@ -99,8 +102,8 @@ def test_a_run_that_is_killed_again_and_again_has_the_curve_of_an_undisturbed_on
         ("evaluate catch: after GRPO (greedy)", 20),
     ]
     for phase, done in moments:
-        killed_at(folder, phase, done)
-    last = started(folder)
+        killed_at(folder, device, phase, done)
+    last = started(folder, device)
     last.communicate()
 
     assert last.returncode == 0

@@ -18,7 +18,7 @@ from openenv.rl.config import Config, PretrainConfig
 from openenv.rl.learning_signal import NothingToLearn
 from openenv.rl.loop import NothingPlayed, TrainingLoop
 from openenv.rl.models.generator import Generator
-from openenv.rl.models.language_model import WeightStore, on_device, tiny_model
+from openenv.rl.models.language_model import WeightStore, choose_algorithms, tiny_model
 from openenv.rl.reports.results import read_rows
 from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rewards import EpisodeReward
@@ -69,6 +69,7 @@ class SmallRun:
     ) -> None:
         self.pool_class, self.device = pool_class, torch.device(device)
         torch.set_num_threads(1)
+        choose_algorithms(self.device, deterministic=True)
         self.config = config
         self.chat = echo_chat()
         self.model = self.new_model(config.seed)
@@ -80,7 +81,7 @@ class SmallRun:
         self.executor = ThreadPoolExecutor(1)
 
     def new_model(self, seed: int) -> PreTrainedModel:
-        return on_device(tiny_model(self.config.model, self.chat.tokenizer, max_length=64, seed=seed), self.device)
+        return tiny_model(self.config.model, self.chat.tokenizer, max_length=64, seed=seed, device=self.device)
 
     def teach_form(self) -> None:
         """Teach the model to say one of the words."""

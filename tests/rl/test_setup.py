@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from fastapi import FastAPI
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -24,9 +25,10 @@ from openenv.rl.learning_signal import NothingToLearn
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import load_model
 from openenv.rl.reports.results import read_rows
-from openenv.rl.reports.run_state import run_state
+from openenv.rl.reports.run_state import failure, run_state
 from openenv.rl.run import run, with_game
 from openenv.rl.setup import setup_forge_training, setup_training
+from openenv.rl.training.trainer import Trainer
 from tests.core.env_server.probes import is_running
 from tests.rl.models.vllm_stand_in import StandIn
 
@@ -335,6 +337,23 @@ async def test_a_run_that_cannot_learn_fails_with_the_reason_and_reports(tmp_pat
 
     assert "no group of the last 4 steps" in (tmp_path / "tiny" / "report.html").read_text()
     assert run_state(tmp_path / "tiny") == "failed"
+
+
+async def test_an_operation_that_is_never_deterministic_is_an_error_that_names_the_setting(
+    tmp_path: Path, blackjack: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def step(self: Trainer, groups: Any, progress: float) -> dict[str, float]:
+        torch.zeros(1).put_(torch.tensor([0]), torch.ones(1))
+        raise AssertionError("PyTorch has a deterministic put_ now: take another operation")
+
+    monkeypatch.setattr(Trainer, "step", step)
+    torch.use_deterministic_algorithms(True)  # as a run does on CUDA
+    try:
+        with pytest.raises(ConfigError, match=r"^model\.deterministic=True: PyTorch has none for put_\. Set it to"):
+            await run(tiny(tmp_path, env=blackjack))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert "model.deterministic=True" in str(failure(tmp_path / "tiny"))
 
 
 @pytest.mark.parametrize("game", ["blackjack", "catch", "tic_tac_toe"])

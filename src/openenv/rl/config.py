@@ -128,6 +128,9 @@ class ModelConfig:
     `lora`, whose own weights stay in float32."""
     device: str = "auto"
     """The device of model and training, such as cuda:1. auto: CUDA where there is one, otherwise the processor."""
+    deterministic: bool = True
+    """On CUDA, whether sums are added in a fixed order, so that equal seeds give equal metrics. false is faster, and is
+    needed for a model with an operation that PyTorch has no such algorithm for: the error names it."""
     gradient_checkpointing: bool = False
     """Whether the backward pass computes activations again instead of keeping them. Less memory, a third more time."""
     lora: LoraSettings | None = None

@@ -20,7 +20,14 @@ from openenv.rl.loop import OnStep, TrainingLoop
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
-from openenv.rl.models.language_model import WeightStore, checkpoint_activations, copy_of, end_ids
+from openenv.rl.models.language_model import (
+    WeightStore,
+    checkpoint_activations,
+    choose_algorithms,
+    copy_of,
+    device_of,
+    end_ids,
+)
 from openenv.rl.models.lora import adapter_config
 from openenv.rl.models.vllm_generator import VllmGenerator
 from openenv.rl.random_play import random_play
@@ -108,6 +115,7 @@ class Engine:
         A resumed run restores what it has saved instead.
         """
         torch.set_num_threads(config.threads)
+        choose_algorithms(device_of(config.model.device), deterministic=config.model.deterministic)
         if resume and Checkpoints(config.run_dir).has_reference:
             engine = cls._resumed(config, served, reward, budget)
         else:

@@ -4,6 +4,8 @@ import asyncio
 import dataclasses
 import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +14,7 @@ import uvloop
 
 from openenv.envs.catalog import game_keyword
 from openenv.rl.comparison import Comparison
-from openenv.rl.config import Config, EnvConfig, RewardConfig, require
+from openenv.rl.config import Config, ConfigError, EnvConfig, RewardConfig, require
 from openenv.rl.reports.report import write_report
 from openenv.rl.reports.results import PlayerResult, load_results
 from openenv.rl.reports.run_state import failure_kept
@@ -83,9 +85,10 @@ async def run(
 
     A run that is cancelled or fails writes a report too, with the results up to then.
     """
-    training = await setup_training(config, reward=reward, resume=resume, on_progress=on_progress)
+    with _determinism_named():
+        training = await setup_training(config, reward=reward, resume=resume, on_progress=on_progress)
     try:
-        with failure_kept(config.run_dir):
+        with failure_kept(config.run_dir), _determinism_named():
             comparison = Comparison(training, on_progress)
             with training.engine.budget.counting():
                 await comparison.baselines()
@@ -99,6 +102,19 @@ async def run(
     return RunResult(
         run_dir=config.run_dir, report=report, results=load_results(config.run_dir), steps=training.engine.progress.step
     )
+
+
+@contextmanager
+def _determinism_named() -> Iterator[None]:
+    """An operation that PyTorch has no deterministic algorithm for raises ConfigError with the setting."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        operation = re.search(r"(\w+) does not have a deterministic implementation", str(error))
+        if operation is None:
+            raise
+        remedy = "Set it to false: runs with equal seeds then differ after a few steps"
+        raise ConfigError(f"model.deterministic=True: PyTorch has none for {operation[1]}. {remedy}.") from error
 
 
 def run_blocking(config: Config, *, resume: bool = False, on_progress: OnProgress | None = None) -> RunResult:

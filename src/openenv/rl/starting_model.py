@@ -20,7 +20,7 @@ from openenv.rl.config import Config, require
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import ImageReader, load_image_reader
-from openenv.rl.models.language_model import device_of, load_model, on_device, tiny_model
+from openenv.rl.models.language_model import device_of, load_model, tiny_model
 from openenv.rl.models.lora import add_adapter
 from openenv.rl.models.tiny_vision import tiny_image_reader, tiny_vision_model
 from openenv.rl.random_play import EPISODES_TO_MEASURE
@@ -124,9 +124,10 @@ def _create(config: Config, played: Sequence[RandomPlay]) -> StartingModel:
     reads_images = have_images(transcripts)
     tokenizer = word_tokenizer(transcript_words(transcripts), images=reads_images)
     make_model = tiny_vision_model if reads_images else tiny_model
-    model = make_model(config.model, tokenizer, max_length=_longest(config), seed=config.seed)
+    device = device_of(config.model.device)
+    model = make_model(config.model, tokenizer, max_length=_longest(config), seed=config.seed, device=device)
     reader = tiny_image_reader() if reads_images else None
-    return StartingModel(on_device(model, device_of(config.model.device)), tokenizer, reader)
+    return StartingModel(model, tokenizer, reader)
 
 
 async def pretrain_on(

@@ -8,8 +8,6 @@ from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
 
-from openenv.rl.models.language_model import on_device
-
 TEXT = """Rules: say the word. [INST] [/INST] word red green blue none, once. hello <|>_/[]()\'"-?!.:;,
 the dealer shows a ten and you hold an eight and a five, hit or stand? think before you reply.
 user assistant system tool hit stand blackjack 0 1 2 3 4 5 6 7 8 9 what is shown comes from the table; hello there
@@ -207,4 +205,4 @@ def small_model(name: str, device: str = "cpu") -> tuple[PreTrainedModel, PreTra
     bias = torch.zeros(BACKEND.get_vocab_size(), device=device)
     bias[tokenizer.convert_tokens_to_ids("</think>")] = 3.0 / scale
     model.get_output_embeddings().register_forward_hook(lambda _layer, _inputs, logits: logits + bias)
-    return on_device(model, torch.device(device)), tokenizer
+    return model.to(device), tokenizer

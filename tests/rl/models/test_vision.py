@@ -17,7 +17,6 @@ from openenv.rl.config import Config, ConfigError, ModelConfig
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.chat_template import ChatTemplateError
 from openenv.rl.models.generator import Generator
-from openenv.rl.models.language_model import on_device
 from openenv.rl.models.tiny_vision import tiny_image_reader, tiny_vision_model
 from openenv.rl.reports.results import read_rows
 from openenv.rl.rollouts.rewards import EpisodeReward
@@ -48,8 +47,7 @@ def vision_chat(*, images: bool = True) -> Chat:
 
 
 def vision_generator(config: Config, chat: Chat, device: str = "cpu") -> Generator:
-    model = tiny_vision_model(config.model, chat.tokenizer, max_length=1000, seed=1)
-    on_device(model, torch.device(device))
+    model = tiny_vision_model(config.model, chat.tokenizer, max_length=1000, seed=1, device=torch.device(device))
     return Generator(model, chat, max_new_tokens=config.max_res_tokens)
 
 

@@ -32,10 +32,11 @@ log = logging.getLogger(__name__)
 
 _HEAD_DIM = 32
 _PROCESSOR = torch.device("cpu")
-_ATTENTION = "eager"  # in bfloat16 on a CPU its backward pass is several times faster than that of sdpa
 
 
-def tiny_model(config: ModelConfig, tokenizer: Any, *, max_length: int, seed: int) -> PreTrainedModel:
+def tiny_model(
+    config: ModelConfig, tokenizer: Any, *, max_length: int, seed: int, device: torch.device = _PROCESSOR
+) -> PreTrainedModel:
     """Create a Qwen3 model with random weights for the tokenizer's vocabulary. Equal seeds give equal weights."""
     architecture = Qwen3Config(
         vocab_size=len(tokenizer),
@@ -52,15 +53,17 @@ def tiny_model(config: ModelConfig, tokenizer: Any, *, max_length: int, seed: in
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
     )
-    return random_model(Qwen3ForCausalLM, architecture, seed=seed)
+    return random_model(Qwen3ForCausalLM, architecture, seed=seed, device=device)
 
 
-def random_model(model_class: Any, architecture: Any, *, seed: int) -> PreTrainedModel:
+def random_model(
+    model_class: Any, architecture: Any, *, seed: int, device: torch.device = _PROCESSOR
+) -> PreTrainedModel:
     """A model with random weights in float32. Equal seeds give equal weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model: PreTrainedModel = model_class._from_config(architecture, attn_implementation=_ATTENTION).float()
-    return model
+        model: Any = model_class._from_config(architecture, attn_implementation=_attention(device)).float()
+    return cast(PreTrainedModel, model.to(device))
 
 
 @contextmanager
@@ -81,13 +84,21 @@ def load_model(
 ) -> tuple[PreTrainedModel, Any]:
     """Load a model and its tokenizer from a folder or hub id. Raises OSError if there is none."""
     tokenizer = AutoTokenizer.from_pretrained(path)
-    attention = _ATTENTION if device.type == "cpu" else None  # elsewhere what transformers prefers for the class
     dtype = getattr(torch, weights)
     reads_images = AutoConfig.from_pretrained(path).model_type in ARCHITECTURES
     model_class = AutoModelForImageTextToText if reads_images else AutoModelForCausalLM
     with without_progress_bars():
-        model = model_class.from_pretrained(path, dtype=dtype, attn_implementation=attention)
-    return on_device(model, device), tokenizer
+        model: Any = model_class.from_pretrained(path, dtype=dtype, attn_implementation=_attention(device))
+    return model.to(device), tokenizer
+
+
+def _attention(device: torch.device) -> str | None:
+    """The attention of a model there, created or loaded: a resumed run loads the model that the run has created.
+
+    In bfloat16 on a processor the backward pass of eager is several times faster than that of sdpa. None: what
+    transformers prefers for the model's class.
+    """
+    return "eager" if device.type == "cpu" else None
 
 
 def device_of(name: str) -> torch.device:
@@ -104,16 +115,16 @@ def device_of(name: str) -> torch.device:
         raise ConfigError(f"model.device={name!r}: {reason}. Use auto.") from error
 
 
-def on_device(model: PreTrainedModel, device: torch.device) -> PreTrainedModel:
-    """The model, moved to a device. On CUDA the whole process then adds in a fixed order: equal seeds, equal metrics.
+def choose_algorithms(device: torch.device, *, deterministic: bool) -> None:
+    """On CUDA, let the whole process add in a fixed order or in any. Call it before the first product.
 
-    PyTorch warns of an operation that has no such kernel, and uses the one that it has.
+    deterministic: an operation without such an algorithm raises RuntimeError. With a mere warning PyTorch would also
+    take the attention of cuDNN, whose gradients differ from call to call.
     """
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it at its first product
-        torch.use_deterministic_algorithms(True, warn_only=True)
-    moved: PreTrainedModel = cast(Any, model).to(device)
-    return moved
+        torch.use_deterministic_algorithms(deterministic)
+        cast(Any, torch.utils.deterministic).fill_uninitialized_memory = False  # a kernel for each new tensor
 
 
 def copy_of(model: PreTrainedModel) -> PreTrainedModel:

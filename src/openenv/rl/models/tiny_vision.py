@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from transformers import PreTrainedModel, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
@@ -10,6 +11,7 @@ from openenv.rl.models.chat import IMAGE
 from openenv.rl.models.images import ImageReader
 from openenv.rl.models.language_model import random_model
 
+_PROCESSOR = torch.device("cpu")
 _PATCH_SIZE = 7
 _MERGE_SIZE = 2
 _TOKEN_SIZE = _PATCH_SIZE * _MERGE_SIZE
@@ -28,7 +30,9 @@ def tiny_image_reader() -> ImageReader:
     )
 
 
-def tiny_vision_model(config: ModelConfig, tokenizer: Any, *, max_length: int, seed: int) -> PreTrainedModel:
+def tiny_vision_model(
+    config: ModelConfig, tokenizer: Any, *, max_length: int, seed: int, device: torch.device = _PROCESSOR
+) -> PreTrainedModel:
     """Create a Qwen2.5-VL model with random weights for the tokenizer's vocabulary. Equal seeds give equal weights.
 
     Raises ConfigError if the width does not divide into heads of a multiple of four dimensions.
@@ -76,4 +80,4 @@ def tiny_vision_model(config: ModelConfig, tokenizer: Any, *, max_length: int, s
         vision_end_token_id=-1,
         tie_word_embeddings=True,
     )
-    return random_model(Qwen2_5_VLForConditionalGeneration, architecture, seed=seed)
+    return random_model(Qwen2_5_VLForConditionalGeneration, architecture, seed=seed, device=device)
