@@ -31,11 +31,11 @@ from openenv.rl.models.images import ARCHITECTURES, Images, image_inputs, withou
 log = logging.getLogger(__name__)
 
 _HEAD_DIM = 32
-_PROCESSOR = torch.device("cpu")
+PROCESSOR = torch.device("cpu")
 
 
 def tiny_model(
-    config: ModelConfig, tokenizer: Any, *, max_length: int, seed: int, device: torch.device = _PROCESSOR
+    config: ModelConfig, tokenizer: Any, *, max_length: int, seed: int, device: torch.device = PROCESSOR
 ) -> PreTrainedModel:
     """Create a Qwen3 model with random weights for the tokenizer's vocabulary. Equal seeds give equal weights."""
     architecture = Qwen3Config(
@@ -57,7 +57,7 @@ def tiny_model(
 
 
 def random_model(
-    model_class: Any, architecture: Any, *, seed: int, device: torch.device = _PROCESSOR
+    model_class: Any, architecture: Any, *, seed: int, device: torch.device = PROCESSOR
 ) -> PreTrainedModel:
     """A model with random weights in float32. Equal seeds give equal weights."""
     with torch.random.fork_rng(devices=[]):
@@ -80,7 +80,7 @@ def without_progress_bars() -> Iterator[None]:
 
 
 def load_model(
-    path: str | Path, *, weights: WeightType = "float32", device: torch.device = _PROCESSOR
+    path: str | Path, *, weights: WeightType = "float32", device: torch.device = PROCESSOR
 ) -> tuple[PreTrainedModel, Any]:
     """Load a model and its tokenizer from a folder or hub id. Raises OSError if there is none."""
     tokenizer = AutoTokenizer.from_pretrained(path)

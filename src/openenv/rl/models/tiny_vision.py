@@ -9,9 +9,8 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLIm
 from openenv.rl.config import ModelConfig, require
 from openenv.rl.models.chat import IMAGE
 from openenv.rl.models.images import ImageReader
-from openenv.rl.models.language_model import random_model
+from openenv.rl.models.language_model import PROCESSOR, random_model
 
-_PROCESSOR = torch.device("cpu")
 _PATCH_SIZE = 7
 _MERGE_SIZE = 2
 _TOKEN_SIZE = _PATCH_SIZE * _MERGE_SIZE
@@ -31,7 +30,7 @@ def tiny_image_reader() -> ImageReader:
 
 
 def tiny_vision_model(
-    config: ModelConfig, tokenizer: Any, *, max_length: int, seed: int, device: torch.device = _PROCESSOR
+    config: ModelConfig, tokenizer: Any, *, max_length: int, seed: int, device: torch.device = PROCESSOR
 ) -> PreTrainedModel:
     """Create a Qwen2.5-VL model with random weights for the tokenizer's vocabulary. Equal seeds give equal weights.
 
