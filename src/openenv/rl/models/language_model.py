@@ -26,6 +26,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging as transformers_logging
 
 from openenv.rl.config import ConfigError, ModelConfig, Precision, WeightType
+from openenv.rl.models.gguf_file import is_gguf, load_gguf
 from openenv.rl.models.images import ARCHITECTURES, Images, image_inputs, without_image_token
 
 log = logging.getLogger(__name__)
@@ -82,9 +83,13 @@ def without_progress_bars() -> Iterator[None]:
 def load_model(
     path: str | Path, *, weights: WeightType = "float32", device: torch.device = PROCESSOR
 ) -> tuple[PreTrainedModel, Any]:
-    """Load a model and its tokenizer from a folder or hub id. Raises OSError if there is none."""
-    tokenizer = AutoTokenizer.from_pretrained(path)
+    """Load a model and its tokenizer from a folder, a GGUF file or a hub id. Raises OSError if there is none."""
     dtype = getattr(torch, weights)
+    if is_gguf(path):
+        with without_progress_bars():
+            read, tokenizer = load_gguf(path, dtype=dtype, attention=_attention(device))
+        return read.to(device), tokenizer
+    tokenizer = AutoTokenizer.from_pretrained(path)
     reads_images = AutoConfig.from_pretrained(path).model_type in ARCHITECTURES
     model_class = AutoModelForImageTextToText if reads_images else AutoModelForCausalLM
     with without_progress_bars():
