@@ -4,6 +4,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from openenv.core.env_server.types import Action, Observation
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text_interface import History, TextInterface
 from openenv.policies import ChatMessage, LanguageModelPolicy, PromptBuilder, SampledReply
 from openenv.policies.base import EndEpisode
@@ -35,7 +36,12 @@ class Script:
         self.shown: list[tuple[Hashable, list[str]]] = []
         self.batches: list[int] = []
 
-    def __call__(self, episodes: Sequence[Hashable], conversations: list[list[ChatMessage]]) -> list[str]:
+    def __call__(
+        self,
+        episodes: Sequence[Hashable],
+        conversations: list[list[ChatMessage]],
+        constraints: Sequence[ReplyConstraint | None],
+    ) -> list[str]:
         self.batches.append(len(episodes))
         replies: list[str] = []
         for episode, messages in zip(episodes, conversations, strict=True):

@@ -10,6 +10,7 @@ from typing_extensions import TypeVar
 
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.env_server.types import Action, Observation
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.content import Content
 
 ActT = TypeVar("ActT", bound=Action, default=Action)
@@ -50,6 +51,13 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
     @abstractmethod
     def replies(self, observation: ObsT) -> Mapping[str, ActT]:
         """The wording of each legal action, in the order of the legal actions; empty where they cannot be counted."""
+
+    def constraint(self, observation: ObsT) -> ReplyConstraint | None:
+        """What a reply may be; None where it is free text. By default it is one of `replies`, if there are any.
+
+        Override it with None where `replies` are examples of more.
+        """
+        return ReplyConstraint.one_of(self.replies(observation))
 
     def parse(self, reply: str, observation: ObsT) -> ActT | None:
         """The action that `reply` names, or None if it names no legal action or several."""

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from openenv.core.env_server.types import Action
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text_interface import TextInterface
 from openenv.policies.base import Choice, EndEpisode
 from openenv.policies.prompts import ChatMessage, PromptBuilder, SampledReply, answer_of
 
 OutOfTokens = Literal["fail", "end", "forget"]
 
-CompleteTurns = Callable[[Sequence[Hashable], list[list[ChatMessage]]], Sequence[str]]
-"""Completes a batch of conversations, given the episode of each: returns one reply for each."""
+CompleteTurns = Callable[[Sequence[Hashable], list[list[ChatMessage]], Sequence[ReplyConstraint | None]], Sequence[str]]
+"""Completes a batch of conversations, given the episode and the constraint of each: returns one reply for each."""
 OnReply = Callable[[Hashable, Any, str, Any], None]
 """Called with the episode, the observation, the reply, and the action that it names or None."""
 
@@ -78,7 +79,8 @@ class Conversations:
             if not asked:
                 break
             episodes = [turns[number][0] for number in asked]
-            replies = self._complete(episodes, list(asked.values()))
+            constraints = [self._text.constraint(turns[number][1]) for number in asked]
+            replies = self._complete(episodes, list(asked.values()), constraints)
             waiting = {}
             for number, reply in zip(asked, replies, strict=True):
                 choice = choices[number] = self._choice(*turns[number], reply)

@@ -10,6 +10,7 @@ from openenv.core.env_server.mcp_types import Tool
 from openenv.core.errors import OpenEnvError
 from openenv.core.llm_client import LLMError, OpenAIClient, UnreadableToolCall, needs_max_completion_tokens
 from openenv.core.text.action_forms import definition
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text_interface import History, TextInterface
 from openenv.policies.base import Choice, Policy, PolicyReply
 from openenv.policies.conversations import Conversations, ReplyRules
@@ -17,6 +18,8 @@ from openenv.policies.prompts import ChatMessage, EndpointReply, PromptBuilder, 
 
 Complete = Callable[[list[list[ChatMessage]]], Sequence[str]]
 """Completes a batch of conversations: returns one reply for each. A `SampledReply` also carries its tokens."""
+CompleteConstrained = Callable[[list[list[ChatMessage]], Sequence[ReplyConstraint | None]], Sequence[str]]
+"""The same for a generator that draws legal replies only, by the constraint of each conversation."""
 CompleteWithFunctions = Callable[[list[list[ChatMessage]], Sequence[Sequence[Tool]]], Sequence[str]]
 """The same for a model that may call functions, those of each conversation. An `EndpointReply` carries a call."""
 
@@ -38,8 +41,9 @@ class LanguageModelPolicy(Policy):
         self,
         name: str,
         text: TextInterface[Any, Any],
-        complete: Complete | CompleteWithFunctions,
+        complete: Complete | CompleteConstrained | CompleteWithFunctions,
         *,
+        constrains: bool = False,
         instructions: bool = True,
         tools: Sequence[Mapping[str, Any]] = (),
         calls_functions: bool = False,
@@ -47,12 +51,14 @@ class LanguageModelPolicy(Policy):
         rules: ReplyRules | None = None,
         fits: Callable[[list[ChatMessage]], bool] | None = None,
     ) -> None:
-        """complete: completes a batch of conversations. instructions: whether a system message has the rules. tools,
+        """complete: completes a batch of conversations. constrains: whether it receives the constraint of each beside
+        them. instructions: whether a system message has the rules. tools,
         history: as in `PromptBuilder`. calls_functions: whether the model is offered the functions of `text`, which
         `complete` then receives beside the conversations. fits: whether a prompt is short enough; None: all are."""
         self.name = name
         self._text = text
         self._complete: Any = complete
+        self._constrains = constrains
         self._calls_functions = calls_functions
         prompts = PromptBuilder(
             text, instructions=instructions, tools=tools, calls_functions=calls_functions, history=history
@@ -104,8 +110,16 @@ class LanguageModelPolicy(Policy):
             self._functions.update((episode, self._text.functions(seen)) for episode, seen in turns)
         return self.conversations.choose(turns)
 
-    def _replies(self, episodes: Sequence[Hashable], conversations: list[list[ChatMessage]]) -> Sequence[str]:
+    def _replies(
+        self,
+        episodes: Sequence[Hashable],
+        conversations: list[list[ChatMessage]],
+        constraints: Sequence[ReplyConstraint | None],
+    ) -> Sequence[str]:
         self._prompts.update(zip(episodes, conversations, strict=True))
+        if self._constrains:
+            constrained: Sequence[str] = self._complete(conversations, constraints)
+            return constrained
         if not self._calls_functions:
             replies: Sequence[str] = self._complete(conversations)
             return replies

@@ -90,6 +90,7 @@ class Comparison:
             "model",
             environment.served.text,
             partial(generator.complete, chat=environment.chat),
+            constrains=self._config.sampling.constrain,
             instructions=self._config.model.instructions,
             tools=environment.chat.tools,
             history=self._config.conversation.history,

@@ -157,6 +157,15 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SamplingConfig:
+    """How replies are drawn."""
+
+    constrain: bool = False
+    """Whether a reply is limited to the legal replies, or to the JSON of an action, so that the first one is legal.
+    Thinking stays free before its end mark, and so do replies that are free text. true with `model.path`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ConversationConfig:
     """The conversation of an episode between environment and model."""
 
@@ -279,7 +288,16 @@ class LossConfig:
     importance_cap: float = 2.0
     """Upper limit of the weight exp(lp_old - lp_generator) that corrects policy loss and divergence for stale data."""
 
+    entropy_floor: float = 0.0
+    """Least entropy of the actions in the first step, as a part of that of uniformly random play, 0 to 1. It is held
+    where replies are constrained (`sampling.constrain`) and named by few tokens: by a bonus whose weight follows the
+    distance, and with `trainer.kl_target` by shorter steps."""
+    entropy_floor_end: float = 0.0
+    """The floor at the end of training; in between it falls in a straight line."""
+
     def __post_init__(self) -> None:
+        for name in ("entropy_floor", "entropy_floor_end"):
+            require(0 <= getattr(self, name) < 1, f"loss.{name}", getattr(self, name), "must be from 0 to below 1.")
         rule = "its gradient is zero on average, so it has no effect. Use k2 or k3."
         require(self.kl != "k1" or self.kl_weight == self.kl_weight_end == 0, "loss.kl", self.kl, rule)
         require(self.constant_length > 0, "loss.constant_length", self.constant_length, "must be above 0.")
@@ -288,6 +306,10 @@ class LossConfig:
             rule = "rloo has no ratio to clip. Remove it."
             require(self.name != "rloo" or limit is None, f"loss.{name}", limit, rule)
             require(limit is None or limit >= 0, f"loss.{name}", limit, "must be 0 or more.")
+
+    def floor(self, progress: float) -> float:
+        """The least entropy of the actions at this fraction of training."""
+        return self.entropy_floor + (self.entropy_floor_end - self.entropy_floor) * progress
 
     @property
     def needs_reference(self) -> bool:
@@ -342,6 +364,10 @@ class TrainerConfig:
     """Length of the training."""
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     """The optimizer."""
+    kl_target: float | None = None
+    """Budget of a step: KL(policy before it, policy after it) on its own tokens, in nats a token that had a choice. A
+    longer step is shortened, and the learning rate follows; `optimizer.lr` is where it begins. It falls late in
+    training with the square of the learning rate's schedule. None: steps follow the learning rate alone."""
     max_grad_norm: float = 1.0
     """Gradients with a larger norm are scaled down to this norm."""
     updates_per_batch: int = 1
@@ -353,6 +379,8 @@ class TrainerConfig:
     def __post_init__(self) -> None:
         for key in ("updates_per_batch", "tokens_per_forward"):
             require(getattr(self, key) >= 1, f"trainer.{key}", getattr(self, key), "must be at least 1.")
+        target = self.kl_target
+        require(target is None or target > 0, "trainer.kl_target", target, "must be above 0, or null for no budget.")
         require(self.max_grad_norm > 0, "trainer.max_grad_norm", self.max_grad_norm, "0 would prevent learning.")
 
 
@@ -444,6 +472,8 @@ class Config:
     """Maximum length of a prompt in tokens. `conversation.out_of_tokens` is what happens to a longer one."""
     max_res_tokens: int = 4
     """Maximum length of a reply in tokens, including its end token."""
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    """How replies are drawn."""
     conversation: ConversationConfig = field(default_factory=ConversationConfig)
     """The conversation of an episode: what prompts show, retries, limits."""
     pretrain: PretrainConfig = field(default_factory=PretrainConfig)

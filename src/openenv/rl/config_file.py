@@ -12,6 +12,7 @@ from typing import Any, Literal
 import yaml
 
 from openenv.rl.config import Config, ConfigError, require
+from openenv.rl.model_defaults import with_model_defaults
 
 RENAMED_KEYS = {
     "reading": "pretrain",
@@ -51,7 +52,7 @@ def config_from_mapping(data: Mapping[str, Any]) -> Config:
         data["model"] = {"path": data["model"], "instructions": True}
     if isinstance(data.get("report_to"), str):
         data["report_to"] = [] if data["report_to"] == "none" else [data["report_to"]]
-    return typing.cast(Config, _build(Config, data, ""))
+    return typing.cast(Config, _build(Config, with_model_defaults(data), ""))
 
 
 def _environment(entry: Any) -> Any:

@@ -20,7 +20,7 @@ from openenv.rl.config import Config, require
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import ImageReader, load_image_reader
-from openenv.rl.models.language_model import device_of, load_model, tiny_model
+from openenv.rl.models.language_model import device_of, dither, load_model, multiplies_bfloat16, tiny_model
 from openenv.rl.models.lora import add_adapter
 from openenv.rl.models.tiny_vision import tiny_image_reader, tiny_vision_model
 from openenv.rl.random_play import EPISODES_TO_MEASURE
@@ -110,6 +110,8 @@ def _load(config: Config) -> StartingModel:
     model, tokenizer = load_model(settings.path, weights=settings.weights, device=device_of(settings.device))
     if settings.lora:
         add_adapter(model, settings.lora, settings.path)
+    elif multiplies_bfloat16(settings.precision, model.device):
+        dither(model, seed=config.seed)
     return StartingModel(model, tokenizer, load_image_reader(settings.path, model, tokenizer))
 
 

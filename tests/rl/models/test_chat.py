@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from openenv.core.client_types import StepResult
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.envs.openspiel_env import OpenSpielText
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.evaluation import play_episodes
@@ -55,7 +56,11 @@ class HittingGenerator(Generator):
     prompts: list[TokenIds]
 
     def generate(
-        self, prompts: Sequence[TokenIds], streams: Sequence[Random], images: Sequence[Images] = ()
+        self,
+        prompts: Sequence[TokenIds],
+        streams: Sequence[Random],
+        images: Sequence[Images] = (),
+        constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
         self.prompts += prompts
         reply = (self.chat.pad_id, *self.chat.encode("hit"), self.chat.end_id)

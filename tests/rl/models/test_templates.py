@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.evaluation import play_episodes
 from openenv.policies import ChatMessage, LanguageModelPolicy
 from openenv.rl.models.chat import Chat, word_tokenizer
@@ -262,7 +263,11 @@ class ThinkingGenerator(Generator):
     prompts: list[TokenIds]
 
     def generate(
-        self, prompts: Sequence[TokenIds], streams: Sequence[Random], images: Sequence[Images] = ()
+        self,
+        prompts: Sequence[TokenIds],
+        streams: Sequence[Random],
+        images: Sequence[Images] = (),
+        constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
         self.prompts += prompts
         thought = "ten</think>\n\n" if self.chat.template.generation_prompt.endswith("<think>\n") else THOUGHT[:-3]

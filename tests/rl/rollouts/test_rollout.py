@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.policies import ChatMessage
 from openenv.rl.config import Config
 from openenv.rl.models.chat import TokenIds
@@ -57,7 +58,11 @@ class LegalGenerator(Generator):
     """Replies with words of the game."""
 
     def generate(
-        self, prompts: Sequence[TokenIds], streams: Sequence[Random], images: Sequence[Images] = ()
+        self,
+        prompts: Sequence[TokenIds],
+        streams: Sequence[Random],
+        images: Sequence[Images] = (),
+        constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
         replies = [(*self.chat.encode(stream.choice(WORDS)), self.chat.end_id) for stream in streams]
         return [
@@ -154,7 +159,11 @@ class Blundering(LegalGenerator):
     """Its first reply of each episode is no word of the game."""
 
     def generate(
-        self, prompts: Sequence[TokenIds], streams: Sequence[Random], images: Sequence[Images] = ()
+        self,
+        prompts: Sequence[TokenIds],
+        streams: Sequence[Random],
+        images: Sequence[Images] = (),
+        constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
         assistant = self.chat.encode("<|assistant|>")[0]
         blunder = (*self.chat.encode("won"), self.chat.end_id)

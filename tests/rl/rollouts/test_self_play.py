@@ -60,7 +60,7 @@ async def play_against(url: str, reply: str, groups: list[int]) -> Passer:
     """Kuhn poker of a player that passes against opponents that always reply this."""
     text = OpenSpielText()
     opponents = Conversations(
-        PromptBuilder(text, instructions=True), text, lambda episodes, conversations: [reply] * len(episodes)
+        PromptBuilder(text, instructions=True), text, lambda episodes, *_: [reply] * len(episodes)
     )
     passer = Passer(len(groups))
     with ThreadPoolExecutor(1) as executor:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.env_server.types import Action
 from openenv.core.schema.samples import SchemaSampler, resolved
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.fields import fields_text, limits
 from openenv.core.text_interface import named_in
 
@@ -49,6 +50,10 @@ class ActionForm(ABC):
     def choices(self) -> Mapping[str, Action]:
         """The action of each reply, where they can be counted; else nothing."""
         return {}
+
+    def constraint(self) -> ReplyConstraint | None:
+        """What a reply may be; None where it is free text."""
+        return ReplyConstraint.one_of(self.choices())
 
     def functions(self) -> list[Tool]:
         """The functions whose calls make actions; none where a reply is a text. `call_text` makes replies of calls."""
@@ -121,6 +126,10 @@ class FieldForm(ActionForm):
             value = numbers[0]
         return _validated(self._action_class, {self._field: value}, self.instructions())
 
+    def constraint(self) -> ReplyConstraint | None:
+        """A number that the schema allows; a text is free."""
+        return None if self._is_text else ReplyConstraint.json_of(self._schema)
+
     def random_reply(self, rng: Random, seen: str) -> str:
         """A value that the schema allows. Text without limits is one or two words of what was seen."""
         return str(SchemaSampler(self._schema, rng, words=_words(seen)).sample())
@@ -150,6 +159,10 @@ class JsonForm(ActionForm):
         if found.keys() == {"name", "arguments"} and found["name"] == self._name:
             found = found["arguments"]
         return _validated(self._action_class, found, self.instructions())
+
+    def constraint(self) -> ReplyConstraint:
+        """An object of the action's fields."""
+        return ReplyConstraint.json_of(_closed(self._schema, self._schema.get("properties", {})))
 
     def random_reply(self, rng: Random, seen: str) -> str:
         """An object that the schema allows, with each optional field in half of the replies.
@@ -202,6 +215,11 @@ class ToolForm(ActionForm):
             if isinstance(call.get("name"), str) and isinstance(arguments, dict):
                 return self._checked(call["name"], arguments)
         raise UnreadableReply(f"{reply!r:.200} contains no tool call. {self.instructions()}")
+
+    def constraint(self) -> ReplyConstraint:
+        """A call of one of the tools, without marks around it."""
+        parts = {name: part for tool in self._all for name, part in tool.input_schema.get("$defs", {}).items()}
+        return ReplyConstraint.json_of({"$defs": parts, "anyOf": [_call_schema(tool) for tool in self._all]})
 
     def random_reply(self, rng: Random, seen: str) -> str:
         """Each tool with the same probability, with arguments that its schema allows, as in `JsonForm`."""
@@ -290,6 +308,19 @@ def _words(seen: str) -> list[str]:
 
 def _word(value: Any) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _closed(schema: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema of an object with these properties, but for its metadata, and no others."""
+    chosen = {name: part for name, part in properties.items() if name != "metadata"}
+    return {**schema, "type": "object", "properties": chosen, "additionalProperties": False}
+
+
+def _call_schema(tool: Tool) -> dict[str, Any]:
+    """The schema of a call of a tool."""
+    arguments = _closed(tool.input_schema, tool.input_schema.get("properties", {}))
+    fields = {"name": {"const": tool.name}, "arguments": arguments}
+    return {**_closed({}, fields), "required": list(fields)}
 
 
 def _validated(action_class: type[Action], fields: Mapping[str, Any], remedy: str) -> Action:

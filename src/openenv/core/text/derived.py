@@ -10,6 +10,7 @@ from openenv.core.env_server.types import Action, Observation
 from openenv.core.schema.legal_actions import as_action, legal_action_names, legal_actions
 from openenv.core.schema.samples import SchemaSampler
 from openenv.core.text.action_forms import ActionForm, ChoiceForm, ToolForm, UnreadableReply, form_of
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.content import Content, joined, text_of
 from openenv.core.text.description import ObservationDescriber, value_text
 from openenv.core.text_interface import TextInterface
@@ -65,6 +66,10 @@ class DerivedText(TextInterface[Action, Observation]):
     def replies(self, observation: Observation) -> Mapping[str, Action]:
         """The replies, where they can be counted."""
         return self._form_for(observation).choices()
+
+    def constraint(self, observation: Observation) -> ReplyConstraint | None:
+        """What a reply may be; None where it is free text."""
+        return self._form_for(observation).constraint()
 
     def parse(self, reply: str, observation: Observation) -> Action | None:
         """The action that a reply names; None if it names none."""

@@ -23,6 +23,10 @@ class EchoText(TextInterface[EchoAction, EchoObservation]):
         """Return three examples of the unlimited replies, for random play."""
         return {word: EchoAction(message=word) for word in ("hi", "hello", "hello there")}
 
+    def constraint(self, observation: EchoObservation) -> None:
+        """Return None: every text is a reply."""
+        return
+
     def parse(self, reply: str, observation: EchoObservation) -> EchoAction:
         """Return the reply as the message."""
         return EchoAction(message=reply)

@@ -29,6 +29,10 @@ class TextArenaText(TextInterface[TextArenaAction, TextArenaObservation]):
         shown = observation.examples or [NO_EXAMPLE]
         return {example: TextArenaAction(message=example) for example in shown}
 
+    def constraint(self, observation: TextArenaObservation) -> None:
+        """The examples are not all replies."""
+        return
+
     def parse(self, reply: str, observation: TextArenaObservation) -> TextArenaAction | None:
         """The whole reply; None for an empty one."""
         message = reply.strip()

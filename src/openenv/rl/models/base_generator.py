@@ -4,11 +4,13 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.policies.prompts import ChatMessage, SampledReply
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.rl.models.reply_masks import Mask
 from openenv.rl.rollouts.trajectory import Segment
 
 
@@ -29,31 +31,45 @@ class BaseGenerator(ABC):
 
     @abstractmethod
     def generate(
-        self, prompts: Sequence[TokenIds], streams: Sequence[random.Random], images: Sequence[Images] = ()
+        self,
+        prompts: Sequence[TokenIds],
+        streams: Sequence[random.Random],
+        images: Sequence[Images] = (),
+        constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
         """One reply for each prompt, as a segment of prompt and sampled tokens.
 
         images: of each prompt; empty if no prompt has any.
+        constraints: what each reply may be; empty if no reply has one. The segment then has the masks of its tokens.
         streams: the random numbers of each row, so that a reply does not depend on what else is in the batch.
-        Log-probabilities are those of temperature 1.
+        Log-probabilities are those of temperature 1, among the tokens that the constraint allows.
         """
 
     def complete(
-        self, conversations: Sequence[Sequence[ChatMessage]], *, chat: Chat | None = None
+        self,
+        conversations: Sequence[Sequence[ChatMessage]],
+        constraints: Sequence[ReplyConstraint | None] = (),
+        *,
+        chat: Chat | None = None,
     ) -> list[SampledReply]:
         """The model's reply to each conversation: the `complete` of a `LanguageModelPolicy`.
 
         chat: of the environment, whose tools it shows; None for the generator's.
         """
         streams = [self._own_stream for _ in conversations]
-        return [self.reply(segment) for segment in self.answer(conversations, streams, chat or self.chat)]
+        segments = self.answer(conversations, streams, chat or self.chat, constraints)
+        return [self.reply(segment) for segment in segments]
 
     def answer(
-        self, conversations: Sequence[Sequence[ChatMessage]], streams: Sequence[random.Random], chat: Chat
+        self,
+        conversations: Sequence[Sequence[ChatMessage]],
+        streams: Sequence[random.Random],
+        chat: Chat,
+        constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
         """`generate` for messages, which a chat makes prompts."""
         prompts = [chat.prompt(messages) for messages in conversations]
-        return self.generate(prompts, streams, [chat.images(messages) for messages in conversations])
+        return self.generate(prompts, streams, [chat.images(messages) for messages in conversations], constraints)
 
     def reply(self, segment: Segment) -> SampledReply:
         """The sampled tokens of a segment, as text and as ids."""
@@ -65,7 +81,12 @@ class BaseGenerator(ABC):
         self._own_stream = random.Random(seed)
 
     def _segment(
-        self, prompt: TokenIds, token_ids: Sequence[int], logprobs: Sequence[float], images: Images = ()
+        self,
+        prompt: TokenIds,
+        token_ids: Sequence[int],
+        logprobs: Sequence[float],
+        images: Images = (),
+        masks: Sequence[Mask | None] = (),
     ) -> Segment:
         """The segment of a prompt and the tokens sampled after it."""
         shown, written = len(prompt), len(token_ids)
@@ -75,4 +96,5 @@ class BaseGenerator(ABC):
             logprobs=(0.0,) * shown + tuple(logprobs),
             policy_version=self.policy_version,
             images=images,
+            masks=(None,) * shown + tuple(masks) if any(masks) else (),
         )

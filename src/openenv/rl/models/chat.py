@@ -16,6 +16,7 @@ from openenv.policies.prompts import END_OF_THINKING, THINK, ChatMessage
 from openenv.rl.models.chat_template import ChatTemplate, ChatTemplateError
 from openenv.rl.models.images import ARCHITECTURES, ImageReader, Images
 from openenv.rl.models.prompt_tokens import Marks, PromptTokens, SampledTokens, TokenIds
+from openenv.rl.models.reply_masks import ReplyMasks
 
 PAD, UNKNOWN, END, IMAGE = "<|pad|>", "<|unknown|>", "<|end|>", "<|image_pad|>"
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>")
@@ -77,6 +78,11 @@ class Chat:
         """The token that pads short rows. It may equal the end token: no mask is derived from it."""
         pad = self.tokenizer.pad_token_id
         return self.end_id if pad is None else int(pad)
+
+    def reply_masks(self, vocab_size: int) -> ReplyMasks:
+        """Makes the masks of constrained replies. vocab_size: columns of the model's logits."""
+        start = self.template.generation_prompt
+        return ReplyMasks(self.tokenizer, vocab_size=vocab_size, end_id=self.end_id, prompt_end=start)
 
     def prompt(self, messages: Sequence[ChatMessage]) -> TokenIds:
         """The token ids after which the model writes its next reply.

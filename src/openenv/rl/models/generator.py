@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.content import Content, image_part
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.config import Precision
@@ -17,9 +18,13 @@ from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images, image_inputs
 from openenv.rl.models.language_model import WeightStore, accepts, autocast, kept_logits, next_token_logits, row_count
 from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.rl.models.reply_masks import Mask, ReplyState, masked
+from openenv.rl.models.shared_prefix import can_share, prefix_cache, shared_length
 from openenv.rl.rollouts.trajectory import Segment
 
 Context = TypeVar("Context")
+_Context = tuple[TokenIds, Images, ReplyConstraint | None]
+"""What a reply depends on: its prompt, the images in it, and what it may be."""
 
 _MAX_DISTANCE = 0.1  # nats a token: bfloat16 rounds by less, a wrong position or a lost state costs more
 _OTHERS = "Use a model of another class, such as Qwen3, Llama or Gemma."
@@ -35,8 +40,10 @@ class _Reply:
     """One reply during sampling."""
 
     stream: random.Random
-    token_ids: list[int]
-    logprobs: list[float]
+    token_ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    masks: list[Mask | None] = field(default_factory=list)
+    """The tokens among which each was drawn; None: all."""
     context: int = 0
     """Index of this row's context among the current distinct contexts."""
 
@@ -58,24 +65,31 @@ class Generator(BaseGenerator):
         self.model = model.train(False)
         self.precision = precision
         self._cache_parameter = cache_parameter(model)
+        self._shares = can_share(model)
+        self._reply_masks = chat.reply_masks(model.config.get_text_config().vocab_size)
 
     @torch.no_grad()
     def generate(
-        self, prompts: Sequence[TokenIds], streams: Sequence[random.Random], images: Sequence[Images] = ()
+        self,
+        prompts: Sequence[TokenIds],
+        streams: Sequence[random.Random],
+        images: Sequence[Images] = (),
+        constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
         """As `BaseGenerator.generate`. streams: each gives one number per token."""
         if self.store is not None:
             self.policy_version = self.store.load_newer(self.model, self.policy_version)
-        rows = [_Reply(stream, [], []) for stream in streams]
-        shown = list(zip(prompts, images or [()] * len(prompts), strict=True))
-        contexts: dict[tuple[TokenIds, Images], int] = {}
+        rows = [_Reply(stream) for stream in streams]
+        none = [None] * len(prompts)
+        shown = list(zip(prompts, images or [()] * len(prompts), constraints or none, strict=True))
+        contexts: dict[_Context, int] = {}
         for row, context in zip(rows, shown, strict=True):
             row.context = contexts.setdefault(context, len(contexts))
         if rows:
             self._write(rows, list(contexts))
         return [
-            self._segment(prompt, row.token_ids, row.logprobs, seen)
-            for (prompt, seen), row in zip(shown, rows, strict=True)
+            self._segment(prompt, row.token_ids, row.logprobs, seen, row.masks)
+            for (prompt, seen, _), row in zip(shown, rows, strict=True)
         ]
 
     @torch.no_grad()
@@ -119,22 +133,38 @@ class Generator(BaseGenerator):
                     f"padding and a cache. {_OTHERS}"
                 )
 
-    def _write(self, rows: list[_Reply], contexts: list[tuple[TokenIds, Images]]) -> None:
+    def _write(self, rows: list[_Reply], contexts: list[_Context]) -> None:
         contexts = _padded_contexts(contexts)
-        input_ids, mask = self._left_padded([prompt for prompt, _ in contexts])
-        cache: Any = DynamicCache(config=self.model.config)
-        shown, offsets = self._shown(input_ids, mask, [images for _, images in contexts])
+        prompts = [prompt for prompt, *_ in contexts]
+        input_ids, mask, cache = self._begun(prompts, has_images=any(images for _, images, _ in contexts))
+        shown, offsets = self._shown(input_ids, mask, [images for _, images, _ in contexts])
+        states = [self._reply_masks.start(constraint) for *_, constraint in contexts]
         for position in range(self.max_new_tokens):
             logits = self._forward(input_ids, mask, cache, offsets, shown if position == 0 else {})
-            self._sample(rows, logits)
+            masks = [None if state is None else state.mask for state in states]
+            self._sample(rows, torch.log_softmax(masked(logits, masks), dim=-1), masks)
             rows = [row for row in rows if row.token_ids[-1] not in self.chat.end_ids]
             if not rows or position == self.max_new_tokens - 1:
                 return
             parents, tokens = self._branch(rows)
+            states = [
+                _after(states[parent], token) for parent, token in zip(parents.tolist(), tokens.tolist(), strict=True)
+            ]
             cache.reorder_cache(parents)
             input_ids = tokens[:, None]
             mask = torch.cat([mask[parents], torch.ones_like(input_ids)], dim=1)
             offsets = None if offsets is None else offsets[parents]
+
+    def _begun(self, prompts: list[TokenIds], *, has_images: bool) -> tuple[Tensor, Tensor, Any]:
+        """The ids that are left to run of each prompt, their mask, and the cache, with the tokens that all share."""
+        shared = 0 if has_images or not self._shares else shared_length(prompts, min(map(len, prompts)) - 1)
+        input_ids, mask = self._left_padded([prompt[shared:] for prompt in prompts])
+        if not shared:
+            return input_ids, mask, DynamicCache(config=self.model.config)
+        prefix = torch.tensor([prompts[0][:shared]], device=input_ids.device)
+        with autocast(self.precision, self.model.device):
+            cache = prefix_cache(self.model, prefix, len(prompts))
+        return input_ids, torch.cat([mask.new_ones(len(prompts), shared), mask], dim=1), cache
 
     def _shown(self, input_ids: Tensor, mask: Tensor, images: list[Images]) -> tuple[dict[str, Any], Tensor | None]:
         """The inputs of the images of contexts, and the offsets of the positions after them; None without images."""
@@ -146,7 +176,7 @@ class Generator(BaseGenerator):
     def _forward(
         self, input_ids: Tensor, mask: Tensor, cache: Any, offsets: Tensor | None, shown: dict[str, Any]
     ) -> Tensor:
-        """Log-probabilities of the next token, [contexts, vocabulary]. The cache grows by input_ids.
+        """Logits of the next token, [contexts, vocabulary], in float32. The cache grows by input_ids.
 
         offsets: of the positions, [contexts, 1]. shown: the inputs of images in input_ids, with their positions.
         """
@@ -158,10 +188,9 @@ class Generator(BaseGenerator):
             inputs["position_ids"] = positions if offsets is None else (positions + offsets).expand(3, -1, -1)
         inputs |= shown
         with autocast(self.precision, self.model.device):
-            logits = kept_logits(self.model, 1, **inputs)[:, -1]
-        return torch.log_softmax(logits.float(), dim=-1)
+            return kept_logits(self.model, 1, **inputs)[:, -1].float()
 
-    def _sample(self, rows: list[_Reply], logprobs: Tensor) -> None:
+    def _sample(self, rows: list[_Reply], logprobs: Tensor, masks: Sequence[Mask | None]) -> None:
         """Append a token to each row: the inverse of the cumulative distribution at the row's next random number."""
         contexts = torch.tensor([row.context for row in rows], device=logprobs.device)
         if self.temperature == 0:
@@ -169,6 +198,7 @@ class Generator(BaseGenerator):
         else:
             tokens = _draw(rows, torch.softmax(logprobs.double() / self.temperature, dim=-1))
         for row, token, logprob in zip(rows, tokens.tolist(), logprobs[contexts, tokens].tolist(), strict=True):
+            row.masks.append(masks[row.context])
             row.token_ids.append(token)
             row.logprobs.append(logprob)
 
@@ -186,6 +216,10 @@ class Generator(BaseGenerator):
         ids = [(self.chat.pad_id,) * gap + context for gap, context in zip(gaps, contexts, strict=True)]
         mask = [(0,) * gap + (1,) * (width - gap) for gap in gaps]
         return torch.tensor(ids, device=self.model.device), torch.tensor(mask, device=self.model.device)
+
+
+def _after(state: ReplyState | None, token: int) -> ReplyState | None:
+    return None if state is None else state.after(token)
 
 
 def cache_parameter(model: PreTrainedModel) -> str:

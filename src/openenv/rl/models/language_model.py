@@ -28,11 +28,13 @@ from transformers.utils import logging as transformers_logging
 from openenv.rl.config import ConfigError, ModelConfig, Precision, WeightType
 from openenv.rl.models.gguf_file import is_gguf, load_gguf
 from openenv.rl.models.images import ARCHITECTURES, Images, image_inputs, without_image_token
+from openenv.rl.models.shared_prefix import can_share, prefix_cache, shared_length
 
 log = logging.getLogger(__name__)
 
 _HEAD_DIM = 32
 PROCESSOR = torch.device("cpu")
+_INSIDE = 0.999  # a weight on the border itself might round to the neighbour
 
 
 def tiny_model(
@@ -171,12 +173,37 @@ def end_ids(model: PreTrainedModel) -> list[int]:
 
 def autocast(precision: Precision, device: torch.device) -> torch.autocast:
     """The autocast context of every forward pass: generator, trainer and reference compute with the same precision."""
-    is_bfloat16 = precision == "bfloat16" or (precision == "auto" and _multiplies_bfloat16(device))
-    return torch.autocast(device.type, torch.bfloat16, enabled=is_bfloat16)
+    return torch.autocast(device.type, torch.bfloat16, enabled=multiplies_bfloat16(precision, device))
 
 
-def _multiplies_bfloat16(device: torch.device) -> bool:
+def _has_bfloat16(device: torch.device) -> bool:
     return device.type != "cpu" or torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
+def multiplies_bfloat16(precision: Precision, device: torch.device) -> bool:
+    """Whether forward passes there compute in bfloat16."""
+    return precision == "bfloat16" or (precision == "auto" and _has_bfloat16(device))
+
+
+@torch.no_grad()
+def dither(model: PreTrainedModel, *, seed: int) -> None:
+    """Move each trained weight to a random place among those that bfloat16 rounds to the same number.
+
+    Forward passes in bfloat16 are unchanged. Weights that were stored in bfloat16 lie in the middle of such a place,
+    and those of quantized files often on its border: a step that is smaller than the place changes nothing at first,
+    or everything at once. From a random place it changes a share of the weights that grows with the step.
+    """
+    for number, weights in enumerate(model.parameters()):
+        if weights.requires_grad and weights.dtype == torch.float32:
+            draws = torch.Generator(device=weights.device).manual_seed((seed << 32) + number)
+            rounded = weights.bfloat16()
+            bits = rounded.view(torch.int16)
+            neighbours = [(bits + step).view(torch.bfloat16).float() for step in (-1, 1)]
+            middle = rounded.float()
+            gap = torch.minimum(*((neighbour - middle).abs() for neighbour in neighbours))
+            gap[(middle == 0) | ~torch.isfinite(gap)] = 0.0
+            places = torch.rand(weights.shape, generator=draws, device=weights.device) - 0.5
+            weights.copy_(middle + _INSIDE * places * gap)
 
 
 def next_token_logits(
@@ -190,6 +217,12 @@ def next_token_logits(
     gap = row_count(len(input_ids)) - len(input_ids)
     input_ids = torch.cat([input_ids, input_ids[:1].expand(gap, -1)])
     kept, place = torch.unique(columns, return_inverse=True)
+    if not any(images) and can_share(model):
+        shared = shared_length(input_ids.tolist(), int(kept[0]) if len(kept) else 0)
+        if shared:
+            cache = prefix_cache(model, input_ids[:1, :shared], len(input_ids))
+            inputs = {"input_ids": input_ids[:, shared:], "past_key_values": cache, "use_cache": True}
+            return kept_logits(model, kept - shared, **inputs)[rows, place].float()
     shown = image_inputs(model, input_ids, [*images, *([images[0]] * gap)])[0] if any(images) else {}
     return kept_logits(model, kept, input_ids=input_ids, use_cache=False, **shown)[rows, place].float()
 

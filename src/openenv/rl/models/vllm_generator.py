@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from openenv.core.errors import OpenEnvError
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images
@@ -61,7 +62,11 @@ class VllmGenerator(BaseGenerator):
         self._base_model = base_model
 
     def generate(
-        self, prompts: Sequence[TokenIds], streams: Sequence[random.Random], images: Sequence[Images] = ()
+        self,
+        prompts: Sequence[TokenIds],
+        streams: Sequence[random.Random],
+        images: Sequence[Images] = (),
+        constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
         """As `BaseGenerator.generate`. Raises GenerationFailed if the server does not complete a prompt, or for images:
         its prompts are token ids."""

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.content import text_of
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodePlayer, EpisodeRunner, EpisodeSessions, PendingAction
@@ -104,9 +105,15 @@ class Rollout:
         config = self._config
         streams = [random_stream(config.seed, index, _OPPONENT + place) for index, place in members]
 
-        def complete(episodes: Sequence[Any], conversations: list[list[ChatMessage]]) -> list[str]:
+        def complete(
+            episodes: Sequence[Any],
+            conversations: list[list[ChatMessage]],
+            constraints: Sequence[ReplyConstraint | None],
+        ) -> list[str]:
             chosen = [streams[episode] for episode in episodes]
-            return [generator.reply(segment) for segment in generator.answer(conversations, chosen, self._chat)]
+            limits = constraints if config.sampling.constrain else ()
+            segments = generator.answer(conversations, chosen, self._chat, limits)
+            return [generator.reply(segment) for segment in segments]
 
         conversations = Conversations(
             _prompt_builder(self._text, self._chat, config),
@@ -166,6 +173,7 @@ class _RecordingPlayer:
         self._chat = chat
         self._executor = executor
         self._max_turns = config.conversation.max_turns
+        self._constrains = config.sampling.constrain
         self._conversations = Conversations(
             prompts,
             text,
@@ -215,10 +223,16 @@ class _RecordingPlayer:
     def _finish(self, trajectory: Trajectory) -> None:
         trajectory.outcome = cast(EpisodeOutcome, self._text.outcome(trajectory.game_return))
 
-    def _complete(self, episodes: Sequence[Any], conversations: list[list[ChatMessage]]) -> list[str]:
+    def _complete(
+        self,
+        episodes: Sequence[Any],
+        conversations: list[list[ChatMessage]],
+        constraints: Sequence[ReplyConstraint | None],
+    ) -> list[str]:
         """A sampled reply to each conversation. Its tokens are recorded."""
         streams = [self._streams[episode] for episode in episodes]
-        segments = self._generator.answer(conversations, streams, self._chat)
+        limits = constraints if self._constrains else ()
+        segments = self._generator.answer(conversations, streams, self._chat, limits)
         for episode, segment in zip(episodes, segments, strict=True):
             _record_tokens(self.trajectories[episode], segment)
         return [self._generator.reply(segment) for segment in segments]

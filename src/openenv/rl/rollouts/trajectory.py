@@ -12,6 +12,7 @@ from openenv.evaluation.intervals import EpisodeOutcome
 
 if TYPE_CHECKING:
     from openenv.rl.models.images import Images
+    from openenv.rl.models.reply_masks import Mask
 
 _ROUNDING = 1e-9
 
@@ -33,6 +34,8 @@ class Segment:
     """The oldest policy version that sampled in this segment."""
     images: "Images" = ()
     """The images that its tokens show, in their order."""
+    masks: "tuple[Mask | None, ...]" = ()
+    """The tokens among which each was drawn; None: all. Empty if nothing restricted any."""
 
     @property
     def prompts(self) -> list[tuple[int, ...]]:
@@ -66,7 +69,11 @@ class Segment:
             logprobs=self.logprobs + newer.logprobs[known:],
             policy_version=min(self.policy_version, newer.policy_version),
             images=newer.images,
+            masks=self._masks(known) + newer._masks(len(newer.token_ids))[known:] if self.masks or newer.masks else (),
         )
+
+    def _masks(self, length: int) -> "tuple[Mask | None, ...]":
+        return self.masks or (None,) * length
 
 
 @dataclass(slots=True)

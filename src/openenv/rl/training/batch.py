@@ -1,6 +1,7 @@
 """Training batches: each distinct sequence once, and for every sampled token its position in them."""
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
@@ -11,10 +12,13 @@ from torch import Tensor
 from openenv.rl.config import AdvantageName
 from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import padded
+from openenv.rl.models.reply_masks import Mask, is_choice, num_allowed
 from openenv.rl.rollouts.rewards import batch_advantages
 from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory
 
-TokenRow = tuple[tuple[int, ...], tuple[bool, ...], Images]
+TokenRow = tuple[tuple[int, ...], Images]
+_Place = tuple[int, int, int, Mask | None]
+"""A row, the column of a sampled token in it, the token, and its mask."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,7 @@ class TrainingBatch:
     generator_logprobs: Tensor  # [N] as recorded when it was sampled
     num_episodes: int
     images: tuple[Images, ...] = ()  # [U] of each sequence; empty if none has any
+    masks: tuple[Mask | None, ...] = ()  # [P] the tokens that each was drawn among; empty if all were drawn among all
 
     def split(self, max_tokens: int) -> Iterator[tuple[Tensor, "TrainingBatch"]]:
         """Parts of at most `max_tokens` tokens, but at least one sequence, each with the indices of its tokens, [n].
@@ -49,6 +54,19 @@ class TrainingBatch:
             end = start + max(1, max_tokens // lengths[start])
             yield self._part((numbers >= start) & (numbers < end))
             start = end
+
+    def sample(self, max_tokens: int) -> tuple[Tensor, "TrainingBatch"]:
+        """Some of the sequences, evenly spread over their lengths, of about `max_tokens` tokens in all, with the
+        indices of their sampled tokens, [n]."""
+        stride = max(1, -(-int(self.lengths.sum()) // max_tokens))
+        return self._part(torch.arange(len(self.lengths)) % stride == 0)
+
+    def choice_sizes(self, most: int) -> Tensor:
+        """Natural logarithm of the number of tokens that each sampled token was drawn among, [N]; 0 for one that was
+        drawn among all or more than `most`, or had no choice."""
+        sizes = [0 if mask is None else num_allowed(mask) for mask in self.masks]
+        of_positions = torch.tensor([math.log(size) if 1 < size <= most else 0.0 for size in sizes])
+        return of_positions[self.position] if self.masks else torch.zeros(len(self.position))
 
     def to(self, device: torch.device) -> "TrainingBatch":
         """The batch with its tensors on a device."""
@@ -78,6 +96,7 @@ class TrainingBatch:
             advantages=self.advantages[tokens],
             generator_logprobs=self.generator_logprobs[tokens],
             images=tuple(itertools.compress(self.images, kept.tolist())),
+            masks=tuple(itertools.compress(self.masks, here.tolist())),
         )
         return tokens, part
 
@@ -109,32 +128,57 @@ def _token_advantages(trajectory: Trajectory, values: Sequence[float]) -> list[f
 def _assemble(
     segments: list[Segment], episodes: list[int], advantages: list[float], num_episodes: int, pad_id: int
 ) -> TrainingBatch:
-    pairs: list[TokenRow] = [(segment.token_ids, segment.sampled, segment.images) for segment in segments]
+    """advantages: of all sampled tokens. A token that was drawn among one, such as the end of a constrained reply, has
+    nothing to learn and is left out, and so is what follows the last other one."""
+    free = [_free_columns(segment) for segment in segments]
+    pairs = [_row(segment, columns) for segment, columns in zip(segments, free, strict=True)]
     longest_first = sorted(dict.fromkeys(pairs), key=lambda pair: -len(pair[0]))
-    distinct = {pair: number for number, pair in enumerate(longest_first)}
-    row_of = [distinct[pair] for pair in pairs]
-    sampled = [[i for i, is_sampled in enumerate(mask) if is_sampled] for _, mask, _ in distinct]
-    first = torch.tensor([0, *map(len, sampled)]).cumsum(0)
-    counts = torch.tensor([len(sampled[row]) for row in row_of])
-    tokens_of = torch.repeat_interleave(torch.arange(len(segments)), counts)
-    begin = counts.cumsum(0) - counts
-    offset = torch.arange(int(counts.sum())) - begin[tokens_of]
-    rows = torch.repeat_interleave(torch.arange(len(distinct)), torch.tensor([len(s) for s in sampled]))
-    columns = torch.tensor([i for positions in sampled for i in positions])
-    input_ids = padded([ids for ids, *_ in distinct], pad_id)
+    number_of = {pair: number for number, pair in enumerate(longest_first)}
+    places: dict[_Place, int] = {}
+    for pair, segment, columns in zip(pairs, segments, free, strict=True):
+        for column in columns:
+            mask = segment.masks[column] if segment.masks else None
+            places.setdefault((number_of[pair], column, segment.token_ids[column], mask), len(places))
+    places = {place: number for number, place in enumerate(sorted(places, key=lambda place: place[:3]))}
+    position = [
+        places[number_of[pair], column, segment.token_ids[column], segment.masks[column] if segment.masks else None]
+        for pair, segment, columns in zip(pairs, segments, free, strict=True)
+        for column in columns
+    ]
+    is_free = torch.tensor(
+        [column in kept for segment, kept in zip(segments, map(set, free), strict=True) for column in _drawn(segment)]
+    )
+    sequence = torch.repeat_interleave(torch.arange(len(segments)), torch.tensor([len(columns) for columns in free]))
     return TrainingBatch(
-        input_ids=input_ids,
-        lengths=torch.tensor([len(ids) for ids, *_ in distinct]),
-        rows=rows,
-        columns=columns - 1,
-        targets=input_ids[rows, columns],
-        position=first[torch.tensor(row_of)][tokens_of] + offset,
-        sequence=tokens_of,
-        episode=torch.tensor(episodes)[tokens_of],
-        advantages=torch.tensor(advantages),
+        input_ids=padded([ids for ids, _ in number_of], pad_id),
+        lengths=torch.tensor([len(ids) for ids, _ in number_of]),
+        rows=torch.tensor([row for row, *_ in places], dtype=torch.long),
+        columns=torch.tensor([column - 1 for _, column, *_ in places], dtype=torch.long),
+        targets=torch.tensor([token for _, _, token, _ in places], dtype=torch.long),
+        position=torch.tensor(position, dtype=torch.long),
+        sequence=sequence,
+        episode=torch.tensor(episodes)[sequence],
+        advantages=torch.tensor(advantages)[is_free],
         generator_logprobs=torch.tensor(
-            [lp for s in segments for lp, is_sampled in zip(s.logprobs, s.sampled, strict=True) if is_sampled]
+            [segment.logprobs[column] for segment, columns in zip(segments, free, strict=True) for column in columns]
         ),
         num_episodes=num_episodes,
-        images=tuple(images for *_, images in distinct) if any(segment.images for segment in segments) else (),
+        images=tuple(images for _, images in number_of) if any(segment.images for segment in segments) else (),
+        masks=tuple(mask for *_, mask in places) if any(segment.masks for segment in segments) else (),
     )
+
+
+def _drawn(segment: Segment) -> Iterator[int]:
+    """The columns of the tokens that the model sampled."""
+    return (column for column, is_sampled in enumerate(segment.sampled) if is_sampled)
+
+
+def _free_columns(segment: Segment) -> list[int]:
+    """The columns of those that were drawn among several."""
+    return [column for column in _drawn(segment) if not segment.masks or is_choice(segment.masks[column])]
+
+
+def _row(segment: Segment, free: Sequence[int]) -> TokenRow:
+    """The tokens that a model is run on: of a constrained segment those before the last free one."""
+    end = (max(free, default=1)) if segment.masks else len(segment.token_ids)
+    return segment.token_ids[:end], segment.images

@@ -2,7 +2,9 @@
 
 import copy
 import hashlib
+import itertools
 import logging
+import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +17,15 @@ from transformers import PreTrainedModel
 from openenv.rl.config import Config, Precision
 from openenv.rl.models.language_model import autocast, next_token_logits, without_dropout
 from openenv.rl.models.lora import adapter_disabled, has_adapter
+from openenv.rl.models.reply_masks import Mask, masked
 from openenv.rl.rollouts.trajectory import Group
 from openenv.rl.training import loss as formulas
 from openenv.rl.training.batch import TrainingBatch, make_batch
+from openenv.rl.training.step_budget import PolicyChange, StepBudget
 
 _CACHE_SIZE = 200_000
+_MOST_CHOICES = 1000
+"""A token that was drawn among more is part of a text, and no choice of an action."""
 
 
 @dataclass(slots=True)
@@ -30,10 +36,12 @@ class TokenScores:
     entropy: Tensor  # [P], of the distribution that each was drawn from
 
     @classmethod
-    def of(cls, logits: Tensor, targets: Tensor) -> "TokenScores":
-        """From the logits of the positions, [P, vocabulary], and their tokens, [P]."""
-        table = torch.log_softmax(logits, dim=-1)
-        return cls(table.gather(1, targets[:, None])[:, 0], -(table.exp() * table).sum(dim=-1))
+    def of(cls, logits: Tensor, targets: Tensor, masks: Sequence[Mask | None] = ()) -> "TokenScores":
+        """From the logits of the positions, [P, vocabulary], their tokens, [P], and the masks that these were drawn
+        with; empty: none."""
+        table = torch.log_softmax(masked(logits, masks) if masks else logits, dim=-1)
+        possible = table.clamp(min=torch.finfo(table.dtype).min)  # 0 times minus infinity is no number
+        return cls(table.gather(1, targets[:, None])[:, 0], -(possible.exp() * possible).sum(dim=-1))
 
 
 class ReferenceModel:
@@ -77,7 +85,8 @@ class ReferenceModel:
         columns = batch.columns[wanted].to(device)
         with autocast(self.precision, device), adapter_disabled(self.model):
             logits = next_token_logits(self.model, input_ids, places, columns, images)
-        scores = TokenScores.of(logits, batch.targets[wanted].to(device))
+        masks = list(itertools.compress(batch.masks, wanted.tolist()))
+        scores = TokenScores.of(logits, batch.targets[wanted].to(device), masks)
         return torch.stack([scores.logprobs, scores.entropy], dim=1).cpu()
 
 
@@ -87,14 +96,18 @@ def make_reference(model: PreTrainedModel, config: Config) -> ReferenceModel | N
 
 
 def _keys(batch: TrainingBatch, counts: list[int]) -> list[bytes]:
-    """A hash of each row: tokens up to the last sampled one, which are sampled, and images. Padding is left out."""
+    """A hash of each row: tokens before the last sampled one, which are sampled, images and masks. Padding is left
+    out."""
     tokens = batch.input_ids.numpy()
-    keys = []
+    keys, first = [], 0
     for row, columns in enumerate(torch.split(batch.columns, counts)):
-        where = columns.numpy()
-        end = int(where[-1]) + 2 if len(where) else 0
+        where, last = columns.numpy(), first + len(columns)
+        end = int(where[-1]) + 1 if len(where) else 0
         images = b"".join(image.key for image in batch.images[row]) if batch.images else b""
-        data = tokens[row, :end].tobytes() + b"|" + where.tobytes() + b"|" + images
+        targets = batch.targets[first:last].numpy().tobytes()
+        masks = b"|".join(mask or b"" for mask in batch.masks[first:last])
+        first = last
+        data = b"|".join((tokens[row, :end].tobytes(), where.tobytes(), targets, images, masks))
         keys.append(hashlib.blake2b(data, digest_size=16).digest())
     return keys
 
@@ -117,6 +130,8 @@ class Trainer:
         self.step_count = 0
         """Number of batches trained on, which is also the policy version of the weights."""
         self._pad_id = pad_id
+        self.budget = StepBudget(config.trainer.kl_target)
+        """Limits each step, and has the weight of the entropy bonus that holds the floor."""
         optimizer = config.trainer.optimizer
         self.optimizer = torch.optim.AdamW(
             [weights for weights in model.parameters() if weights.requires_grad],
@@ -130,19 +145,18 @@ class Trainer:
 
         progress: the fraction of training that is done, 0 to 1, which the schedules follow.
         """
-        lr = self._set_learning_rate(progress)
         metrics: dict[str, float] = {"grad_norm": 0.0}
         if groups:
             batch = make_batch(groups, self.config.advantage, self._pad_id)
             weights = formulas.token_weights(
                 self.config.loss.name, batch.episode, batch.num_episodes, self.config.loss.constant_length
             )
-            if not self._has_regularization(progress):
+            if not self._has_regularization(progress, batch):
                 tokens, batch = batch.containing(batch.advantages != 0)
                 weights = weights[tokens]
             metrics |= self._updates(batch, weights, progress)
         self.step_count += 1
-        return {**metrics, "learning_rate": lr}
+        return {**metrics, "learning_rate": self.optimizer.param_groups[0]["lr"]}
 
     def _updates(self, batch: TrainingBatch, weights: Tensor, progress: float) -> dict[str, float]:
         """The optimizer steps on a batch, and the metrics of the last. None on an empty batch."""
@@ -152,9 +166,10 @@ class Trainer:
             old, metrics = self._update(batch, weights, old, progress)
         return metrics
 
-    def _has_regularization(self, progress: float) -> bool:
+    def _has_regularization(self, progress: float, batch: TrainingBatch) -> bool:
         """Whether tokens without an advantage have a gradient too."""
-        return self.kl_weight(progress) > 0 or self.config.loss.entropy_weight * (1.0 - progress) > 0
+        has_floor = bool(batch.masks) and self.config.loss.floor(progress) > 0
+        return has_floor or self.kl_weight(progress) > 0 or self.config.loss.entropy_weight * (1.0 - progress) > 0
 
     def kl_weight(self, progress: float) -> float:
         """The weight of the divergence at this fraction of training."""
@@ -163,21 +178,29 @@ class Trainer:
 
     def state_dict(self) -> dict[str, Any]:
         """The state that `load_state_dict` restores: everything but the model's weights."""
-        return {"optimizer": self.optimizer.state_dict(), "step_count": self.step_count}
+        return {
+            "optimizer": self.optimizer.state_dict(),
+            "step_count": self.step_count,
+            "budget": self.budget.state_dict(),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a saved state."""
         self.optimizer.load_state_dict(state["optimizer"])
         self.step_count = state["step_count"]
+        self.budget.load_state_dict(state["budget"])
 
-    def _set_learning_rate(self, progress: float) -> float:
+    def _set_learning_rate(self, progress: float) -> None:
+        """By the schedule, or with a budget by the length of the last step: the schedule then lowers the budget."""
         optimizer = self.config.trainer.optimizer
         warm = min(1.0, (self.step_count + 1) / max(1, optimizer.warmup_steps))
-        left = min(1.0, (1.0 - progress) / max(1e-9, 1.0 - optimizer.decay_from))
-        lr = optimizer.lr * warm * left
+        factor = warm * self._left(progress) if self.budget.target is None else self.budget.length
         for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        return lr
+            group["lr"] = optimizer.lr * factor
+
+    def _left(self, progress: float) -> float:
+        """The factor that lowers the learning rate late in training."""
+        return min(1.0, (1.0 - progress) / max(1e-9, 1.0 - self.config.trainer.optimizer.decay_from))
 
     def _update(
         self, batch: TrainingBatch, weights: Tensor, old: Tensor | None, progress: float
@@ -190,7 +213,7 @@ class Trainer:
         without_dropout(self.model)
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, float] = {}
-        seen = torch.empty_like(batch.generator_logprobs)
+        seen, entropy = torch.empty_like(batch.generator_logprobs), torch.empty_like(batch.generator_logprobs)
         total = 0.0
         device = self.model.device
         for tokens, on_processor in batch.split(config.trainer.tokens_per_forward):
@@ -198,6 +221,7 @@ class Trainer:
             part = on_processor.to(device)
             scores = self._scores(part)
             seen[tokens] = scores.logprobs.detach()[part.position].cpu()
+            entropy[tokens] = scores.entropy.detach()[part.position].cpu()
             before = (seen if old is None else old)[tokens].to(device)
             loss = self._loss(part, scores, before, reference, weights[tokens].to(device), progress, sums)
             torch.autograd.backward(loss)
@@ -208,16 +232,60 @@ class Trainer:
                 f"the gradient of step {self.step_count + 1} is {float(norm)}: the weights are unchanged. Lower "
                 "trainer.optimizer.lr, or use model.precision float32."
             )
-        self.optimizer.step()
         count = max(1, len(batch.position))
         metrics = {key: value / count for key, value in sums.items()}
-        return (seen if old is None else old), {**metrics, "loss": total, "grad_norm": float(norm)}
+        metrics |= {"loss": total, "grad_norm": float(norm)}
+        metrics |= self._move(batch, seen, entropy, progress)
+        return (seen if old is None else old), metrics
+
+    def _move(self, batch: TrainingBatch, logprobs: Tensor, entropy: Tensor, progress: float) -> dict[str, float]:
+        """Make the optimizer's step, within the budget if there is one. Returns what it did.
+
+        logprobs, entropy: of the batch's tokens under the weights before, [N].
+        """
+        self._set_learning_rate(progress)
+        if self.budget.target is None:
+            self.optimizer.step()
+            return {}
+        weights = [one for group in self.optimizer.param_groups for one in group["params"]]
+        before = [one.detach().clone() for one in weights]
+        tokens, sample = batch.sample(self.config.trainer.tokens_per_forward // 2)
+        self.optimizer.step()
+        change = self.budget.limit(
+            weights,
+            before,
+            lambda: self._change(sample, logprobs[tokens], entropy[tokens]),
+            scale=self._left(progress) ** 2,
+            floor=self.config.loss.floor(progress),
+        )
+        measured = {"step_kl": change.kl, "entropy_bonus": self.budget.bonus}
+        is_known = not math.isnan(change.entropy_before)
+        return measured | ({"action_entropy": change.entropy_before} if is_known else {})
+
+    @torch.no_grad()
+    def _change(self, sample: TrainingBatch, logprobs: Tensor, entropy: Tensor) -> PolicyChange:
+        """What a step did to the policy on some tokens. logprobs, entropy: of these tokens before it, [n]."""
+        after, entropy_after = torch.empty_like(logprobs), torch.empty_like(entropy)
+        for tokens, on_processor in sample.split(self.config.trainer.tokens_per_forward):
+            part = on_processor.to(self.model.device)
+            scores = self._scores(part)
+            after[tokens] = scores.logprobs[part.position].cpu()
+            entropy_after[tokens] = scores.entropy[part.position].cpu()
+        moved = formulas.divergence("k3", logprobs, after)
+        sizes = sample.choice_sizes(_MOST_CHOICES)
+        chosen = sizes > 0
+        most = float(sizes.sum())
+        return PolicyChange(
+            float(moved.mean()) if len(moved) else 0.0,
+            float(entropy[chosen].sum()) / most if most else math.nan,
+            float(entropy_after[chosen].sum()) / most if most else math.nan,
+        )
 
     def _scores(self, batch: TrainingBatch) -> TokenScores:
         """The scores under the trained weights, with gradient."""
         with autocast(self.config.model.precision, self.model.device):
             logits = next_token_logits(self.model, batch.input_ids, batch.rows, batch.columns, batch.images)
-        return TokenScores.of(logits, batch.targets)
+        return TokenScores.of(logits, batch.targets, batch.masks)
 
     def _loss(
         self,
@@ -243,6 +311,9 @@ class Trainer:
             measured["kl"] = kl.detach().mean().item()
             rewarded = torch.minimum(entropy, reference.entropy.to(entropy.device)[batch.position])
         losses = policy * importance - bonus * rewarded
+        if batch.masks and config.floor(progress) > 0:
+            chosen = batch.choice_sizes(_MOST_CHOICES).to(entropy.device) > 0
+            losses = losses - self.budget.bonus * chosen * entropy
         low, high = formulas.clip_fractions(config, logprobs, old, batch.advantages, batch.sequence)
         mismatch = formulas.divergence("k3", batch.generator_logprobs, old)
         measured |= {

@@ -1,0 +1,108 @@
+"""The size of an optimizer step, measured by what it does to the policy instead of to the weights.
+
+A learning rate that moves 0.1 million weights gently throws a pretrained model of 135 million into one corner within a
+step. Here each step has a budget: the divergence KL(before, after) on the step's own tokens, in nats a token (the trust
+region of TRPO, arXiv:1502.05477, with Adam's direction). A step beyond it is shortened by a line search along its own
+direction. The length that was accepted is where the next step's search begins.
+
+The same search holds the entropy of the actions: a step that would take it below its floor is shortened too, and the
+weight of the entropy bonus follows the distance to the floor (the temperature of SAC, arXiv:1812.05905).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+_TOLERANCE = 1.5
+"""A step may measure up to this factor of its target."""
+_MOST_TRIES = 4
+_GROWTH, _FAST_GROWTH = 1.25, 2.0
+"""How much longer the next step may be than one below its budget, or far below it."""
+_LONGEST = 100.0
+"""Longest step, in learning rates."""
+_BONUS_RATE = 2.0
+_BONUS = (1e-3, 2.0)
+"""Least and greatest weight of the entropy bonus, in units of the reward."""
+_FLOOR_SLACK = 0.9
+"""A step may end at this part of the floor."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChange:
+    """What a step did, measured on its own tokens."""
+
+    kl: float
+    """KL(before, after), nats a token, over the tokens that had a choice."""
+    entropy_before: float
+    """Entropy of the actions as a part of the greatest possible one, 0 to 1; NaN if no token was drawn among a few."""
+    entropy_after: float
+
+
+class StepBudget:
+    """Limits the steps of an optimizer. It remembers the length of the last step and the weight of the bonus."""
+
+    def __init__(self, target: float | None) -> None:
+        """target: the budget of a step in nats a token; None: steps are not limited."""
+        self.target = target
+        self.length = 1.0
+        """Length of the last step, in learning rates."""
+        self.bonus = 0.05
+        """Weight of the entropy bonus."""
+
+    def state_dict(self) -> dict[str, float]:
+        """What `load_state_dict` restores."""
+        return {"length": self.length, "bonus": self.bonus}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        """Restore a saved state."""
+        self.length, self.bonus = state["length"], state["bonus"]
+
+    @torch.no_grad()
+    def limit(
+        self, weights: Sequence[Tensor], before: Sequence[Tensor], measure: Callable[[], PolicyChange], *,
+        scale: float, floor: float,
+    ) -> PolicyChange:  # fmt: skip
+        """Shorten the step from `before` to the present weights until it is within its budget. Returns what it did.
+
+        measure: compares the policy with that before the step. scale: part of the target that this step has, which a
+        schedule lowers. floor: least entropy of the actions as a part of the greatest possible one; 0: none.
+        """
+        assert self.target is not None
+        target = max(1e-6, self.target * scale)
+        share, change = 1.0, measure()
+        first = change
+        for _ in range(_MOST_TRIES):
+            part = _part(change, target, floor)
+            if part >= 1.0:
+                break
+            share *= part
+            for present, old in zip(weights, before, strict=True):
+                present.lerp_(old, 1.0 - part)
+            change = measure()
+        if share < 1.0:
+            self.length *= share
+        elif change.kl < target / _TOLERANCE:
+            growth = _FAST_GROWTH if change.kl < target / 8 else _GROWTH
+            self.length = min(self.length * growth, _LONGEST)
+        self._adapt_bonus(first.entropy_before, floor)
+        return change
+
+    def _adapt_bonus(self, entropy: float, floor: float) -> None:
+        if floor > 0 and not math.isnan(entropy):
+            low, high = _BONUS
+            self.bonus = min(high, max(low, self.bonus * math.exp(_BONUS_RATE * (floor - entropy))))
+
+
+def _part(change: PolicyChange, target: float, floor: float) -> float:
+    """The part of a step that is within its budget, if the divergence grows with the square of its length; at least 1
+    if all of it is."""
+    part = 1.0
+    if not math.isfinite(change.kl):
+        return 0.1
+    if change.kl > _TOLERANCE * target:
+        part = math.sqrt(target / change.kl)
+    falls = change.entropy_after < min(_FLOOR_SLACK * floor, change.entropy_before)
+    return min(part, 0.5) if falls else part
