@@ -145,7 +145,7 @@ class Digits(TextInterface[Action, Observation]):
 
 
 def test_any_text_interface_will_do() -> None:
-    model, seen = Scripted("7", "seven"), Observation(metadata={"seen": "3"})
+    model, seen = Scripted("7", "no idea"), Observation(metadata={"seen": "3"})
 
     actions = LanguageModelPolicy("model", Digits(), model).select_actions([seen, seen], episodes=[0, 1])
 
