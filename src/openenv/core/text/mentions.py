@@ -109,11 +109,11 @@ _NUMBER = re.compile(rf"(?<![\w.])(?P<digits>(?:{_DIGITS})(?:[eE][-+]?[0-9]+)?)(
 _WORD = re.compile(
     rf"\b(?:{'|'.join(sorted(map(re.escape, NUMBER_WORDS), key=len, reverse=True))})\b(?!-)", re.IGNORECASE
 )
-_WHOLE = re.compile(r"(?P<sign>(?:minus|negative|plus)\s+|[-+])?(?P<value>.+)", re.IGNORECASE | re.DOTALL)
-_SIGN_BEFORE = re.compile(r"(?:\A|(?<=[\s(\[{=:,;\"'`*$|>]))(?:[-+]|(?:minus|negative|plus)[ \t]+)\Z", re.IGNORECASE)
+_WHOLE = re.compile(r"(?P<sign>[-+])?(?P<value>.+)", re.IGNORECASE | re.DOTALL)
+_SIGN_BEFORE = re.compile(r"(?:\A|(?<=[\s(\[{=:,;\"'`*$|>]))[-+]\Z")
 _OPEN_NUMBER_BEFORE = re.compile(
     r"(?:\w[-/^×·÷]|[\d)][*:+]|[\d)][ \t]+[-*/^×·÷+][ \t]+|(?:\A|\s)[-+][ \t]+|[-+]{2}|[±~≈]|(?:\A|\s)[<>≤≥]=?[ \t]*"
-    r"|[\d.][ \t]*(?:to|through|or|\.\.+|…)[ \t]*|\bbetween[ \t]+\S+[ \t]+and[ \t]+)\Z",
+    r"|[\d.][ \t]*(?:to|through|or|\.\.+|…)[ \t]*|\bbetween[ \t]+\S+[ \t]+and[ \t]+|\b(?:minus|negative|plus)[\s-]+)\Z",
     re.IGNORECASE,
 )
 _OPEN_NUMBER_AFTER = re.compile(
@@ -154,7 +154,7 @@ def number_text(text: str) -> str | None:
 def numbers(text: str, *, words: bool = True) -> list[Mention]:
     """The numbers in a text, named by their digits. A word for one counts where a clause ends after it.
 
-    A range such as `3-5`, a sum, a percentage and a sign apart from its number are open.
+    A range such as `3-5`, a sum, a percentage, and a sign in words or apart from its number are open.
     """
     plain = plain_signs(text)
     found = [_number(plain, match, match["digits"].replace(",", "")) for match in _NUMBER.finditer(plain)]
@@ -178,4 +178,4 @@ def _number(text: str, match: "re.Match[str]", digits: str) -> Mention:
 
 
 def _signed(sign: str, digits: str) -> str:
-    return f"-{digits}" if sign.strip().lower() in ("-", "minus", "negative") else digits
+    return f"-{digits}" if sign == "-" else digits

@@ -22,7 +22,7 @@ from openenv.core.text.mentions import (
     plain_signs,
 )
 
-_THOUGHT = re.compile(
+THOUGHT = re.compile(
     r"(?P<begin><(?:think|thinking|thought|reasoning)>|\[THINK\])|</(?:think|thinking|thought|reasoning)>|\[/THINK\]"
 )
 _MARKS = re.compile(
@@ -45,7 +45,7 @@ def after_thinking(reply: str, *, is_thought: bool = False) -> str | None:
     is_thought: whether the prompt has opened the thinking, so that the reply begins in it.
     """
     start = 0
-    for mark in _THOUGHT.finditer(reply):
+    for mark in THOUGHT.finditer(reply):
         is_thought = mark["begin"] is not None
         start = mark.end()
     return None if is_thought else reply[start:].lstrip() if start else reply
