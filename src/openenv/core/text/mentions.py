@@ -29,7 +29,7 @@ _OPEN_BEFORE = re.compile(
 _ENDS_CLAUSE = re.compile(r"[\"'`*_)\]]*(?:[.,;:!\n]|\s*\Z)")
 COMMON_WORDS = ("one", "no", "a", "i")
 """Words that mean a choice only where a clause ends after them, or after a word such as `option`."""
-_INTRODUCED = re.compile(r"\b(?:option|choice|letter|number|answer|column|row|cell|is|choose|pick)\W*$", re.IGNORECASE)
+_INTRODUCED = re.compile(r"\b(?:option|choice|letter|number|answer|column|row|cell|choose|pick)\W*$", re.IGNORECASE)
 _POINTED = re.compile(
     r"\b(?:this|that|the|which|each|any|every|no|another|other|only|best|right|correct|last|first)\s+$", re.I
 )

@@ -222,10 +222,12 @@ def _key(text: str) -> str:
 
 
 def _pattern(wording: str) -> str:
-    """A wording as it is found among words. Digits at its ends are no part of a longer number."""
+    """A wording as it is found among words. Digits at its ends, and words for numbers, are no part of a longer number."""
     text = r"[\s_]+".join(map(re.escape, re.split(r"[\s_]+", plain_signs(wording))))
-    before = r"(?<!\w)(?<![\d.][.,/-])" if wording[:1].isdigit() else r"(?<!\w)"
+    before = r"(?<![\w+-])(?<![\d.][.,/])" if wording[:1].isdigit() else r"(?<!\w)"
     after = r"(?!\w)(?!%|[.,/-][0-9])" if wording[-1:].isdigit() else r"(?!\w)"
+    if number_of(wording) is not None:
+        before, after = rf"{before}(?<!\w-)", rf"{after}(?!-\w)"
     return f"{before}{text}{after}"
 
 
