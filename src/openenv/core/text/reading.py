@@ -7,7 +7,7 @@ names two actions names none, unless it marks one as its answer.
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from openenv.core.text.mentions import (
     COMMON_WORDS,
@@ -118,8 +118,11 @@ def named_in(reply: str, wordings: Iterable[str]) -> str | None:
     Letters may be of another case, unless wordings differ by it alone. A number may be a word, and a word that is a
     number its digits. A wording inside a longer one, such as `hit` in `double hit`, is not counted.
     """
-    choices = _choices(tuple(wordings))
-    for text in (" ".join(reply.split()), answer := final_answer(reply), bare(answer)):
+    known, said = tuple(wordings), " ".join(reply.split())
+    if said in known:
+        return said
+    choices = _choices(known)
+    for text in (said, answer := final_answer(reply), bare(answer)):
         exact = choices.exactly(text)
         if exact is not None:
             return exact
@@ -172,9 +175,13 @@ class _Choices:
             value = number_of(wording)
             if value is not None:
                 self._by_value.setdefault(value, wording)
-        words = [wording for wording in wordings if not _DIGITS.fullmatch(plain_signs(wording))]
-        self._pattern = re.compile(f"(?=({'|'.join(_pattern(w) for w in sorted(words, key=len, reverse=True))}))", re.I)
-        self._has_words = bool(words)
+
+    @cached_property
+    def _pattern(self) -> "re.Pattern[str] | None":
+        """Finds wordings that are no digits, the longest at each place."""
+        words = [wording for wording in self._wordings if not _DIGITS.fullmatch(plain_signs(wording))]
+        any_word = "|".join(_pattern(word) for word in sorted(words, key=len, reverse=True))
+        return re.compile(f"(?=({any_word}))", re.IGNORECASE) if words else None
 
     def exactly(self, text: str) -> str | None:
         """The wording that the whole text is."""
@@ -186,7 +193,7 @@ class _Choices:
 
     def mentions(self, text: str) -> list[Mention]:
         """The places that name a wording, without those inside longer ones."""
-        found = [self._mention(match) for match in self._pattern.finditer(text)] if self._has_words else []
+        found = [self._mention(match) for match in self._pattern.finditer(text)] if self._pattern else []
         if self._by_value:
             found += [
                 number._replace(name=self._by_value[value])
@@ -222,7 +229,7 @@ def _key(text: str) -> str:
 
 
 def _pattern(wording: str) -> str:
-    """A wording as it is found among words. Digits at its ends, and words for numbers, are no part of a longer number."""
+    """A wording as it is found among words. A number is no part of a longer one."""
     text = r"[\s_]+".join(map(re.escape, re.split(r"[\s_]+", plain_signs(wording))))
     before = r"(?<![\w+-])(?<![\d.][.,/])" if wording[:1].isdigit() else r"(?<!\w)"
     after = r"(?!\w)(?!%|[.,/-][0-9])" if wording[-1:].isdigit() else r"(?!\w)"
