@@ -95,7 +95,7 @@ def test_a_schema_that_is_no_object_is_refused():
 
 
 class Command(Action):
-    """A command, with all that a field's schema can say."""
+    """A command, with all that the schema of a field can have."""
 
     command: str = Field(
         title="The command",
@@ -110,7 +110,7 @@ class Command(Action):
     share: float = Field(default=0.5, gt=0, lt=1, json_schema_extra={"units": "N"})
 
 
-def test_a_made_class_says_all_that_the_schema_says():
+def test_a_made_class_has_the_schema_that_it_was_made_of():
     schema = Command.model_json_schema()
 
     assert message_class(schema, Action).model_json_schema() == schema

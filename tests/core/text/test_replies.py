@@ -111,7 +111,7 @@ def reading_of(form: str, reply: str) -> Any:
 
 
 @pytest.mark.parametrize(("form", "reply", "reading"), ROWS)
-def test_a_reply_is_read_as_it_was_said(form: str, reply: str, reading: Any) -> None:
+def test_a_reply_is_read_as_people_read_it(form: str, reply: str, reading: Any) -> None:
     assert reading_of(form, reply) == reading
 
 
@@ -130,11 +130,11 @@ def test_an_answer_follows_the_end_of_the_thinking(
 
 
 @pytest.mark.parametrize(("form", "reply", "reading"), replies.CUT_OFF)
-def test_a_reply_that_was_cut_off_names_what_it_says_in_full(form: str, reply: str, reading: Any) -> None:
+def test_a_reply_that_was_cut_off_names_what_more_text_cannot_change(form: str, reply: str, reading: Any) -> None:
     assert reading_of(form, EndpointReply(reply, is_cut_off=True)) == reading
 
 
-def test_the_problem_of_a_reply_without_an_answer_says_why() -> None:
+def test_the_problem_of_a_reply_without_an_answer_is_why() -> None:
     text, seen = OneForm(FORMS["hit or stand"]), Observation()
 
     assert problem_of("<think> hit", text, seen) == "The thinking has no end, so that no answer follows it."

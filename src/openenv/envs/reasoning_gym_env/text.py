@@ -11,7 +11,7 @@ from openenv.envs.reasoning_gym_env.models import LONGEST_ANSWER, ReasoningGymAc
 
 
 class ReasoningGymText(DerivedText):
-    """Shows the question alone. What is between `<answer>` and `</answer>` is the answer, else the whole reply."""
+    """Shows the question alone. What a reply marks as its answer, as by `<answer>`, is it, else the whole reply."""
 
     history: ClassVar[History] = "latest"
 
