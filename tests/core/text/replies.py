@@ -141,6 +141,7 @@ DIGITS: list[Row] = [
     ("no one", None),
     ("I have two options", None),
     ("3 or 4", None),
+    ("three or four", None),
     ("not 3", None),
 ]
 

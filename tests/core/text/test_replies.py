@@ -1,5 +1,6 @@
 """Replies of pretrained models are read as people read them; where there is doubt, they name no action."""
 
+import time
 from typing import Any, Literal
 
 import pytest
@@ -157,3 +158,12 @@ def test_a_wording_inside_a_longer_one_is_not_counted() -> None:
     assert named_in("It is a trap", ["A", "B"]) is None
     assert named_in("There is no way", ["yes", "no"]) is None
     assert named_in("No, thank you", ["yes", "no"]) == "no"
+
+
+@pytest.mark.parametrize("piece", ["Answer: ", "hit ", "<answer>", "- 5 ", "{", '{"a": ', "\\boxed{", "*", "not "])
+def test_a_long_reply_of_one_piece_is_read_at_once(piece: str) -> None:
+    begun = time.monotonic()
+    for form in FORMS:
+        reading_of(form, piece * 2000)
+
+    assert time.monotonic() - begun < 30.0, "a reader whose time grows with the square of the length takes minutes"

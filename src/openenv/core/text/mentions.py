@@ -1,6 +1,7 @@
 """Finds what a text names among many words, and whether it affirms it: choices, numbers, and words for numbers."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable
 from typing import Any, Literal, NamedTuple
 
@@ -27,6 +28,8 @@ _OPEN_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _ENDS_CLAUSE = re.compile(r"[\"'`*_)\]]*(?:[.,;:!\n]|\s*\Z)")
+_NEAR = 300
+"""Characters of a sentence, to each side of a mention, that are read."""
 COMMON_WORDS = ("one", "no", "a", "i")
 """Words that mean a choice only where a clause ends after them, or after a word such as `option`."""
 _INTRODUCED = re.compile(r"\b(?:option|choice|letter|number|answer|column|row|cell|choose|pick)\W*$", re.IGNORECASE)
@@ -52,41 +55,45 @@ def only_named(text: str, mentions: Iterable[Mention]) -> Any:
     """
     found = list(mentions)
     masked = _without(text, found)
-    corrections = [match.start() for match in CORRECTION.finditer(masked)]
+    corrected = max((match.start() for match in CORRECTION.finditer(masked)), default=-1)
+    breaks = [match.span() for match in _SENTENCE.finditer(masked)]
+    starts, stops = [end for _, end in breaks], [start for start, _ in breaks]
     kinds: dict[str, set[Hashable]] = {"affirmed": set(), "denied": set(), "open": set()}
     for mention in found:
-        is_corrected = any(place >= mention.end for place in corrections)
-        kind = "open" if mention.is_open or is_corrected else _kind(masked, mention)
-        kinds[kind].add(mention.name)
+        begun = bisect_right(starts, mention.start)
+        ended = bisect_left(stops, mention.end)
+        start = max(starts[begun - 1] if begun else 0, mention.start - _NEAR)
+        stop, end = breaks[ended] if ended < len(breaks) else (len(text), len(text))
+        before, after = masked[start : mention.start], masked[mention.end : min(stop, mention.end + _NEAR)]
+        is_open = mention.is_open or corrected >= mention.end or "?" in masked[stop:end]
+        kinds["open" if is_open else _kind(before, after)].add(mention.name)
     named = kinds["affirmed"] | kinds["open"]
     if len(named) != 1 or named != kinds["affirmed"] or named & kinds["denied"]:
         return None
     return next(iter(named))
 
 
-def is_meant(text: str, start: int, end: int) -> bool:
-    """Whether a common word stands where a choice would."""
-    if _INTRODUCED.search(text[:start]):
-        return True
-    return bool(_ENDS_CLAUSE.match(text, end)) and not _POINTED.search(text[:start])
-
-
-def _kind(text: str, mention: Mention) -> Literal["affirmed", "denied", "open"]:
-    """What a sentence says of what it mentions. text: without the mentions, whose words may be `not` or `no`."""
-    breaks = [match.span() for match in _SENTENCE.finditer(text)]
-    start = max((end for _, end in breaks if end <= mention.start), default=0)
-    stop, end = min(((a, b) for a, b in breaks if a >= mention.end), default=(len(text), len(text)))
-    before, after = _TURN.split(text[start : mention.start])[-1], text[mention.end : stop]
+def _kind(before: str, after: str) -> Literal["affirmed", "denied", "open"]:
+    """What the parts of a sentence before and after a mention say of it."""
+    before = _TURN.split(before)[-1]
     if _NOT_BEFORE.search(before) or _NOT_AFTER.match(after):
         return "denied"
-    return "open" if "?" in text[stop:end] or _OPEN_BEFORE.search(before) else "affirmed"
+    return "open" if _OPEN_BEFORE.search(before) else "affirmed"
+
+
+def is_meant(text: str, start: int, end: int) -> bool:
+    """Whether a common word stands where a choice would."""
+    before = text[max(0, start - _NEAR) : start]
+    return bool(_INTRODUCED.search(before) or (_ENDS_CLAUSE.match(text, end) and not _POINTED.search(before)))
 
 
 def _without(text: str, mentions: Iterable[Mention]) -> str:
-    """The text with other characters at the places of mentions."""
-    for start, end, *_ in mentions:
-        text = text[:start] + "\x00" * (end - start) + text[end:]
-    return text
+    """The text with other characters at the places of mentions, whose words may be `not` or `no`."""
+    parts, last = [], 0
+    for start, end in sorted((mention.start, mention.end) for mention in mentions):
+        parts += [text[last:start], "\x00" * (end - max(start, last))]
+        last = max(last, end)
+    return "".join((*parts, text[last:]))
 
 
 _UNITS = (
@@ -120,6 +127,7 @@ _OPEN_NUMBER_AFTER = re.compile(
     r"[ \t]*[%°±]|[-*/^×·÷:+][\d.(]|[ \t]+[-*/^×·÷+=][ \t]+[\d.(]|[ \t]*(?:to|through|or|\.\.+|…)[ \t]*[-+]?\d",
     re.IGNORECASE,
 )
+_OR = re.compile(r"[ \t]*(?:(?:or|to|and|through)\b|/)", re.IGNORECASE)
 _MINUS = (0x2010, 0x2011, 0x2012, 0x2013, 0x2014, 0x2015, 0x2212, 0xFE58, 0xFE63)
 _PLAIN = {
     **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},
@@ -159,22 +167,23 @@ def numbers(text: str, *, words: bool = True) -> list[Mention]:
     plain = plain_signs(text)
     found = [_number(plain, match, match["digits"].replace(",", "")) for match in _NUMBER.finditer(plain)]
     for match in _WORD.finditer(plain) if words else ():
-        if _ENDS_CLAUSE.match(plain, match.end()) and (match[0].lower() != "one" or is_meant(plain, *match.span())):
-            found.append(_number(plain, match, str(NUMBER_WORDS[match[0].lower()])))
+        digits = str(NUMBER_WORDS[match[0].lower()])
+        if _OR.match(plain, match.end()):
+            found.append(Mention(*match.span(), digits, is_open=True))
+        elif _ENDS_CLAUSE.match(plain, match.end()) and (match[0].lower() != "one" or is_meant(plain, *match.span())):
+            found.append(_number(plain, match, digits))
     return sorted(found)
 
 
 def _number(text: str, match: "re.Match[str]", digits: str) -> Mention:
     """A number with the sign before it."""
-    before = text[: match.start()]
+    start = match.start()
+    before = text[max(0, start - _NEAR // 10) : start]
     sign = _SIGN_BEFORE.search(before)
     if sign is not None:
-        digits, before = _signed(sign[0], digits), before[: sign.start()]
-        is_open = False
-    else:
-        is_open = bool(_OPEN_NUMBER_BEFORE.search(before))
-    is_open = is_open or bool(_OPEN_NUMBER_AFTER.match(text, match.end()))
-    return Mention(len(before), match.end(), digits, is_open)
+        digits, start = _signed(sign[0], digits), start - 1
+    is_open = bool(sign is None and _OPEN_NUMBER_BEFORE.search(before))
+    return Mention(start, match.end(), digits, is_open or bool(_OPEN_NUMBER_AFTER.match(text, match.end())))
 
 
 def _signed(sign: str, digits: str) -> str:

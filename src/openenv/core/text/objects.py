@@ -6,14 +6,17 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+_MOST_BRACES = 200
+"""Opening braces that are tried: a text of nothing else has no object."""
 _OPENS_OBJECT = re.compile(r"\{\s*(?:[\"'}]|[\w-]+\s*:)|\{\s*\Z")
 _TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
 
 
 def objects_in(text: str) -> Iterator[dict[str, Any]]:
     """The objects in a text, from the left. Objects inside another one are part of it, also where it cannot be read."""
-    start = text.find("{")
-    while start >= 0:
+    start, tries = text.find("{"), 0
+    while start >= 0 and tries < _MOST_BRACES:
+        tries += 1
         found, end = _object_at(text, start)
         if found is not None:
             yield found

@@ -28,13 +28,14 @@ THOUGHT = re.compile(
 _MARKS = re.compile(
     r"<answer>(?P<tag>(?:(?!<answer>).)*?)</answer>"
     r"|\\boxed\{(?P<box>(?:[^{}]|\{[^{}]*\})*)\}"
-    r"|(?:^|(?<=[\n.!?;:,(*#>]))[ \t>*_#(-]*"
+    r"|(?:^|(?<=[\n.!?;:,(*#>]))[ \t>*_#(-]{0,8}"
     r"(?:(?:(?:so|my|the|your|and) )?(?:(?:final|best|correct|chosen) )?"
     r"(?:answer[*_ \t]*\n\s*|(?:answer|action|move|choice|decision|guess)(?: is)?[*_ \t]*:[*_ \t]*(?:\n\s*)?)"
     r"|(?<=####)[ \t]+)(?P<line>[^\n]*?)(?=</|\n|\Z)"
-    r"|\b(?:final |best |correct )?answer is(?! not\b)\W*?\s(?P<rest>.*)\Z",
+    r"|\b(?:final |best |correct )?answer is(?! not\b)\W{0,6}?\s(?P<rest>.*)\Z",
     re.IGNORECASE | re.DOTALL,
 )
+_DEEPEST = 3
 _NEXT_QUESTION = re.compile(r"^\W*(?:user|human|question|q)\W*:", re.IGNORECASE | re.MULTILINE)
 """A model that goes on by itself with another question, whose answer is none to ours."""
 
@@ -51,14 +52,14 @@ def after_thinking(reply: str, *, is_thought: bool = False) -> str | None:
     return None if is_thought else reply[start:].lstrip() if start else reply
 
 
-def final_answer(reply: str, *, loose: bool = True) -> str:
+def final_answer(reply: str, *, loose: bool = True, depth: int = 0) -> str:
     """What a reply marks as its answer: `Answer: hit`, `<answer>`, `\\boxed{}`; the whole reply without such a mark.
 
     The last mark counts. Where the reply corrects itself after it, the correction is part of the answer. loose: whether
-    `the answer is` is a mark, too, after which the whole rest is the answer.
+    `the answer is` is a mark, too, after which the whole rest is the answer. depth: number of marks around the reply.
     """
     marks = [mark for mark in _MARKS.finditer(reply) if loose or mark.lastgroup != "rest"]
-    if not marks:
+    if not marks or depth > _DEEPEST:
         return reply.strip()
     last = marks[-1]
     is_next = _NEXT_QUESTION.search(reply, marks[0].end(), last.start())
@@ -66,7 +67,8 @@ def final_answer(reply: str, *, loose: bool = True) -> str:
     after = reply[last.end() :]
     if CORRECTION.search(after):
         return f"{answer}\n{after}"
-    return final_answer(answer, loose=loose) if last.lastgroup in ("line", "rest") and not is_next else answer
+    is_nested = last.lastgroup in ("line", "rest") and not is_next
+    return final_answer(answer, loose=loose, depth=depth + 1) if is_nested else answer
 
 
 def said_in_full(reply: str) -> str | None:
@@ -200,8 +202,7 @@ class _Choices:
                 for number in numbers(text)
                 if (value := float(number.name)) in self._by_value
             ]
-        spans = {(m.start, m.end) for m in found if m is not None}
-        return [m for m in found if m is not None and not _is_inside((m.start, m.end), spans)]
+        return _outermost([mention for mention in found if mention is not None])
 
     def continues(self, text: str, named: str) -> bool:
         """Whether a text that is a wording can be the begin of another one."""
@@ -238,6 +239,10 @@ def _pattern(wording: str) -> str:
     return f"{before}{text}{after}"
 
 
-def _is_inside(span: tuple[int, int], others: Iterable[tuple[int, int]]) -> bool:
-    """Whether a place is part of a longer one, as `hit` is of `double hit`."""
-    return any(other != span and other[0] <= span[0] and span[1] <= other[1] for other in others)
+def _outermost(mentions: Iterable[Mention]) -> list[Mention]:
+    """The mentions that are not inside longer ones, as `hit` is in `double hit`."""
+    kept: list[Mention] = []
+    for mention in sorted(mentions, key=lambda mention: (mention.start, -mention.end)):
+        is_inside = kept and mention.end <= kept[-1].end and mention[:2] != kept[-1][:2]
+        kept += [] if is_inside else [mention]
+    return kept
