@@ -29,8 +29,8 @@ _BANNED_IN_TESTS = re.compile(
     re.IGNORECASE,
 )
 """Names of tests and variables count too: `_` ends a word."""
-_QUOTED_IN_TESTS = {"tests/test_docs.py"}
-"""Files with these words in quotations: the patterns above."""
+_QUOTED_IN_TESTS = {"tests/test_docs.py", "tests/core/text/replies.py"}
+"""Files with these words in quotations: the patterns above, and replies of a model."""
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _FILE_NAME = re.compile(r"(?<![\w.*/])[\w/]+\.py\b")

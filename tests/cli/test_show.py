@@ -16,13 +16,13 @@ GUESS = f"{Path(guess_env.__file__)}:GuessEnvironment"
 
 
 def test_show_prints_the_prompt_and_plays_the_replies(tmp_path):
-    shown = run("show", GUESS, "--seed", "3", "--reply", "3", "--reply", "four", cwd=tmp_path).stdout
+    shown = run("show", GUESS, "--seed", "3", "--reply", "3", "--reply", "many", cwd=tmp_path).stdout
 
     assert "Say the number that is written in words." in shown
     assert "Reply with a whole number from 0 to 9." in shown
     assert "action: number=3" in shown
     assert "reward: 1.0, done: True" in shown
-    assert "names no action: 'four' names none of the actions" in shown
+    assert "names no action: 'many' names none of the actions" in shown
 
 
 def test_show_reads_two_random_replies_and_one_that_names_nothing(openspiel_url, tmp_path):

@@ -11,7 +11,10 @@ from openenv.core.errors import ServerUnreachable
 from openenv.core.session_pool import SessionPool
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv, OpenSpielText
 from openenv.evaluation import EpisodeResult, evaluate, play_episodes, play_random_policy, summarize
+from openenv.evaluation.episode_files.recorder import EpisodeRecorder
+from openenv.evaluation.episode_files.records import EpisodeSource
 from openenv.policies import CompletionFailed, LanguageModelPolicy, LearningPolicy, Policy, make_policy
+from openenv.policies.prompts import EndpointReply
 
 BLACKJACK = {"game_name": "blackjack"}
 
@@ -76,6 +79,19 @@ async def test_a_reply_without_a_legal_action_forfeits_the_episode(openspiel_url
     forfeits = [e for e in episodes if e.outcome == "unparseable"]
     assert 80 < len(forfeits) < 100
     assert {(e.num_steps, e.reason) for e in forfeits} == {(0, "'double' names none of: hit, stand")}
+
+
+async def test_a_reply_that_was_cut_off_is_counted_and_recorded(openspiel_url: str) -> None:
+    def complete(conversations: list[Any]) -> list[str]:
+        return [EndpointReply("I would stand beca", is_cut_off=True) for _ in conversations]
+
+    recorder = EpisodeRecorder(EpisodeSource(environment="openspiel", policy="model"))
+    policy = LanguageModelPolicy("model", OpenSpielText(), complete)
+    (episode,) = await play(openspiel_url, policy, 1, reset_kwargs=BLACKJACK, observers=[recorder])
+
+    assert (episode.outcome, episode.num_cut_off_replies) == ("unparseable", 1)
+    assert "cut off at the limit of its tokens" in str(episode.reason)
+    assert [turn.cut_off for turn in recorder.episodes[0].turns] == [True]
 
 
 async def test_an_illegal_number_forfeits_too_and_never_reaches_the_server(openspiel_url: str) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from openenv.core.env_server.types import Observation
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
-from openenv.evaluation import EpisodeResult, Summary, medal_table, show_openenv_observation, summarize
+from openenv.evaluation import EpisodeResult, Summary, medal_table, replies_table, show_openenv_observation, summarize
 from openenv.evaluation.intervals import EpisodeOutcome, mean_and_interval, wilson_interval
 from openenv.evaluation.plots import plot_summaries
 from openenv.evaluation.tables import ranked
@@ -48,6 +48,17 @@ def test_rates_leave_invalid_episodes_out_and_count_them() -> None:
     assert (summary.win_rate, summary.push_rate, summary.loss_rate) == (0.4, 0.1, 0.3)
     assert (summary.mean_return, summary.mean_steps) == (pytest.approx(1 / 8), 1.6)  # those given up have no return
     assert summary.decisions == {("hard 16", "hit"): 10}
+
+
+def test_replies_that_were_cut_off_are_counted_with_the_setting_to_raise() -> None:
+    cut = EpisodeResult(seed=0, total_reward=0.0, num_steps=1, outcome="lost", num_replies=3, num_cut_off_replies=2)
+    summary = summarize("model", [cut, cut])
+    console = Console(width=140, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    table = replies_table([summary])
+    console.print(table)
+
+    assert summary.num_cut_off_replies == 4
+    assert "raise --max-tokens" in console.export_text()
 
 
 def test_nothing_valid_has_no_rates() -> None:

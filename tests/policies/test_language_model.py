@@ -12,6 +12,7 @@ from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielObservation, Op
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.policies import ChatEndpoint, ChatMessage, CompletionFailed, LanguageModelPolicy
 from openenv.policies.base import EndEpisode
+from openenv.policies.prompts import EndpointReply, is_cut_off
 
 
 class Scripted:
@@ -109,6 +110,71 @@ def test_an_empty_reply_is_an_empty_string(serving: Callable[[FastAPI], str]) ->
     assert ChatEndpoint(f"{url}/v1", "tiny")([[{"role": "user", "content": "?"}]]) == [""]
 
 
+def _reply(content: Any, finish_reason: str = "stop", **message: Any) -> dict[str, Any]:
+    return {"choices": [{"message": {"content": content, **message}, "finish_reason": finish_reason}]}
+
+
+def _replied(serving: Callable[[FastAPI], str], answer: dict[str, Any]) -> str:
+    endpoint = ChatEndpoint(f"{serving(_chat_server(lambda body: answer))}/v1", "tiny")
+    return endpoint([[{"role": "user", "content": "?"}]])[0]
+
+
+def test_a_reply_that_its_limit_of_tokens_ended_knows_it(serving: Callable[[FastAPI], str]) -> None:
+    assert is_cut_off(_replied(serving, _reply("hit, becau", "length")))
+    assert not is_cut_off(_replied(serving, _reply("hit")))
+
+
+def test_the_text_parts_of_a_content_are_the_reply(serving: Callable[[FastAPI], str]) -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "could be 3"}]}
+
+    assert _replied(serving, _reply([thought, {"type": "text", "text": "hi"}, {"type": "text", "text": "t"}])) == "hit"
+
+
+@pytest.mark.parametrize(
+    ("content", "shape"),
+    [
+        ({"text": "hit"}, "a content of type dict"),
+        (7, "a content of type int"),
+        ([{"type": "image_url"}], "parts of type image_url"),
+        (["hit"], "parts of type str"),
+        ([{"type": "text"}], "text without a text"),
+    ],
+)
+def test_a_content_of_another_shape_is_refused_with_its_name(
+    serving: Callable[[FastAPI], str], content: Any, shape: str
+) -> None:
+    with pytest.raises(CompletionFailed, match=shape):
+        _replied(serving, _reply(content))
+
+
+def test_equal_calls_are_one_and_different_ones_are_a_text(serving: Callable[[FastAPI], str]) -> None:
+    def calls(*numbers: int) -> list[dict[str, Any]]:
+        return [
+            {"id": str(place), "type": "function", "function": {"name": "add", "arguments": f'{{"a": {number}}}'}}
+            for place, number in enumerate(numbers)
+        ]
+
+    equal = _replied(serving, _reply(None, tool_calls=calls(1, 1)))
+    different = _replied(serving, _reply(None, tool_calls=calls(1, 2)))
+
+    assert isinstance(equal, EndpointReply)
+    assert isinstance(different, EndpointReply)
+    assert equal.call is not None
+    assert different.call is None
+    assert different.count("<tool_call>") == 2
+
+
+def test_a_policy_counts_the_replies_that_were_cut_off() -> None:
+    model = Scripted(EndpointReply("hit", is_cut_off=True), EndpointReply("I would hit", is_cut_off=True), "stand")
+    policy = LanguageModelPolicy("model", OpenSpielText(), model, instructions=False)
+
+    actions = policy.select_actions(observations(3), episodes=[0, 1, 2])
+
+    replies = [reply for episode in range(3) for reply in policy.take_replies(episode)]
+    assert [reply.is_cut_off for reply in replies] == [True, True, False]
+    assert [isinstance(action, EndEpisode) for action in actions] == [False, True, False]
+
+
 def _refusing(body: dict[str, Any]) -> Any:
     raise HTTPException(429, "too many")
 
@@ -145,7 +211,7 @@ class Digits(TextInterface[Action, Observation]):
 
 
 def test_any_text_interface_will_do() -> None:
-    model, seen = Scripted("7", "seven"), Observation(metadata={"seen": "3"})
+    model, seen = Scripted("7", "no idea"), Observation(metadata={"seen": "3"})
 
     actions = LanguageModelPolicy("model", Digits(), model).select_actions([seen, seen], episodes=[0, 1])
 

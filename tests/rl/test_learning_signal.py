@@ -39,7 +39,7 @@ BY_SIGN = config_from_mapping({"reward": {"win": 2.0, "push": 0.5, "loss": -1.0}
         (
             CONFIG,
             [group(CONFIG, 0.0, 0.0, outcome="unparseable", reason="'xyz' names none of: a, b")],
-            r"all 2 episodes ended with a reply that names no legal action \(.xyz. names none of: a, b\). Raise",
+            r"all 2 episodes ended with a reply that names no legal action \(.xyz. names none of: a, b\). Set model",
         ),
         (CONFIG, [group(CONFIG, 0.0, 0.0, outcome="invalid", reason="it broke")], r"are invalid \(it broke\). Mend"),
         (

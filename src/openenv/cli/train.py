@@ -108,12 +108,14 @@ def table_over_runs(runs: Sequence[Sequence[PlayerResult]]) -> Table:
 
 
 def remarks(results: Sequence[PlayerResult]) -> Iterator[str]:
-    """Yield what the table leaves out: games ended by an illegal reply, games that failed in the environment, and in
-    blackjack how the probability of a hit depends on the cards."""
+    """Yield what the table leaves out: games ended by an illegal reply, replies that were cut off, games that failed in
+    the environment, and in blackjack how the probability of a hit depends on the cards."""
     for row in results:
         if row.num_unparseable:
             ended = f"{row.name}: {row.num_unparseable} games ended by a reply that is not a legal action"
             yield f"{ended} (not won, and left out of the mean return)"
+        if row.num_cut_off_replies:
+            yield f"{row.name}: {row.num_cut_off_replies} replies were cut off: raise max_res_tokens"
         if row.num_invalid:
             yield f"{row.name}: {row.num_invalid} further games failed in the environment (not counted)"
         low, high = (reply_share(row, "hit", "hard", totals) for totals in (range(4, 12), range(17, 22)))

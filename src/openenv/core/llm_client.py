@@ -10,8 +10,10 @@ from openenv.core.llm.messages import (
     LLMResponse,
     TokenUsage,
     ToolCall,
+    UnexpectedContent,
     anthropic_messages,
     anthropic_tools,
+    content_text,
     openai_tools,
 )
 
@@ -32,7 +34,7 @@ __all__ = [
 class UnreadableToolCall(LLMError):
     """The model called a tool with arguments that are no JSON object."""
 
-    def __init__(self, name: str, arguments: str, usage: TokenUsage | None) -> None:
+    def __init__(self, name: str, arguments: str, usage: TokenUsage | None, *, is_cut_off: bool = False) -> None:
         super().__init__(
             f"the model called {name} with arguments that are not JSON: try again, or raise max_tokens if they "
             f"were cut short. Arguments: {arguments[:300]}"
@@ -40,6 +42,7 @@ class UnreadableToolCall(LLMError):
         self.name = name
         self.arguments = arguments
         self.usage = usage
+        self.is_cut_off = is_cut_off
 
 
 class LLMClient(ABC):
@@ -114,6 +117,8 @@ class _HostedClient(LLMClient):
         answer = await post_json(self._url, body, headers, timeout_s=self.timeout_s, secret=self._api_key)
         try:
             return self._response(answer)
+        except UnexpectedContent as error:
+            raise LLMError(f"{self._url} returned {error}") from None
         except (KeyError, IndexError, TypeError, AttributeError):
             raise unexpected(self._url, answer, self._api_key) from None
 
@@ -177,9 +182,11 @@ class OpenAIClient(_HostedClient):
         return {"messages": messages, **({"tools": openai_tools(tools)} if tools else {}), **parameters}
 
     def _response(self, answer: dict[str, Any]) -> LLMResponse:
-        message, usage = answer["choices"][0]["message"], _usage(answer, "prompt_tokens", "completion_tokens")
-        calls = [_tool_call(call["id"], call["function"], usage) for call in message.get("tool_calls") or []]
-        return LLMResponse(message.get("content") or "", calls, usage)
+        choice, usage = answer["choices"][0], _usage(answer, "prompt_tokens", "completion_tokens")
+        message, is_cut_off = choice["message"], choice.get("finish_reason") == "length"
+        called = message.get("tool_calls") or []
+        calls = [_tool_call(call["id"], call["function"], usage, is_cut_off=is_cut_off) for call in called]
+        return LLMResponse(content_text(message.get("content")), calls, usage, is_cut_off)
 
 
 class AnthropicClient(_HostedClient):
@@ -207,7 +214,8 @@ class AnthropicClient(_HostedClient):
         blocks = answer["content"]
         text = "".join(block["text"] for block in blocks if block["type"] == "text")
         calls = [ToolCall(b["id"], b["name"], b["input"]) for b in blocks if b["type"] == "tool_use"]
-        return LLMResponse(text, calls, _usage(answer, "input_tokens", "output_tokens"))
+        is_cut_off = answer.get("stop_reason") == "max_tokens"
+        return LLMResponse(text, calls, _usage(answer, "input_tokens", "output_tokens"), is_cut_off)
 
 
 _HOSTED: dict[str, tuple[str, type[_HostedClient]]] = {
@@ -242,14 +250,14 @@ def needs_max_completion_tokens(model: str) -> bool:
     return model.startswith(_REASONING_MODELS)
 
 
-def _tool_call(call_id: str, function: dict[str, Any], usage: TokenUsage | None) -> ToolCall:
+def _tool_call(call_id: str, function: dict[str, Any], usage: TokenUsage | None, *, is_cut_off: bool) -> ToolCall:
     name, arguments = function["name"], function["arguments"] or "{}"
     try:
         read = json.loads(arguments)
     except ValueError:
         read = None
     if not isinstance(read, dict):
-        raise UnreadableToolCall(name, arguments, usage)
+        raise UnreadableToolCall(name, arguments, usage, is_cut_off=is_cut_off)
     return ToolCall(call_id, name, read)
 
 

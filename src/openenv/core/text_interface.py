@@ -1,8 +1,7 @@
 """The text interface of an environment: describes observations to a language model and parses its replies."""
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar, Generic, Literal, Self
 
@@ -12,11 +11,15 @@ from openenv.core.env_server.mcp_types import Tool
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.content import Content
+from openenv.core.text.reading import finished_in, named_in, said_in_full
 
 ActT = TypeVar("ActT", bound=Action, default=Action)
 ObsT = TypeVar("ObsT", bound=Observation, default=Observation)
 
 History = Literal["latest", "full"]
+
+_MORE = ("0", "x", " 7 8")
+"""Ends of words, of numbers and of rows, after which a reply that was cut off may mean something else."""
 
 
 class TextInterface(ABC, Generic[ActT, ObsT]):
@@ -65,6 +68,23 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
         named = named_in(reply, replies)
         return None if named is None else replies[named]
 
+    def parse_cut_off(self, reply: str, observation: ObsT) -> ActT | None:
+        """The action that a reply names whose end a limit of tokens has cut off, whatever would have followed.
+
+        It is one of the counted replies, of which no other begins with it, or the answer between `<answer>` and
+        `</answer>` or in `\\boxed{}`. Where replies cannot be counted, it is what more text would not change, such as a
+        whole JSON object. None otherwise: `1` may have become `12`, and a text has no end.
+        """
+        answer, replies = said_in_full(reply), self.replies(observation)
+        if answer is not None:
+            return self.parse(answer, observation)
+        if replies:
+            named = finished_in(reply, replies)
+            return None if named is None else replies[named]
+        action = self.parse(reply, observation)
+        changes = any(self.parse(reply + more, observation) != action for more in _MORE)
+        return None if action is None or changes else action
+
     def problem(self, reply: str, observation: ObsT) -> str:
         """Why `parse` returned None: what is wrong, and what may be written instead."""
         return f"{reply!r:.200} names none of: {', '.join(self.replies(observation))}"
@@ -99,26 +119,3 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
     def outcome(self, total_reward: float) -> str:
         """The outcome of an episode: `won`, `lost` or `push`, by the sign of its total reward."""
         return "won" if total_reward > 0 else "lost" if total_reward < 0 else "push"
-
-
-def named_in(reply: str, wordings: Iterable[str]) -> str | None:
-    """The wording that a reply is, or the only one that it contains as words, in any case of letters; else None.
-
-    A wording inside a longer one, such as `hit` in `double hit`, is not counted.
-    """
-    words = " ".join(reply.lower().split())
-    known = {wording.lower(): wording for wording in wordings}
-    if words in known:
-        return known[words]
-    spans = {
-        whole: {match.span() for match in re.finditer(rf"(?<!\w){re.escape(lower)}(?!\w)", words)}
-        for lower, whole in known.items()
-    }
-    found = {span for places in spans.values() for span in places}
-    named = [whole for whole, places in spans.items() if any(not _is_inside(span, found) for span in places)]
-    return named[0] if len(named) == 1 else None
-
-
-def _is_inside(span: tuple[int, int], others: Iterable[tuple[int, int]]) -> bool:
-    """Whether a place is part of a longer one, as `1` is of `-1`."""
-    return any(other != span and other[0] <= span[0] and span[1] <= other[1] for other in others)

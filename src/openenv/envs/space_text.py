@@ -1,7 +1,6 @@
 """Described spaces in text interfaces: how replies name their elements, and what observations show. Without numpy."""
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
@@ -10,8 +9,8 @@ from openenv.core.env_server.types import Action, Observation
 from openenv.core.text.action_forms import UnreadableReply
 from openenv.core.text.content import Content, image_part, joined
 from openenv.core.text.derived import DerivedText
+from openenv.core.text.reading import row_in
 
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _DECIMALS = 2
 """Of numbers in replies of random play."""
 _UNBOUNDED = 1.0
@@ -75,7 +74,7 @@ class SpaceText(DerivedText):
         space = observation.metadata["action_space"]
         if not _is_row(space) or self.replies(observation):
             return None
-        numbers = [float(number) for number in _NUMBER.findall(reply)]
+        numbers = row_in(reply) or []
         lows, highs = (_spread(space[key], space["shape"][0]) for key in ("low", "high"))
         are_inside = len(numbers) == len(lows) and all(
             (low is None or low <= number) and (high is None or number <= high)

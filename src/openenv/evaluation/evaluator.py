@@ -257,6 +257,7 @@ class _PolicyPlayer:
         self._running[episode].replies.update(
             num_replies=len(replies),
             num_unparseable_replies=sum(not reply.names_action for reply in replies),
+            num_cut_off_replies=sum(reply.is_cut_off for reply in replies),
             prompt_tokens=sum(reply.prompt_tokens for reply in replies),
             completion_tokens=sum(reply.completion_tokens for reply in replies),
         )

@@ -38,6 +38,8 @@ class EpisodeResult:
     num_replies: int = 0
     """Replies of a language model, those that name no action included."""
     num_unparseable_replies: int = 0
+    num_cut_off_replies: int = 0
+    """Replies that the limit of tokens ended."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     """Tokens of its prompts and replies; 0 where its server does not count them."""
@@ -71,6 +73,7 @@ class Summary:
     """Number of won, lost and push episodes that a limit stopped before their end: their rewards so far count."""
     num_replies: int = 0
     num_unparseable_replies: int = 0
+    num_cut_off_replies: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     """As in `EpisodeResult`, over all episodes, invalid ones included."""
@@ -118,6 +121,7 @@ def summarize(name: str, episodes: Sequence[EpisodeResult]) -> Summary:
         invalid_reasons=Counter(episode.reason or "unknown" for episode in episodes if episode.outcome == "invalid"),
         num_replies=sum(episode.num_replies for episode in episodes),
         num_unparseable_replies=sum(episode.num_unparseable_replies for episode in episodes),
+        num_cut_off_replies=sum(episode.num_cut_off_replies for episode in episodes),
         prompt_tokens=sum(episode.prompt_tokens for episode in episodes),
         completion_tokens=sum(episode.completion_tokens for episode in episodes),
     )

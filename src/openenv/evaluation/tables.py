@@ -9,6 +9,7 @@ from rich.table import Table
 from openenv.evaluation.intervals import Interval, Summary
 
 NO_FINISHED_GAME = "no finished game"
+CUT_OFF_REMEDY = "replies were cut off at the limit of tokens: raise --max-tokens, or max_tokens of the endpoint"
 MEDALS = ("🥇", "🥈", "🥉")
 _MAX_NUMBERS = 12
 
@@ -45,12 +46,13 @@ def replies_table(summaries: Sequence[Summary]) -> Table | None:
     models = [summary for summary in summaries if summary.num_replies]
     if not models:
         return None
-    table = Table("model", title="Replies of language models")
-    for heading in ("replies", "without an action", "prompt tokens", "reply tokens"):
+    is_cut = any(model.num_cut_off_replies for model in models)
+    table = Table("model", title="Replies of language models", caption=CUT_OFF_REMEDY if is_cut else None)
+    for heading in ("replies", "without an action", "cut off", "prompt tokens", "reply tokens"):
         table.add_column(heading, justify="right")
     for model in models:
-        counts = (model.num_replies, model.num_unparseable_replies, model.prompt_tokens, model.completion_tokens)
-        table.add_row(model.name, *map(str, counts))
+        replies = (model.num_replies, model.num_unparseable_replies, model.num_cut_off_replies)
+        table.add_row(model.name, *map(str, (*replies, model.prompt_tokens, model.completion_tokens)))
     return table
 
 

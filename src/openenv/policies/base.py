@@ -16,6 +16,8 @@ class PolicyReply:
     message: Mapping[str, Any]
     """The message of the assistant."""
     names_action: bool
+    is_cut_off: bool = False
+    """Whether the limit of tokens ended it."""
     functions: Sequence[Mapping[str, Any]] = ()
     """The definitions of the functions that it might have called."""
     prompt_tokens: int = 0

@@ -12,7 +12,7 @@ from openenv.core.env_server.types import Action
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text_interface import TextInterface
 from openenv.policies.base import Choice, EndEpisode
-from openenv.policies.prompts import ChatMessage, PromptBuilder, SampledReply, answer_of
+from openenv.policies.prompts import ChatMessage, PromptBuilder, SampledReply, answer_of, is_cut_off
 
 OutOfTokens = Literal["fail", "end", "forget"]
 
@@ -124,10 +124,28 @@ class Conversations:
         """The action that a reply names, or the end of the episode."""
         self._prompts.add_reply(episode, reply)
         self._sampled[episode] += len(reply.token_ids) if isinstance(reply, SampledReply) else 0
-        action: Action | None = self._text.parse(answer_of(reply), observation)
+        action = action_of(reply, self._text, observation)
         if self._on_reply is not None:
             self._on_reply(episode, observation, reply, action)
         if action is not None:
             return action
         self.num_unparseable += 1
-        return EndEpisode(self._text.problem(answer_of(reply), observation))
+        return EndEpisode(problem_of(reply, self._text, observation))
+
+
+def action_of(reply: str, text: TextInterface[Any, Any], observation: Any) -> Action | None:
+    """The action that a model's reply names; None if it names none for certain, as where its thinking has no end."""
+    answer = answer_of(reply)
+    if answer is None:
+        return None
+    action: Action | None = (text.parse_cut_off if is_cut_off(reply) else text.parse)(answer, observation)
+    return action
+
+
+def problem_of(reply: str, text: TextInterface[Any, Any], observation: Any) -> str:
+    """Why a model's reply names no action, and what may be written instead."""
+    answer = answer_of(reply)
+    cut = "the reply was cut off at the limit of its tokens: write a shorter one. " if is_cut_off(reply) else ""
+    if answer is None:
+        return f"{cut}The thinking has no end, so that no answer follows it."
+    return f"{cut}{text.problem(answer, observation)}"

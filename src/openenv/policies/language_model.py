@@ -14,7 +14,14 @@ from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text_interface import History, TextInterface
 from openenv.policies.base import Choice, Policy, PolicyReply
 from openenv.policies.conversations import Conversations, ReplyRules
-from openenv.policies.prompts import ChatMessage, EndpointReply, PromptBuilder, assistant_message, openai_message
+from openenv.policies.prompts import (
+    ChatMessage,
+    EndpointReply,
+    PromptBuilder,
+    assistant_message,
+    is_cut_off,
+    openai_message,
+)
 
 Complete = Callable[[list[list[ChatMessage]]], Sequence[str]]
 """Completes a batch of conversations: returns one reply for each. A `SampledReply` also carries its tokens."""
@@ -134,6 +141,7 @@ class LanguageModelPolicy(Policy):
                 prompt=self._prompts[episode],
                 message=assistant_message(reply),
                 names_action=action is not None,
+                is_cut_off=is_cut_off(reply),
                 functions=[definition(tool) for tool in self._functions.get(episode, ())],
                 prompt_tokens=usage.prompt_tokens if usage else 0,
                 completion_tokens=usage.completion_tokens if usage else 0,
@@ -185,11 +193,13 @@ class ChatEndpoint:
         return await asyncio.gather(*map(reply, conversations, functions or [()] * len(conversations)))
 
     async def _reply(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> str:
-        """One reply. Of several calls the first is kept: an environment takes one action at a time."""
+        """One reply, whose calls are as `EndpointReply.of_calls` takes them."""
         try:
             response = await self._client.complete_with_tools(messages, tools)
         except UnreadableToolCall as error:  # a reply that names no action
-            return EndpointReply(f"{error.name}({error.arguments})", usage=error.usage)
+            return EndpointReply(f"{error.name}({error.arguments})", usage=error.usage, is_cut_off=error.is_cut_off)
         except LLMError as error:
             raise CompletionFailed(str(error)) from error
-        return EndpointReply(response.content, next(iter(response.tool_calls), None), response.usage)
+        return EndpointReply.of_calls(
+            response.content, response.tool_calls, response.usage, is_cut_off=response.is_cut_off
+        )

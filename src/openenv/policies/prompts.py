@@ -10,6 +10,7 @@ from typing import Any, NotRequired, TypedDict
 from openenv.core.llm.messages import TokenUsage, ToolCall, openai_call
 from openenv.core.text.action_forms import call_text
 from openenv.core.text.content import Content, Part, images_of, joined, text_of
+from openenv.core.text.reading import after_thinking
 from openenv.core.text_interface import History, TextInterface
 
 THINK, END_OF_THINKING = "<think>", "</think>"
@@ -36,11 +37,16 @@ class SampledReply(str):
     """A reply that carries the token ids that it was sampled as. Return it from `complete` if they are known."""
 
     token_ids: tuple[int, ...]
+    is_cut_off: bool
+    is_thought: bool
 
-    def __new__(cls, text: str, token_ids: Sequence[int]) -> "SampledReply":
-        """text: what the tokens decode to."""
+    def __new__(
+        cls, text: str, token_ids: Sequence[int], *, is_cut_off: bool = False, is_thought: bool = False
+    ) -> "SampledReply":
+        """text: what the tokens decode to. is_cut_off: whether the limit of tokens ended it. is_thought: whether its
+        prompt has opened its thinking."""
         reply = super().__new__(cls, text)
-        reply.token_ids = tuple(token_ids)
+        reply.token_ids, reply.is_cut_off, reply.is_thought = tuple(token_ids), is_cut_off, is_thought
         return reply
 
 
@@ -50,16 +56,34 @@ class EndpointReply(str):
     content: str
     call: ToolCall | None
     usage: TokenUsage | None
+    is_cut_off: bool
 
     def __new__(
-        cls, content: str, call: ToolCall | None = None, usage: TokenUsage | None = None, *, as_text: str | None = None
+        cls,
+        content: str,
+        call: ToolCall | None = None,
+        usage: TokenUsage | None = None,
+        *,
+        as_text: str | None = None,
+        is_cut_off: bool = False,
     ) -> "EndpointReply":
         """content: what the model wrote, beside its call if it made one. usage: None where it is not counted.
-        as_text: the reply as a text, for a call whose arguments cannot be read."""
+        as_text: the reply as a text, for a call whose arguments cannot be read. is_cut_off: whether the limit of tokens
+        ended it."""
         text = content if call is None else call_text(call.name, call.args)
         reply = super().__new__(cls, text if as_text is None else as_text)
-        reply.content, reply.call, reply.usage = content, call, usage
+        reply.content, reply.call, reply.usage, reply.is_cut_off = content, call, usage, is_cut_off
         return reply
+
+    @classmethod
+    def of_calls(
+        cls, content: str, calls: Sequence[ToolCall], usage: TokenUsage | None = None, *, is_cut_off: bool = False
+    ) -> "EndpointReply":
+        """The reply with its call. Different calls are a text, which names no action: an environment takes one."""
+        texts = list(dict.fromkeys(call_text(call.name, call.args) for call in calls))
+        call = calls[0] if len(texts) == 1 else None
+        as_text = "\n".join(texts) if len(texts) > 1 else None
+        return cls(content, call, usage, as_text=as_text, is_cut_off=is_cut_off)
 
 
 class PromptBuilder:
@@ -180,15 +204,20 @@ def assistant_message(reply: str) -> ChatMessage:
     return {"role": "assistant", "content": reply}
 
 
-def answer_of(reply: str) -> str:
-    """The part of a reply that names an action: what follows its thinking."""
-    return split_thinking(reply)[1]
+def answer_of(reply: str) -> str | None:
+    """The part of a reply that names an action: what follows its thinking. None where the thinking has no end."""
+    return after_thinking(reply, is_thought=isinstance(reply, SampledReply) and reply.is_thought)
+
+
+def is_cut_off(reply: str) -> bool:
+    """Whether a limit of tokens ended a reply; only where its tokens or its service are known."""
+    return isinstance(reply, (SampledReply, EndpointReply)) and reply.is_cut_off
 
 
 def split_thinking(reply: str) -> tuple[str, str]:
     """A reply in two: the thinking, with its end marker and the white space after it, and the answer.
 
-    A reply without end marker is all answer: the model has not thought, or its thinking was cut off.
+    It divides tokens, of which all have a place: a reply without end marker is all answer here. `answer_of` reads it.
     """
     thinking, marker, answer = reply.rpartition(END_OF_THINKING)
     bare = answer.lstrip() if marker else answer

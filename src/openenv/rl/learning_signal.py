@@ -25,6 +25,7 @@ class SignalWatch:
         self._outcomes: Counter[str] = Counter()
         self._returns: set[float] = set()
         self._rewards: set[float] = set()
+        self._num_cut_off = 0
         self._reasons: dict[str, str] = {}
 
     def add(self, groups: Sequence[Group]) -> None:
@@ -35,6 +36,7 @@ class SignalWatch:
         self.steps_without += 1
         for trajectory in (t for group in groups for t in group.trajectories):
             self._outcomes[trajectory.outcome] += 1
+            self._num_cut_off += sum(turn.is_cut_off for turn in trajectory.turns)
             if trajectory.reason:
                 self._reasons[trajectory.outcome] = trajectory.reason[:300]
             if trajectory.valid:
@@ -62,10 +64,12 @@ class SignalWatch:
         if self._outcomes["invalid"] == total:
             return f"all {total} episodes are invalid ({self._reasons.get('invalid')}). Mend the environment."
         if not self._returns:
+            cut = f"Raise max_res_tokens={self._config.max_res_tokens}, which cut off {self._num_cut_off} replies, set"
+            remedy = cut if self._num_cut_off else "Set"
             return (
                 f"all {unparseable} episodes ended with a reply that names no legal action "
-                f"({self._reasons.get('unparseable')}). Raise max_res_tokens={self._config.max_res_tokens} if replies "
-                "are cut off, set model.instructions: true, or raise pretrain.steps."
+                f"({self._reasons.get('unparseable')}). {remedy} model.instructions: true, "
+                "or raise pretrain.steps."
             )
         low, high = min(self._returns), max(self._returns)
         if low < high and len(self._rewards) == 1:

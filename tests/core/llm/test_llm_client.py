@@ -194,6 +194,12 @@ async def test_a_crowded_or_failing_service_is_asked_again(service, status):
     assert len(service.asked) == 3
 
 
+async def test_an_answer_that_the_limit_of_tokens_ended_is_cut_off(service):
+    service.answers = [(200, {"content": [{"type": "text", "text": "1"}], "stop_reason": "max_tokens"})]
+    answer = await AnthropicClient(service.url, None, "tiny").complete_with_tools(CONVERSATION[:2], [])
+    assert answer == LLMResponse("1", is_cut_off=True)
+
+
 async def test_a_service_that_stays_crowded_is_asked_three_times(service):
     service.answers = [(429, "not now")]
     with pytest.raises(LLMError, match="429: too many requests"):

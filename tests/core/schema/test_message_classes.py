@@ -1,13 +1,15 @@
 """Message classes made from JSON Schemas accept and refuse what the original classes do."""
 
 import enum
-from typing import Literal
+from random import Random
+from typing import Annotated, Literal
 
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 
 from openenv.core import Action, Observation
 from openenv.core.schema.message_classes import message_class
+from openenv.core.text.derived import DerivedText
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
 
 
@@ -90,3 +92,38 @@ def test_names_defaults_and_descriptions_are_those_of_the_schema():
 def test_a_schema_that_is_no_object_is_refused():
     with pytest.raises(ValueError, match="must describe an object, not 'string'"):
         message_class({"type": "string"}, Action)
+
+
+class Command(Action):
+    """A command, with all that the schema of a field can have."""
+
+    command: str = Field(
+        title="The command",
+        description="What to do",
+        examples=["look", "go north"],
+        min_length=1,
+        pattern="^[a-z ]+$",
+        json_schema_extra={"format": "words", "unit": "words"},
+    )
+    count: Annotated[int, Field(ge=1, multiple_of=2)] | None = Field(default=None, examples=[2, 4])
+    names: list[Annotated[str, Field(examples=["bob"], max_length=3)]] = Field(default=[], examples=[["bob"]])
+    share: float = Field(default=0.5, gt=0, lt=1, json_schema_extra={"units": "N"})
+
+
+def test_a_made_class_has_the_schema_that_it_was_made_of():
+    schema = Command.model_json_schema()
+
+    assert message_class(schema, Action).model_json_schema() == schema
+
+
+def test_random_play_of_a_made_class_takes_the_examples():
+    text = DerivedText(message_class(Command.model_json_schema(), Action), Observation)
+    alone = {**Command.model_json_schema()}
+    alone["properties"] = {"command": alone["properties"]["command"]}
+    only = DerivedText(message_class(alone, Action), Observation)
+
+    replies = {only.random_reply(Observation(), Random(seed))[0] for seed in range(20)}
+    objects = [text.random_reply(Observation(), Random(seed))[1].model_dump() for seed in range(20)]
+
+    assert replies == {"look", "go north"}
+    assert {fields["command"] for fields in objects} == {"look", "go north"}

@@ -66,9 +66,10 @@ def test_an_error_and_a_screenshot_follow_the_elements():
         ("scroll(20, 90, 50)", {"kind": "scroll", "x": 20, "y": 90, "delta_y": 50}),
         ("noop()", {"kind": "noop"}),
         ("I could click(3), but first:\n```\nclick(4)\n```", {"kind": "click", "ref": 4}),
+        ("click(3) or click(4).\nAnswer: click(4)", {"kind": "click", "ref": 4}),
     ],
 )
-def test_a_reply_is_read_by_its_last_call_and_worded_again(reply, fields):
+def test_a_reply_is_read_by_its_call_and_worded_again(reply, fields):
     action = TEXT.parse(reply, SEEN)
 
     assert action == BrowserAction(**fields)
@@ -90,6 +91,7 @@ def test_a_reply_is_read_by_its_last_call_and_worded_again(reply, fields):
         ("click(200, 10)", "click(200, 10): Input should be less than 160"),
         ('click("a", 10)', "valid number"),
         (f'type("{"a" * 1001}")', "at most 1000 characters"),
+        ("click(3), or click(4)", "has 2 different calls. Write one."),
         ("noop(3)", "noop(3) has 1 arguments. Write noop()."),
     ],
 )

@@ -66,6 +66,7 @@ def test_check_and_the_end_are_shown():
         ("Nf3 (g1f3) attacks e5", "Nf3"),
         ("e2 - e4", "e4"),
         ("My move: nf3", "Nf3"),
+        ("e4 or d4.\nAnswer: d4", "d4"),
     ],
 )
 def test_a_reply_with_one_legal_move_is_that_move(reply, move):
@@ -84,6 +85,7 @@ def test_castling_is_read_in_a_sentence():
         (None, "e4 or d4", "'e4 or d4' can mean d4 or e4: name one move."),
         (None, "I do not know", "'I do not know' names no legal move: a3 a4 Na3"),
         (None, "", "'' names no legal move"),
+        (None, "I would not play e4", "'I would not play e4' names no legal move"),
         (KNIGHTS, "Nd2", "'Nd2' can mean Nbd2 or Nfd2: name one move."),
     ],
 )

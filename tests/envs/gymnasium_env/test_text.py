@@ -74,6 +74,9 @@ def test_a_row_of_numbers_is_a_box_of_one_dimension():
 
     assert TEXT.instructions(first).endswith("Reply with a number from -2 to 2")
     assert TEXT.parse("Push: -1.5", first) == GymnasiumAction(value=[-1.5])
+    assert TEXT.parse("\u22121.5", first) == GymnasiumAction(value=[-1.5])
+    assert TEXT.parse("0.5-1", first) is None
+    assert TEXT.parse_cut_off("-1.5", first) is None
     assert TEXT.parse('{"value": [-1.5]}', first) == GymnasiumAction(value=[-1.5])
     assert TEXT.wording(GymnasiumAction(value=[-1.5]), first) == "-1.5"
 

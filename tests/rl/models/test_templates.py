@@ -10,6 +10,7 @@ import pytest
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.evaluation import play_episodes
 from openenv.policies import ChatMessage, LanguageModelPolicy
+from openenv.policies.prompts import answer_of
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.chat_template import ChatTemplateError
 from openenv.rl.models.generator import Generator
@@ -154,6 +155,30 @@ def test_thinking_can_be_turned_off() -> None:
 
     assert shown(off, off.prompt([QUESTION])).endswith("assistant\n<think>\n\n</think>\n\n")
     assert shown(unset, unset.prompt([QUESTION])).endswith("assistant\n")
+
+
+def test_a_prompt_may_open_the_thinking() -> None:
+    opened = with_template("{{ messages[-1].content }}{% if add_generation_prompt %}<answer><think>\n{% endif %}")
+    closed = chat_of("chatml thinking", enable_thinking=False)
+
+    assert opened.template.opens_thinking
+    assert not closed.template.opens_thinking
+    assert not chat_of("chatml thinking").template.opens_thinking
+
+
+def test_a_reply_without_an_end_token_is_cut_off_and_knows_whether_it_is_thought() -> None:
+    model, _ = small_model("GPT-2")
+    template = "{{ messages[-1].content }}{% if add_generation_prompt %}<think>\n{% endif %}"
+    for chat, is_thought in ((chat_of("chatml thinking"), False), (with_template(template), True)):
+        generator = Generator(model, chat, max_new_tokens=9)
+        ids = chat.encode("it could be red")
+        cut, whole = (
+            generator.reply(Segment(sampled, (True,) * len(sampled), (0.0,) * len(sampled), 0))
+            for sampled in (ids, (*ids, chat.end_id))
+        )
+
+        assert (cut.is_cut_off, whole.is_cut_off) == (True, False)
+        assert (answer_of(whole) is None) == is_thought
 
 
 def test_a_template_without_system_role_shows_the_system_text_in_the_first_question() -> None:

@@ -31,7 +31,15 @@ def test_a_transcript_has_the_prompt_as_seen_the_reply_and_its_advantage() -> No
     best, worst = sample_transcripts(3, StepGroups([group], [group]), 4, CHAT, "dr_grpo")
 
     prompt = CHAT.tokenizer.decode(CHAT.prompt([{"role": "user", "content": "word red"}]))
-    turn = {"prompt": prompt, "continues": False, "reply": "red", "action": "red", "reward": 1.0, "advantage": 1.0}
+    turn = {
+        "prompt": prompt,
+        "continues": False,
+        "reply": "red",
+        "action": "red",
+        "cut_off": False,
+        "reward": 1.0,
+        "advantage": 1.0,
+    }
     assert "assistant" in prompt
     assert best["turns"] == [turn, turn]
     assert (best["step"], best["group"], best["seed"], best["policy_version"]) == (3, 5, 7, 2)

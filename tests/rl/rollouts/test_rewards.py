@@ -122,6 +122,14 @@ def reward_of(trajectory: Trajectory, **config: Any) -> float:
     return rated(RewardConfig(**config), trajectory).trajectories[0].reward
 
 
+def test_replies_that_were_cut_off_are_counted() -> None:
+    cut = episode(1.0, 1.0)
+    cut.turns[1].is_cut_off = True
+    group = Group(0, [cut, episode(1.0)])
+
+    assert play_metrics([group], [group], 0)["replies/cut_off"] == 1
+
+
 def test_the_default_is_the_return_in_standard_deviations_of_random_play() -> None:
     assert reward_of(episode(-1.0, -1.0, 10.0)) == 2.0
     assert reward_of(episode(-1.0, -1.0, outcome="unparseable")) == -1.5, "the worst return of random play"

@@ -26,6 +26,7 @@ from openenv.evaluation import evaluate as run_evaluation
 from openenv.evaluation.episode_files.recorder import EpisodeRecorder
 from openenv.evaluation.episode_files.records import EpisodeSource, write_episodes
 from openenv.evaluation.evaluator import EpisodeObserver
+from openenv.evaluation.tables import CUT_OFF_REMEDY
 from openenv.policies import ChatEndpoint, LanguageModelPolicy, make_policy
 from openenv.policies.conversations import ReplyRules
 
@@ -158,6 +159,8 @@ def show(summaries: list[Summary], plot: Path, *, as_json: bool) -> None:
         return
     if as_json:
         typer.echo(json.dumps([as_row(summary) for summary in summaries], indent=2))
+        if any(summary.num_cut_off_replies for summary in summaries):
+            typer.echo(CUT_OFF_REMEDY, err=True)
     else:
         Console().print(medal_table(summaries))
         replies = replies_table(summaries)

@@ -30,6 +30,8 @@ class LLMResponse:
     tool_calls: list[ToolCall] = field(default_factory=list)
     usage: TokenUsage | None = None
     """None where the service does not count."""
+    is_cut_off: bool = False
+    """Whether the limit of tokens ended it."""
 
     def to_message_dict(self) -> dict[str, Any]:
         """The response as an assistant message of the OpenAI API, to append to the conversation."""
@@ -37,6 +39,34 @@ class LLMResponse:
         if self.tool_calls:
             message["tool_calls"] = [openai_call(call) for call in self.tool_calls]
         return message
+
+
+class UnexpectedContent(ValueError):
+    """The content of a message is neither a text nor a list of parts of known types."""
+
+
+_TEXTS, _THOUGHTS = ("text", "output_text"), ("thinking", "reasoning", "redacted_thinking")
+"""Types of the parts that are what a model says, and of those that are what it thinks."""
+
+
+def content_text(content: Any) -> str:
+    """What the content of an assistant's message says: a text, or the texts among its parts, without its thinking.
+
+    Raises UnexpectedContent, which names the shape, for anything else: no representation of it is a reply.
+    """
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise UnexpectedContent(f"a content of type {type(content).__name__}: a text or a list of parts is expected")
+    kinds = [part.get("type") if isinstance(part, dict) else type(part).__name__ for part in content]
+    unknown = [str(kind) for kind in kinds if kind not in (*_TEXTS, *_THOUGHTS)]
+    texts = [part.get("text") for part, kind in zip(content, kinds, strict=True) if kind in _TEXTS]
+    if unknown or not all(isinstance(text, str) for text in texts):
+        wrong = ", ".join(dict.fromkeys(unknown)) or "text without a text"
+        raise UnexpectedContent(
+            f"a content with parts of type {wrong}: {' and '.join(_TEXTS + _THOUGHTS)} are expected"
+        )
+    return "".join(map(str, texts))
 
 
 def openai_call(call: ToolCall) -> dict[str, Any]:

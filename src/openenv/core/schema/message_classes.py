@@ -1,5 +1,6 @@
 """Makes message classes from JSON Schemas, for servers whose own classes are not on this machine."""
 
+import json
 import types
 from collections.abc import Mapping
 from functools import reduce
@@ -24,11 +25,16 @@ _LIMITS = {
     "minItems": "min_length",
     "maxItems": "max_length",
 }
+_BUILT = {
+    *("type", "const", "enum", "anyOf", "oneOf", "allOf", "$ref", "$defs", "discriminator", "items", "properties"),
+    *("required", "additionalProperties", "default", "title", "description", "examples"),
+}
+"""What a field's annotation and its arguments say. All other keys of a schema are kept as they are."""
 _PLAIN: Mapping[str, Any] = {"integer": int, "number": float, "boolean": bool, "string": str, "null": None}
 
 
 def message_class(schema: Mapping[str, Any], base: type[Message]) -> type[Message]:
-    """A subclass of `base` with the fields of an object's schema: types, enums, limits, defaults, descriptions.
+    """A subclass of `base` with the fields of an object's schema: its own schema says all that the given one says.
 
     Fields of `base` are left as they are. Unknown fields are refused where the schema refuses them. Of types that
     contain themselves, the inner value is not checked. Raises ValueError for a schema that describes no object.
@@ -55,16 +61,22 @@ class _ClassMaker:
             if name not in base.model_fields
         }
         refuses_others = schema.get("additionalProperties", True) is False
-        config = ConfigDict(extra="forbid" if refuses_others else "allow", protected_namespaces=())
+        config = ConfigDict(
+            extra="forbid" if refuses_others else "allow",
+            protected_namespaces=(),
+            json_schema_extra={
+                **_further(schema),
+                **({"examples": schema["examples"]} if "examples" in schema else {}),
+            },
+        )
         parent = types.new_class(base.__name__, (base,), {}, lambda body: body.update(model_config=config))
         made: type[Message] = create_model(str(schema.get("title") or base.__name__), __base__=parent, **fields)
-        made.__doc__ = schema.get("description") or base.__doc__
+        made.__doc__ = schema.get("description") or (None if base is BaseModel else base.__doc__)
         return made
 
     def _field(self, part: Any, *, is_required: bool) -> tuple[Any, Any]:
         schema = resolved(self._root, part)
-        extra = {key: value for key, value in schema.items() if key in ("unit", "units", "contentMediaType")}
-        described: dict[str, Any] = {"description": schema.get("description"), "json_schema_extra": extra or None}
+        described = {**_described(schema), "title": schema.get("title"), "description": schema.get("description")}
         annotation = self._annotation(part)
         if is_required or "default" in schema:
             return annotation, Field(... if is_required else schema["default"], **described)
@@ -74,7 +86,10 @@ class _ClassMaker:
     def _annotation(self, part: Any) -> Any:
         reference = part.get("$ref") if isinstance(part, Mapping) else None
         if reference is None:
-            return self._type(resolved(self._root, part))
+            schema = resolved(self._root, part)
+            described = _described(schema)
+            known = {key: value for key, value in described.items() if value}
+            return Annotated[self._type(schema), Field(**known)] if known else self._type(schema)
         if reference in self._open_references:
             return Any
         self._open_references.append(reference)
@@ -104,6 +119,18 @@ class _ClassMaker:
         if schema.get("properties"):
             return self.object_class(schema, BaseModel)
         return dict[str, self._annotation(schema.get("additionalProperties", {}))]  # type: ignore[misc]
+
+
+def _described(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The examples of a schema and its further keys, such as units and formats, as arguments of a field."""
+    return {"examples": schema.get("examples"), "json_schema_extra": _further(schema) or None}
+
+
+def _further(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a schema that no annotation expresses, without those that refer to other parts of it."""
+    limits = _LIMITS.keys() if schema.get("type") in ("string", "integer", "number", "array") else ()
+    further = {key: value for key, value in schema.items() if key not in _BUILT and key not in limits}
+    return {key: value for key, value in further.items() if "$ref" not in json.dumps(value)}
 
 
 def _is_none(value: Any) -> bool:

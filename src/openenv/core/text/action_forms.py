@@ -1,10 +1,11 @@
 """The forms in which a reply names an action: a choice, a number, the whole reply, a JSON object, or a tool call."""
 
+import contextlib
 import inspect
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -15,10 +16,10 @@ from openenv.core.env_server.types import Action
 from openenv.core.schema.samples import SchemaSampler, resolved
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.fields import fields_text, limits
-from openenv.core.text_interface import named_in
+from openenv.core.text.objects import objects_in
+from openenv.core.text.reading import final_answer, named_in, number_in, texts_in
 
 _MOST_CHOICES = 1000
-_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TOOL_CALL = ("<tool_call>", "</tool_call>")
 """The marks that Qwen's and many other chat templates put around a call."""
@@ -76,9 +77,6 @@ class ChoiceForm(ActionForm):
 
     def parse(self, reply: str) -> Action:
         """The action of the choice that the reply names."""
-        exact = self._choices.get(" ".join(reply.split()))
-        if exact is not None:
-            return exact
         named = named_in(reply, self._choices)
         if named is None:
             raise UnreadableReply(f"{reply!r:.200} names none of the actions, or several. {self.instructions()}")
@@ -117,13 +115,27 @@ class FieldForm(ActionForm):
         return f"Your whole reply is this {kind}: {described}{limits(self._schema)}"
 
     def parse(self, reply: str) -> Action:
-        """The action with the reply, or its only number, as the field."""
-        value: Any = reply.strip()
+        """The action with the reply, or the number that it names, as the field.
+
+        A text that the field refuses may be meant without the punctuation after it, or in small or capital letters.
+        """
         if not self._is_text:
-            numbers = _NUMBER.findall(reply)
-            if len(numbers) != 1:
-                raise UnreadableReply(f"{reply!r:.200} has {len(numbers)} numbers, not one. {self.instructions()}")
-            value = numbers[0]
+            number = number_in(reply)
+            if number is None:
+                raise UnreadableReply(f"{reply!r:.200} names no number, or several. {self.instructions()}")
+            return self._of(number)
+        first, *others = texts_in(reply)
+        if not first:
+            raise UnreadableReply(f"the reply is empty. {self.instructions()}")
+        try:
+            return self._of(first)
+        except UnreadableReply:
+            for text in others:
+                with contextlib.suppress(UnreadableReply):
+                    return self._of(text)
+            raise
+
+    def _of(self, value: str) -> Action:
         return _validated(self._action_class, {self._field: value}, self.instructions())
 
     def constraint(self) -> ReplyConstraint | None:
@@ -152,13 +164,17 @@ class JsonForm(ActionForm):
         return f"Reply with a JSON object of these fields:\n{fields_text(self._schema)}"
 
     def parse(self, reply: str) -> Action:
-        """The action of the first JSON object in the reply, which may be a call of the function of `functions`."""
-        found = next(_json_objects(reply), None)
-        if found is None:
-            raise UnreadableReply(f"{reply!r:.200} contains no JSON object. {self.instructions()}")
-        if found.keys() == {"name", "arguments"} and found["name"] == self._name:
-            found = found["arguments"]
-        return _validated(self._action_class, found, self.instructions())
+        """The action of the JSON object in the reply, which may be a call of the function of `functions`.
+
+        Objects without a field of the action, such as a repeated observation, are not counted beside one that has some.
+        Equal objects are one; different ones name no action.
+        """
+        found = _distinct(_called(entry, self._name) for entry in _objects(reply))
+        meant = [entry for entry in found if entry.keys() & self._schema.get("properties", {}).keys()] or found
+        if len(meant) != 1:
+            kind = f"{len(meant)} different JSON objects, of which one can be played" if meant else "no JSON object"
+            raise UnreadableReply(f"{reply!r:.200} contains {kind}. {self.instructions()}")
+        return _validated(self._action_class, meant[0], self.instructions())
 
     def constraint(self) -> ReplyConstraint:
         """An object of the action's fields."""
@@ -207,14 +223,15 @@ class ToolForm(ActionForm):
         return list(self._tools.values())
 
     def parse(self, reply: str) -> Action:
-        """The first call in the reply. `parameters` is accepted for `arguments`, which may also be JSON as text."""
-        for call in _json_objects(reply):
-            arguments = call.get("arguments", call.get("parameters", {}))
-            if isinstance(arguments, str):
-                arguments = next(_json_objects(arguments), None)
-            if isinstance(call.get("name"), str) and isinstance(arguments, dict):
-                return self._checked(call["name"], arguments)
-        raise UnreadableReply(f"{reply!r:.200} contains no tool call. {self.instructions()}")
+        """The call in the reply. `parameters` is accepted for `arguments`, which may also be JSON as text.
+
+        Equal calls are one. Different ones name no action, because an environment takes one at a time.
+        """
+        calls = _distinct(call for entry in _objects(reply) if (call := _call_of(entry)) is not None)
+        if len(calls) != 1:
+            kind = f"{len(calls)} different tool calls, of which one can be made" if calls else "no tool call"
+            raise UnreadableReply(f"{reply!r:.200} contains {kind}. {self.instructions()}")
+        return self._checked(calls[0]["name"], calls[0]["arguments"])
 
     def constraint(self) -> ReplyConstraint:
         """A call of one of the tools, without marks around it."""
@@ -331,18 +348,31 @@ def _validated(action_class: type[Action], fields: Mapping[str, Any], remedy: st
         raise UnreadableReply(f"{problems}. {remedy}") from error
 
 
-def _json_objects(text: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects in a text, from the left; objects inside another one are part of it."""
-    decoder = json.JSONDecoder()
-    start = text.find("{")
-    while start >= 0:
-        try:
-            found, end = decoder.raw_decode(text, start)
-        except (json.JSONDecodeError, RecursionError):
-            end = start + 1
-        else:
-            yield found
-        start = text.find("{", end)
+def _objects(reply: str) -> list[dict[str, Any]]:
+    """The JSON objects of the marked answer; those of the whole reply where none is in it."""
+    return list(objects_in(final_answer(reply))) or list(objects_in(reply))
+
+
+def _distinct(objects: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for entry in objects:
+        found += [] if entry in found else [entry]
+    return found
+
+
+def _called(entry: dict[str, Any], name: str) -> dict[str, Any]:
+    """The arguments of a call of the function with this name; another object itself."""
+    call = _call_of(entry) if entry.keys() == {"name", "arguments"} else None
+    return entry if call is None or call["name"] != name else call["arguments"]
+
+
+def _call_of(entry: dict[str, Any]) -> dict[str, Any] | None:
+    """An object as a call, with `name` and `arguments`; None for another one."""
+    arguments = entry.get("arguments", entry.get("parameters", {}))
+    if isinstance(arguments, str):
+        arguments = next(objects_in(arguments), None)
+    is_call = isinstance(entry.get("name"), str) and isinstance(arguments, dict)
+    return {"name": entry["name"], "arguments": arguments} if is_call else None
 
 
 def definition(tool: Tool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, get_args
 from pydantic import ValidationError
 
 from openenv.core.text.content import Content, image_part, joined
+from openenv.core.text.reading import final_answer, last_block
 from openenv.core.text_interface import History, TextInterface
 from openenv.envs.browser_env.models import HEIGHT, WIDTH, BrowserAction, BrowserObservation, Kind, PageElement
 
@@ -47,7 +48,7 @@ class _Unreadable(ValueError):
 
 
 class BrowserText(TextInterface[BrowserAction, BrowserObservation]):
-    """Lists the elements of the page, a line each. The last call in a reply is the action."""
+    """Lists the elements of the page, a line each. A reply has one call, in its last code block if it has one."""
 
     history: ClassVar[History] = "latest"
 
@@ -73,7 +74,7 @@ class BrowserText(TextInterface[BrowserAction, BrowserObservation]):
         return {}
 
     def parse(self, reply: str, observation: BrowserObservation) -> BrowserAction | None:
-        """The action of the last call in a reply. None if there is none, or if it is not legal."""
+        """The action of the call in a reply. None if there is none or several, or if it is not legal."""
         try:
             return _read(reply, observation)
         except _Unreadable:
@@ -128,11 +129,15 @@ def _literal(value: Any) -> str:
 
 
 def _read(reply: str, observation: BrowserObservation) -> BrowserAction:
-    """The action of the last call. Raises _Unreadable."""
-    calls = list(_CALL.finditer(reply))
+    """The action of the call. Raises _Unreadable."""
+    places = (last_block(reply), final_answer(reply), reply)
+    found = next((found for place in places if (found := list(_CALL.finditer(place)))), [])
+    calls = dict.fromkeys((match[0], match[1], match[2].strip()) for match in found)
     if not calls:
         raise _Unreadable(f"{reply!r:.200} has no call such as click(3). Calls: {', '.join(get_args(Kind))}.")
-    call, kind, arguments = calls[-1][0], calls[-1][1], calls[-1][2].strip()
+    if len(calls) > 1:
+        raise _Unreadable(f"{reply!r:.200} has {len(calls)} different calls. Write one.")
+    call, kind, arguments = next(iter(calls))
     try:
         values = ast.literal_eval(f"({arguments},)") if arguments else ()
     except (ValueError, SyntaxError, MemoryError, RecursionError):

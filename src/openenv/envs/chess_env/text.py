@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar
 
+from openenv.core.text.mentions import Mention, only_named
+from openenv.core.text.reading import bare, final_answer
 from openenv.core.text_interface import History, TextInterface
 from openenv.envs.chess_env.models import ChessAction, ChessObservation
 from openenv.envs.chess_env.moves import find_moves
@@ -59,9 +61,17 @@ class ChessText(TextInterface[ChessAction, ChessObservation]):
 
 
 def _named(reply: str, observation: ChessObservation) -> list[str]:
-    """The legal moves that a reply names as a whole, else those that its words name."""
+    """The legal moves that a reply names as a whole, else those that its words name and do not deny."""
     san, uci = observation.legal_actions, observation.legal_uci
-    found = find_moves(reply, san, uci)
-    if not found:
-        found = sorted({index for word in _MOVE.findall(reply) for index in find_moves(word, san, uci)})
-    return [san[index] for index in found]
+    answer = final_answer(reply)
+    found = find_moves(answer, san, uci) or find_moves(bare(answer), san, uci)
+    if found:
+        return [san[index] for index in found]
+    mentions = [
+        Mention(*match.span(), san[index])
+        for match in _MOVE.finditer(answer)
+        for index in find_moves(match[0], san, uci)
+    ]
+    named = only_named(answer, mentions)
+    several = sorted({mention.name for mention in mentions}, key=san.index)
+    return [named] if named is not None else several if len(several) > 1 else []

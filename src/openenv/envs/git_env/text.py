@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from random import Random
 
+from openenv.core.text.reading import unwrapped
 from openenv.core.text_interface import TextInterface
 from openenv.envs.git_env.models import EXAMPLES, LONGEST_COMMAND, LONGEST_CONTENT, GitAction, GitObservation
 
@@ -38,7 +39,7 @@ class GitText(TextInterface[GitAction, GitObservation]):
 
     def parse(self, reply: str, observation: GitObservation) -> GitAction | None:
         """The first line is the command, the rest the content of a file. None for an empty or a long reply."""
-        command, _, content = reply.strip().partition("\n")
+        command, _, content = unwrapped(reply, pairs=("`",)).partition("\n")
         if not command or len(command) > LONGEST_COMMAND or len(content) > LONGEST_CONTENT:
             return None
         return GitAction(command=command.strip(), content=f"{content}\n" if content else "")

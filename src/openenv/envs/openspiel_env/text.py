@@ -60,11 +60,6 @@ class OpenSpielText(TextInterface[OpenSpielAction, OpenSpielObservation]):
         wordings = zip(observation.legal_actions, _wordings(observation), strict=True)
         return next((wording for action_id, wording in wordings if action_id == action.action_id), None)
 
-    def parse(self, reply: str, observation: OpenSpielObservation) -> OpenSpielAction | None:
-        """Return the action that `reply` names, or None. Case matters where actions differ by it (Bxc3, bxc3)."""
-        exact = self.replies(observation).get(" ".join(reply.split()))
-        return exact if exact is not None else super().parse(reply, observation)
-
     def situation(self, observation: OpenSpielObservation) -> str | None:
         """Return `hard 16` or `soft 18` in blackjack, the direction of the ball in catch, else None."""
         return _game_text(observation).situation(observation)

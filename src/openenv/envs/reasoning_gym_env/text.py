@@ -1,19 +1,17 @@
 """Text interface of the reasoning-gym environment: the question is the prompt, and the reply is the answer."""
 
-import re
 from random import Random
 from typing import ClassVar
 
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.text.derived import DerivedText
+from openenv.core.text.reading import final_answer
 from openenv.core.text_interface import History
 from openenv.envs.reasoning_gym_env.models import LONGEST_ANSWER, ReasoningGymAction
 
-_MARKED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
-
 
 class ReasoningGymText(DerivedText):
-    """Shows the question alone. What is between `<answer>` and `</answer>` is the answer, else the whole reply."""
+    """Shows the question alone. What a reply marks as its answer, as by `<answer>`, is it, else the whole reply."""
 
     history: ClassVar[History] = "latest"
 
@@ -31,9 +29,8 @@ class ReasoningGymText(DerivedText):
         return str(fields["question"]) if reference is None else f"a right answer: {reference}"
 
     def parse(self, reply: str, observation: Observation) -> Action | None:
-        """The answer in a reply: the last one that is marked. None for an answer that is too long."""
-        marked = _MARKED.findall(reply)
-        answer = (marked[-1] if marked else reply).strip()
+        """The answer in a reply: the last one that is marked, else all of it. None for one that is too long."""
+        answer = final_answer(reply, loose=False)
         return ReasoningGymAction(answer=answer) if len(answer) <= LONGEST_ANSWER else None
 
     def problem(self, reply: str, observation: Observation) -> str:

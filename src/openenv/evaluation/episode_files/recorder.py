@@ -123,6 +123,7 @@ def _turn_of(recording: _Recording, seen: dict[str, Any] | None, reply: PolicyRe
         shown=prompt[known:] if continues else prompt,
         continues=continues,
         reply=message,
+        cut_off=reply.is_cut_off,
         prompt_tokens=reply.prompt_tokens,
         completion_tokens=reply.completion_tokens,
     )

@@ -57,6 +57,8 @@ class RecordedTurn(_Record):
     """The assistant's message, or a text after a prompt that is one."""
     action: dict[str, Any] | None = None
     """The action as JSON; None: the reply names none, and the environment was not stepped."""
+    cut_off: bool = False
+    """Whether the limit of tokens ended the reply."""
     reward: float | None = None
     """None: the environment gave none."""
     done: bool = False

@@ -21,8 +21,9 @@ except ImportError as missing:
     ) from missing
 
 from openenv.auto.environment import ServedEnvironment, named_environment
-from openenv.core.llm.messages import ToolCall
-from openenv.policies.prompts import ChatMessage, EndpointReply, PromptBuilder, answer_of, openai_message
+from openenv.core.llm.messages import ToolCall, content_text
+from openenv.policies.conversations import action_of, problem_of
+from openenv.policies.prompts import ChatMessage, EndpointReply, PromptBuilder, openai_message
 
 SESSION = "openenv"
 """The key under which a rollout's state has its session."""
@@ -151,11 +152,12 @@ class _Session:
         """Take the action that an assistant's message names; return the messages that follow."""
         reply = _reply(message)
         self._prompts.add_reply(0, reply)
-        action = self._text.parse(answer_of(reply), self._observation)
+        action = action_of(reply, self._text, self._observation)
         if action is None:
             self.num_problems += 1
             self.num_unparseable += 1
-            return _after_reply(self._prompts.with_problem(0, self._text.problem(answer_of(reply), self._observation)))
+            problem = problem_of(reply, self._text, self._observation)
+            return _after_reply(self._prompts.with_problem(0, problem))
         self.num_problems = 0
         self._take(await self._connected.step(action))
         return _after_reply(self._prompts.messages(0, self._observation))
@@ -172,16 +174,22 @@ class _Session:
 
 def _reply(message: Any) -> EndpointReply:
     """A message of verifiers as a reply. One whose arguments are no JSON object names no action."""
-    content = message.content if isinstance(message.content, str) else ""
+    content, calls = content_text(_plain(message.content)), []
     for call in message.tool_calls or ():
         try:
             arguments = json.loads(call.arguments)
         except ValueError:
             arguments = None
-        if isinstance(arguments, dict):
-            return EndpointReply(content, ToolCall(call.id, call.name, arguments))
-        return EndpointReply(content, ToolCall(call.id, call.name, {}), as_text=f"{call.name} {call.arguments}")
-    return EndpointReply(content)
+        if not isinstance(arguments, dict):
+            return EndpointReply(content, ToolCall(call.id, call.name, {}), as_text=f"{call.name} {call.arguments}")
+        calls.append(ToolCall(call.id, call.name, arguments))
+    return EndpointReply.of_calls(content, calls)
+
+
+def _plain(content: Any) -> Any:
+    """A content whose parts may be models of verifiers."""
+    parts = content if isinstance(content, list) else []
+    return [part if isinstance(part, dict) else part.model_dump() for part in parts] or content
 
 
 def _after_reply(shown: list[ChatMessage]) -> list[ChatMessage]:

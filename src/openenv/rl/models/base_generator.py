@@ -72,9 +72,11 @@ class BaseGenerator(ABC):
         return self.generate(prompts, streams, [chat.images(messages) for messages in conversations], constraints)
 
     def reply(self, segment: Segment) -> SampledReply:
-        """The sampled tokens of a segment, as text and as ids."""
+        """The sampled tokens of a segment, as text and as ids. Without a token that ends it, the reply is cut off."""
         ids = [token for token, sampled in zip(segment.token_ids, segment.sampled, strict=True) if sampled]
-        return SampledReply(self.chat.text(ids), ids)
+        is_cut_off = bool(ids) and ids[-1] not in self.chat.end_ids
+        is_thought = self.chat.template.opens_thinking
+        return SampledReply(self.chat.text(ids), ids, is_cut_off=is_cut_off, is_thought=is_thought)
 
     def seed(self, seed: int) -> None:
         """Seed the random numbers of `complete`."""

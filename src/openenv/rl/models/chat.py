@@ -12,7 +12,8 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedTokenizerFast
 
 from openenv.core.text.content import Content, images_of
-from openenv.policies.prompts import END_OF_THINKING, THINK, ChatMessage
+from openenv.core.text.reading import THOUGHT
+from openenv.policies.prompts import ChatMessage
 from openenv.rl.models.chat_template import ChatTemplate, ChatTemplateError
 from openenv.rl.models.images import ARCHITECTURES, ImageReader, Images
 from openenv.rl.models.prompt_tokens import Marks, PromptTokens, SampledTokens, TokenIds
@@ -67,7 +68,7 @@ class Chat:
         self.end_ids = frozenset({self.end_id, *end_ids, *_known([tokenizer.eos_token_id])})
         """All tokens that end a reply."""
         added = tokenizer.added_tokens_decoder
-        thinking = {i for i, token in added.items() if token.content in (THINK, END_OF_THINKING)}
+        thinking = {i for i, token in added.items() if THOUGHT.fullmatch(token.content)}
         self._hidden_ids = set(tokenizer.all_special_ids) - thinking
         self._prompts: dict[Any, TokenIds] = {}
         self._encoded: dict[str, TokenIds] = {}

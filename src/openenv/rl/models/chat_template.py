@@ -7,6 +7,8 @@ from typing import Any
 
 from jinja2 import TemplateError
 
+from openenv.core.text.reading import after_thinking
+
 _QUESTION, _ANSWER = "probe question", "probe answer"
 
 
@@ -51,6 +53,11 @@ class ChatTemplate:
             return asked[sum(1 for _ in shared) :]
         header = self._before_answer.removeprefix(plain)
         return header if self._before_answer.startswith(plain) and header.strip() else ""
+
+    @cached_property
+    def opens_thinking(self) -> bool:
+        """Whether the generation prompt opens the thinking of a reply, which then has its end alone."""
+        return after_thinking(self.generation_prompt) is None
 
     @cached_property
     def gap(self) -> str:

@@ -108,6 +108,9 @@ def _training_section(rows: Sequence[Mapping[str, Any]]) -> str:
     warned = [
         f"<p class=warning>Step {row['step']}: {html.escape(row['warning'])}</p>" for row in rows if "warning" in row
     ]
+    num_cut_off = sum(int(row.get("replies/cut_off") or 0) for row in rows)
+    if num_cut_off:
+        warned.append(f"<p class=warning>{num_cut_off:,} replies were cut off: raise max_res_tokens.</p>")
     parts = [
         (key, f"Score: {key.split('/', 1)[1].removesuffix('/mean')}") for key in last if key.startswith("rewards/")
     ]

@@ -109,6 +109,7 @@ def play_metrics(played: Sequence[Group], trained: Sequence[Group], policy_versi
         "episodes/unparseable": outcomes["unparseable"],
         "episodes/stopped": sum(trajectory.is_stopped for trajectory in episodes),
         "replies/unparseable": sum(turn.action is None for trajectory in valid for turn in trajectory.turns),
+        "replies/cut_off": sum(turn.is_cut_off for trajectory in valid for turn in trajectory.turns),
         "off_policy/max_age": max((policy_version - group.policy_version for group in trained), default=0),
         **_part_metrics(valid),
         "decisions": decision_counts(played),
@@ -181,6 +182,8 @@ class PlayerResult:
     """Games that a reply without a legal action ended. They count as games that were not won."""
     num_invalid: int = 0
     """Games in which the environment failed. They are not among the games."""
+    num_cut_off_replies: int = 0
+    """Replies that `max_res_tokens` ended."""
     decisions: dict[str, dict[str, int]] = field(default_factory=dict)
     """How often each reply was given in each situation."""
 
@@ -200,6 +203,7 @@ def result_of(summary: Summary, name: str, role: Role) -> PlayerResult:
         num_games=summary.num_episodes,
         num_unparseable=summary.num_unparseable,
         num_invalid=summary.num_invalid,
+        num_cut_off_replies=summary.num_cut_off_replies,
         decisions=decisions,
     )
 

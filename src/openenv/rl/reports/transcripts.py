@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Transcript = dict[str, Any]
 """One episode: `step`, `environment` (its number), `group`, `seed`, `policy_version`, `outcome`, `reason`, `return`,
 `reward`, and `turns`, each with `prompt`, `continues` (whether the turns before come before its prompt), `reply`,
-`action`, `reward` and `advantage`."""
+`action`, `cut_off` (whether the limit of tokens ended the reply), `reward` and `advantage`."""
 
 
 def sample_transcripts(
@@ -92,6 +92,7 @@ def _recorded(run: str, number: int, transcript: Transcript) -> RecordedEpisode:
                 reply=turn["reply"],
                 action=None if turn["action"] is None else {"reply": turn["action"]},
                 reward=turn["reward"],
+                cut_off=bool(turn.get("cut_off")),
             )
             for turn in transcript["turns"]
         ],
@@ -132,6 +133,7 @@ def _transcript(
             "continues": continues,
             "reply": turn.reply,
             "action": turn.action,
+            "cut_off": turn.is_cut_off,
             "reward": turn.reward,
             "advantage": by_turn[number] if by_turn else None,
         }

@@ -15,7 +15,7 @@ from openenv.evaluation.episodes import EpisodePlayer, EpisodeRunner, EpisodeSes
 from openenv.evaluation.intervals import EpisodeOutcome
 from openenv.policies.base import Choice, EndEpisode
 from openenv.policies.conversations import Conversations
-from openenv.policies.prompts import ChatMessage, PromptBuilder, answer_of
+from openenv.policies.prompts import ChatMessage, PromptBuilder, answer_of, is_cut_off
 from openenv.rl.config import Config
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
@@ -240,8 +240,10 @@ class _RecordingPlayer:
     def _record_turn(self, episode: Any, observation: Any, reply: str, action: Any) -> None:
         """Add the turn, with the text interface's own wording of the action that was parsed."""
         wording = None if action is None else self._text.wording(action, observation) or answer_of(reply)
-        turn = Turn(text_of(self._text.describe(observation)), str(reply), self._text.situation(observation), wording)
-        self.trajectories[episode].turns.append(turn)
+        seen, situation = text_of(self._text.describe(observation)), self._text.situation(observation)
+        self.trajectories[episode].turns.append(
+            Turn(seen, str(reply), situation, wording, is_cut_off=is_cut_off(reply))
+        )
 
 
 def _record_tokens(trajectory: Trajectory, segment: Segment) -> None:

@@ -89,6 +89,8 @@ class Turn:
     episode ended."""
     reward: float = 0.0
     """The environment's reward for the action."""
+    is_cut_off: bool = False
+    """Whether `max_res_tokens` ended the reply."""
     part_scores: dict[str, float] = field(default_factory=dict)
     """Scores of the parts of the environment's rubric, by path, where the observation's metadata has them."""
 

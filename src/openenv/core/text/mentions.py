@@ -1,0 +1,190 @@
+"""Finds what a text names among many words, and whether it affirms it: choices, numbers, and words for numbers."""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterable
+from typing import Any, Literal, NamedTuple
+
+CORRECTION = re.compile(
+    r"\b(?:no,? wait|wait|scratch that|on second thoughts?|never ?mind|correction|actually,? no)\b"
+    r"|\blet me (?:re|correct)",
+    re.IGNORECASE,
+)
+"""Words after which what was said before no longer counts."""
+_SENTENCE = re.compile(r"[.!?;:]+(?=[\"'”’)*]*(?:\s|\Z))|\n")
+_TURN = re.compile(r"\b(?:so|but|therefore|thus|hence)\b", re.IGNORECASE)
+"""Words after which a sentence no longer denies what it names."""
+_NOT_BEFORE = re.compile(
+    r"\b(?:not|never|neither|nor|cannot|without|avoid|refuse|against|reject|dont|wont|cant)\b|n[’']t\b|\bno\b(?!,)",
+    re.IGNORECASE,
+)
+_NOT_AFTER = re.compile(
+    r"[\"'`*_)]*\s+(?:\w+\s+){0,2}(?:(?:not|never|cannot|wrong|bad|incorrect|illegal|impossible)\b|\w+n[’']t\b)",
+    re.IGNORECASE,
+)
+_OPEN_BEFORE = re.compile(
+    r"\b(?:if|whether|unless|instead of|rather than|other than|except|besides)\b"
+    r"|\b(?:above|below|over|under|than|beyond|between|at least|at most|up to|each|every)\W*$",
+    re.IGNORECASE,
+)
+_ENDS_CLAUSE = re.compile(r"[\"'`*_)\]]*(?:[.,;:!\n]|\s*\Z)")
+_NEAR = 300
+"""Characters of a sentence, to each side of a mention, that are read."""
+COMMON_WORDS = ("one", "no", "a", "i")
+"""Words that mean a choice only where a clause ends after them, or after a word such as `option`."""
+_INTRODUCED = re.compile(r"\b(?:option|choice|letter|number|answer|column|row|cell|choose|pick)\W*$", re.IGNORECASE)
+_POINTED = re.compile(
+    r"\b(?:this|that|the|which|each|any|every|no|another|other|only|best|right|correct|last|first)\s+$", re.I
+)
+
+
+class Mention(NamedTuple):
+    """A place of a text that names something."""
+
+    start: int
+    end: int
+    name: Any
+    is_open: bool = False
+    """Whether it is part of a range or an expression, which names nothing for certain."""
+
+
+def only_named(text: str, mentions: Iterable[Mention]) -> Any:
+    """The one name that a text affirms; None where it names several or none, or denies it, or only asks.
+
+    `don't hit` and `hit is not good` deny; `if you hit` and `hit?` leave it open, and so does all before `wait`.
+    """
+    found = list(mentions)
+    masked = _without(text, found)
+    corrected = max((match.start() for match in CORRECTION.finditer(masked)), default=-1)
+    breaks = [match.span() for match in _SENTENCE.finditer(masked)]
+    starts, stops = [end for _, end in breaks], [start for start, _ in breaks]
+    kinds: dict[str, set[Hashable]] = {"affirmed": set(), "denied": set(), "open": set()}
+    for mention in found:
+        begun = bisect_right(starts, mention.start)
+        ended = bisect_left(stops, mention.end)
+        start = max(starts[begun - 1] if begun else 0, mention.start - _NEAR)
+        stop, end = breaks[ended] if ended < len(breaks) else (len(text), len(text))
+        before, after = masked[start : mention.start], masked[mention.end : min(stop, mention.end + _NEAR)]
+        is_open = mention.is_open or corrected >= mention.end or "?" in masked[stop:end]
+        kinds["open" if is_open else _kind(before, after)].add(mention.name)
+    named = kinds["affirmed"] | kinds["open"]
+    if len(named) != 1 or named != kinds["affirmed"] or named & kinds["denied"]:
+        return None
+    return next(iter(named))
+
+
+def _kind(before: str, after: str) -> Literal["affirmed", "denied", "open"]:
+    """What the parts of a sentence before and after a mention say of it."""
+    before = _TURN.split(before)[-1]
+    if _NOT_BEFORE.search(before) or _NOT_AFTER.match(after):
+        return "denied"
+    return "open" if _OPEN_BEFORE.search(before) else "affirmed"
+
+
+def is_meant(text: str, start: int, end: int) -> bool:
+    """Whether a common word stands where a choice would."""
+    before = text[max(0, start - _NEAR) : start]
+    return bool(_INTRODUCED.search(before) or (_ENDS_CLAUSE.match(text, end) and not _POINTED.search(before)))
+
+
+def _without(text: str, mentions: Iterable[Mention]) -> str:
+    """The text with other characters at the places of mentions, whose words may be `not` or `no`."""
+    parts, last = [], 0
+    for start, end in sorted((mention.start, mention.end) for mention in mentions):
+        parts += [text[last:start], "\x00" * (end - max(start, last))]
+        last = max(last, end)
+    return "".join((*parts, text[last:]))
+
+
+_UNITS = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"),
+)
+_TENS = {
+    ten: 10 * n
+    for n, ten in enumerate(("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"), 2)
+}
+NUMBER_WORDS = {
+    **{word: value for value, word in enumerate(_UNITS)},
+    **_TENS,
+    **{f"{ten}-{one}": value + unit for ten, value in _TENS.items() for unit, one in enumerate(_UNITS[1:10], 1)},
+    "hundred": 100,
+    "one hundred": 100,
+}
+_DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+"
+_NUMBER = re.compile(rf"(?<![\w.])(?P<digits>(?:{_DIGITS})(?:[eE][-+]?[0-9]+)?)(?!\w)(?!\.[0-9])")
+_WORD = re.compile(
+    rf"\b(?:{'|'.join(sorted(map(re.escape, NUMBER_WORDS), key=len, reverse=True))})\b(?!-)", re.IGNORECASE
+)
+_WHOLE = re.compile(r"(?P<sign>[-+])?(?P<value>.+)", re.IGNORECASE | re.DOTALL)
+_SIGN_BEFORE = re.compile(r"(?:\A|(?<=[\s(\[{=:,;\"'`*$|>]))[-+]\Z")
+_OPEN_NUMBER_BEFORE = re.compile(
+    r"(?:\w[-/^×·÷]|[\d)][*:+]|[\d)][ \t]+[-*/^×·÷+][ \t]+|(?:\A|\s)[-+][ \t]+|[-+]{2}|[±~≈]|(?:\A|\s)[<>≤≥]=?[ \t]*"
+    r"|[\d.][ \t]*(?:to|through|or|\.\.+|…)[ \t]*|\bbetween[ \t]+\S+[ \t]+and[ \t]+|\b(?:minus|negative|plus)[\s-]+)\Z",
+    re.IGNORECASE,
+)
+_OPEN_NUMBER_AFTER = re.compile(
+    r"[ \t]*[%°±]|[-*/^×·÷:+][\d.(]|[ \t]+[-*/^×·÷+=][ \t]+[\d.(]|[ \t]*(?:to|through|or|\.\.+|…)[ \t]*[-+]?\d",
+    re.IGNORECASE,
+)
+_OR = re.compile(r"[ \t]*(?:(?:or|to|and|through)\b|/)", re.IGNORECASE)
+_MINUS = (0x2010, 0x2011, 0x2012, 0x2013, 0x2014, 0x2015, 0x2212, 0xFE58, 0xFE63)
+_PLAIN = {
+    **{code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)},
+    **dict.fromkeys(_MINUS, ord("-")),
+    **dict.fromkeys((0xA0, 0x202F), ord(" ")),
+}
+
+
+def plain_signs(text: str) -> str:
+    """A text of the same length with `-` for each kind of minus and dash, and plain letters for those of full width."""
+    return text.translate(_PLAIN)
+
+
+def number_of(text: str) -> float | None:
+    """The number that a text is, in digits or in words, with its sign; None for another text."""
+    digits = number_text(text)
+    return None if digits is None else float(digits)
+
+
+def number_text(text: str) -> str | None:
+    """The same in digits, as they were written."""
+    parts = _WHOLE.fullmatch(plain_signs(text).strip())
+    if parts is None:
+        return None
+    value = parts["value"].lower()
+    word = NUMBER_WORDS.get(re.sub(r"(?<=y)[ -]+", "-", value))
+    if word is None and not _NUMBER.fullmatch(value):
+        return None
+    return _signed(parts["sign"] or "", value.replace(",", "") if word is None else str(word))
+
+
+def numbers(text: str, *, words: bool = True) -> list[Mention]:
+    """The numbers in a text, named by their digits. A word for one counts where a clause ends after it.
+
+    A range such as `3-5`, a sum, a percentage, and a sign in words or apart from its number are open.
+    """
+    plain = plain_signs(text)
+    found = [_number(plain, match, match["digits"].replace(",", "")) for match in _NUMBER.finditer(plain)]
+    for match in _WORD.finditer(plain) if words else ():
+        digits = str(NUMBER_WORDS[match[0].lower()])
+        if _OR.match(plain, match.end()):
+            found.append(Mention(*match.span(), digits, is_open=True))
+        elif _ENDS_CLAUSE.match(plain, match.end()) and (match[0].lower() != "one" or is_meant(plain, *match.span())):
+            found.append(_number(plain, match, digits))
+    return sorted(found)
+
+
+def _number(text: str, match: "re.Match[str]", digits: str) -> Mention:
+    """A number with the sign before it."""
+    start = match.start()
+    before = text[max(0, start - _NEAR // 10) : start]
+    sign = _SIGN_BEFORE.search(before)
+    if sign is not None:
+        digits, start = _signed(sign[0], digits), start - 1
+    is_open = bool(sign is None and _OPEN_NUMBER_BEFORE.search(before))
+    return Mention(start, match.end(), digits, is_open or bool(_OPEN_NUMBER_AFTER.match(text, match.end())))
+
+
+def _signed(sign: str, digits: str) -> str:
+    return f"-{digits}" if sign == "-" else digits

@@ -1,0 +1,91 @@
+"""Finds JSON objects among the words of a reply, also with a comma too many, or in the notation of Python."""
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_MOST_BRACES = 200
+"""Opening braces that are tried: a text of nothing else has no object."""
+_OPENS_OBJECT = re.compile(r"\{\s*(?:[\"'}]|[\w-]+\s*:)|\{\s*\Z")
+_TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
+
+
+def objects_in(text: str) -> Iterator[dict[str, Any]]:
+    """The objects in a text, from the left. Objects inside another one are part of it, also where it cannot be read."""
+    start, tries = text.find("{"), 0
+    while start >= 0 and tries < _MOST_BRACES:
+        tries += 1
+        found, end = _object_at(text, start)
+        if found is not None:
+            yield found
+        elif _OPENS_OBJECT.match(text, start):
+            end = _closing(text, start)
+        start = text.find("{", end)
+
+
+def _object_at(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
+    """The object that begins there, and the place after it; None for a brace that begins none."""
+    try:
+        found, end = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        end = _closing(text, start)
+        written = text[start:end]
+        found = _lenient(written) if written.endswith("}") else None
+    return (found, end) if isinstance(found, dict) else (None, start + 1)
+
+
+def _lenient(written: str) -> Any:
+    """An object with commas before closing brackets, or in the notation of Python; None if it is neither."""
+    try:
+        return _DECODER.decode(_TRAILING_COMMA.sub(lambda match: match[1] or "", written))
+    except _TwoValues:
+        return None
+    except (json.JSONDecodeError, RecursionError):
+        pass
+    try:
+        found = ast.literal_eval(written)
+        json.dumps(found, allow_nan=False)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+    return found if _has_text_keys(found) else None
+
+
+class _TwoValues(ValueError):
+    """An object has a key twice, with different values."""
+
+
+def _as_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if any(found[key] != value for key, value in pairs):
+        raise _TwoValues
+    return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_as_object)
+
+
+def _has_text_keys(value: Any) -> bool:
+    """Whether JSON can have the value as it is: the keys of its objects are texts, and it has no tuples."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _has_text_keys(part) for key, part in value.items())
+    return not isinstance(value, tuple) and (not isinstance(value, list) or all(map(_has_text_keys, value)))
+
+
+def _closing(text: str, start: int) -> int:
+    """The place after the brace that closes the one at `start`; the end of the text without one."""
+    depth, quote, place = 0, "", start
+    while place < len(text):
+        char = text[place]
+        if quote:
+            place += char == "\\"
+            quote = "" if char == quote else quote
+        elif char in "\"'" and not (char == "'" and text[place - 1].isalnum()):
+            quote = char
+        elif char in "{}":
+            depth += 1 if char == "{" else -1
+            if depth == 0:
+                return place + 1
+        place += 1
+    return len(text)
