@@ -247,6 +247,7 @@ class Engine:
                 max_new_tokens=config.max_res_tokens,
                 folder=config.run_dir / "adapters",
                 adapter_config=adapter_config(model),
+                vocab_size=model.config.get_text_config().vocab_size,
                 store=store,
             )
             self._served.append(served)
