@@ -8,7 +8,7 @@ SMOLLM2 := models/smollm2-135m
 # pip's folder of extra wheels, if one is set, is uv's too.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
-.PHONY: demo model test test-envs test-fast test-slow findings integrations fuzz hostile lint interop bench bench-learning bench-trl clean
+.PHONY: demo model test test-envs test-fast test-slow findings integrations fuzz hostile lint interop bench bench-learning bench-models bench-trl clean
 
 demo: $(VENV)/.installed  ## A language model learns GAME (blackjack, catch, tic_tac_toe) and shows it
 	$(BIN)/openenv train examples/grpo_blackjack/blackjack.yaml --game $(GAME)
@@ -62,6 +62,9 @@ bench: $(VENV)/.installed .venv-published/.installed  ## Ours beside the publish
 
 bench-learning: $(VENV)/.installed  ## One configuration, a dozen environments, three seeds: hours
 	$(BIN)/python -m benchmarks.learning
+
+bench-models: $(VENV)/.installed $(SMOLLM2)/model.safetensors  ## A pretrained model learns six environments: hours
+	$(BIN)/python -m benchmarks.learning --tasks smollm2 --records benchmarks/learning/records/smollm2
 
 bench-trl: $(VENV)/.installed  ## Training, ours beside TRL's GRPOTrainer
 	$(BIN)/python -m benchmarks.trl

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-Measure = Literal["win_rate", "mean_return"]
+Measure = Literal["win_rate", "mean_return", "hit_to_11", "hit_from_17"]
+"""The last two: the share of hits in blackjack, for hard totals up to 11 and from 17."""
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,10 @@ class Goal:
     """Exact, or the best that is known; None: not known."""
     floor: float | None = None
     """What the mean over the seeds must reach; None: it is only reported."""
+    ceiling: float | None = None
+    """What it must not exceed."""
+    times_before: float | None = None
+    """How many times its value before GRPO, where the model is a pretrained one, it must reach."""
 
 
 @dataclass(frozen=True)
@@ -54,3 +59,23 @@ TASKS: dict[str, Task] = {
     # solved is 475 of at most 500 steps; the floor is half of the way there from random play, 22
     "cart_pole": Task("gymnasium", [Goal("mean_return", 500.0, 248.5)], {"env_id": "CartPole-v1"}, num_games=1000),
 }
+
+MODEL_TASKS: dict[str, Task] = {
+    "guess": Task("guess", [Goal("win_rate", 1.0, 0.97)]),
+    "blackjack": _spiel(
+        "blackjack",
+        Goal("win_rate", 0.432798843, 0.415),
+        Goal("hit_to_11", 1.0, 0.9),
+        Goal("hit_from_17", 0.0, ceiling=0.15),
+        num_games=20_000,
+    ),
+    "tic_tac_toe": _spiel("tic_tac_toe", Goal("win_rate", 191 / 192, 0.88)),
+    "kuhn_poker": _spiel("kuhn_poker", Goal("win_rate", 0.75, 0.72)),
+    "maze": Task("maze", [Goal("mean_return", 1.0, 0.85)]),
+    "reasoning_gym": Task(
+        "reasoning_gym", [Goal("win_rate", 1.0, times_before=2.0)], {"dataset": "chain_sum"}, num_games=1000
+    ),
+}
+"""The same for a pretrained model: SmolLM2-135M-Instruct."""
+SETS: dict[str, dict[str, Task]] = {"tiny": TASKS, "smollm2": MODEL_TASKS}
+"""The tasks by the model that learns them."""

@@ -68,6 +68,9 @@ def _train(config: Config, resume: bool) -> RunResult:
     for line in remarks(result.results):
         typer.echo(line)
     typer.echo(f"report: {result.report}")
+    if result.failure:
+        typer.echo(f"Error: {result.failure}", err=True)
+        raise typer.Exit(1)
     return result
 
 

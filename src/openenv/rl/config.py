@@ -17,6 +17,7 @@ Precision = Literal["auto", "float32", "bfloat16"]
 WeightType = Literal["float32", "bfloat16"]
 Credit = Literal["episode", "step"]
 EqualGroups = Literal["keep", "drop", "redraw"]
+OnCollapse = Literal["warn", "stop", "rollback"]
 TrackerName = Literal["wandb", "trackio", "tensorboard"]
 
 _CLIP, _GSPO_CLIP = (0.2, 0.28), (3e-4, 4e-4)
@@ -488,6 +489,10 @@ class Config:
     """Steps, optimizer, gradient clipping."""
     replay_buffer: ReplayBufferConfig = field(default_factory=ReplayBufferConfig)
     """Batches and their maximum age."""
+    on_collapse: OnCollapse = "warn"
+    """What happens when the policy collapses: no reply is legal, it takes one action whatever it sees, it tries nothing
+    new without having become better, or its steps are too large. warn: a warning names the cause and the setting. stop:
+    the run ends with that as its error. rollback: training goes on from the last good weights with half the step."""
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     """Checkpoints."""
     report_to: list[TrackerName] = field(default_factory=list)

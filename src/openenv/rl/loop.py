@@ -20,6 +20,7 @@ import torch
 
 from openenv.core.errors import OpenEnvError
 from openenv.rl.budget import Budget
+from openenv.rl.collapse import Collapsed
 from openenv.rl.config import Config
 from openenv.rl.environments import Curricula, environment_of
 from openenv.rl.learning_signal import NothingToLearn, SignalWatch, has_signal
@@ -37,6 +38,7 @@ log = logging.getLogger(__name__)
 
 _MAX_FAILURES = 20  # consecutive groups without a valid episode
 _MOST_DRAWS = 4  # times the batch size, with `equal_groups: redraw`
+_GOOD_INTERVAL = 5  # steps between the weights that are kept for a rollback
 
 
 class NothingPlayed(OpenEnvError):
@@ -180,6 +182,7 @@ class TrainingLoop:
             row = await _uninterrupted(self._step(groups, last, began, buffer.num_evicted))
             if on_step is not None:
                 on_step(row)
+            self._require_no_collapse()
             if self._watch.has_given_up:
                 self._end_without_signal(row)
                 return
@@ -203,6 +206,8 @@ class TrainingLoop:
         # always the same thread: the matrix library keeps buffers for each thread that calls it
         loop = asyncio.get_running_loop()
         trained = await loop.run_in_executor(self._thread, self._trainer.step, groups.trained, part_done)
+        is_collapsed = self._config.on_collapse == "rollback" and self._log.collapse.sign is not None
+        rolled_back = is_collapsed and await asyncio.to_thread(self._roll_back)
         self._store.publish(self._trainer.model, self._trainer.step_count)
         took_s = time.monotonic() - began
         self.progress = replace(
@@ -216,10 +221,29 @@ class TrainingLoop:
         row = {"step": self.progress.step, **played, **trained}
         row |= {"wait_time": waited_s, "step_time": took_s, "buffer/evicted": num_evicted}
         row["training_s"] = self.progress.training_s
+        if rolled_back:
+            row["rolled_back"] = True
         self._watch.add(groups.played)
         if self._watch.is_due:
             row["warning"] = self._watch.reason
-        return self._log.add(row, groups, self._chat)
+        row = self._log.add(row, groups, self._chat)
+        keeps = self._config.on_collapse == "rollback" and step % _GOOD_INTERVAL == 0
+        if keeps and self._log.collapse.is_clear:
+            await asyncio.to_thread(self._checkpoints.save_good, self._trainer, self._chat)
+        return row
+
+    def _roll_back(self) -> bool:
+        """Go back to the last good weights, with half the step. False if there are none."""
+        if not self._checkpoints.restore_good(self._trainer):
+            return False
+        self._trainer.halve_step()
+        log.warning("step %d: back to the last good weights, with half the step", self._trainer.step_count)
+        return True
+
+    def _require_no_collapse(self) -> None:
+        """Raise Collapsed if the policy has collapsed and the run is to stop."""
+        if self._config.on_collapse == "stop" and self._log.collapse.sign is not None:
+            raise Collapsed(f"step {self.progress.step}: {self._log.collapse.remedy}")
 
     def _end_without_signal(self, row: dict[str, Any]) -> None:
         """Say that training ends early. Raises NothingToLearn if no step of the run had a signal."""

@@ -18,7 +18,7 @@ from openenv.rl.config import Config, ConfigError, EnvConfig, RewardConfig, requ
 from openenv.rl.reports.report import write_report
 from openenv.rl.reports.results import PlayerResult, load_results
 from openenv.rl.reports.run_state import failure_kept
-from openenv.rl.setup import OnProgress, setup_training
+from openenv.rl.setup import OnProgress, TrainingRun, setup_training
 
 if TYPE_CHECKING:
     from openenv.rl.rollouts.rewards import Reward
@@ -38,6 +38,8 @@ class RunResult:
     """The results of all players, in the order of the table."""
     steps: int
     """Number of optimizer steps."""
+    failure: str = ""
+    """Why the run has learned nothing; empty if it may have."""
 
 
 def with_game(config: Config, game: str) -> Config:
@@ -100,8 +102,25 @@ async def run(
         await training.shutdown()
         report = write_report(config.run_dir)
     return RunResult(
-        run_dir=config.run_dir, report=report, results=load_results(config.run_dir), steps=training.engine.progress.step
+        run_dir=config.run_dir,
+        report=report,
+        results=load_results(config.run_dir),
+        steps=training.engine.progress.step,
+        failure=_failure(training),
     )
+
+
+def _failure(training: TrainingRun) -> str:
+    """Why a run has learned nothing: its policy has collapsed, or no step had anything to learn from."""
+    collapse, progress = training.training_log.collapse, training.engine.progress
+    if collapse.sign is not None and collapse.has_learned_nothing:
+        return f"the policy has collapsed ({collapse.sign.name}): {collapse.remedy}"
+    if progress.step and not progress.last_signal:
+        return (
+            f"in none of {progress.step} steps had the episodes from one start different rewards, so that nothing was "
+            "learned. Raise group_size, or let the environment reward progress."
+        )
+    return ""
 
 
 @contextmanager

@@ -4,6 +4,7 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openenv.rl.collapse import CollapseWatch, look_metrics
 from openenv.rl.config import Config
 from openenv.rl.reports.hacking_signals import DriftWatch, completion_metrics
 from openenv.rl.reports.results import MetricsRow, PlayerResult, StepLog
@@ -31,9 +32,12 @@ class TrainingLog:
         """The sample transcripts of the latest step that has some."""
         self._num_tokens = 0
         self._drift = DriftWatch()
+        self.collapse = CollapseWatch(config)
+        """What the latest steps show of a collapse of the policy."""
         for row in self._metrics.kept:
             self._num_tokens = row["num_tokens"]
             self._drift.add(row)
+            self.collapse.add(row)
 
     def add(self, row: MetricsRow, groups: StepGroups, chat: "Chat") -> MetricsRow:
         """Record a step. Returns its row: that of the trainer and of `play_metrics`, with the metrics of its replies.
@@ -42,7 +46,11 @@ class TrainingLog:
         """
         self._num_tokens += row["num_tokens"]
         row = {**row, **completion_metrics(groups.played, chat.end_ids), "num_tokens": self._num_tokens}
-        warnings = [text for text in (row.get("warning"), self._drift.add(row)) if text]
+        row |= look_metrics(groups.played)
+        found = (row.get("warning"), self._drift.add(row), self.collapse.add(row))
+        if self.collapse.sign is not None:
+            row["collapse"] = self.collapse.sign.name
+        warnings = [text for text in found if text]
         if warnings:
             row["warning"] = " ".join(warnings)
             log.warning("step %d: %s", row["step"], row["warning"])

@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 
 _LATEST = "latest"
 _REFERENCE = "before_grpo"
+_GOOD = "good"
 _RANDOM_RETURNS = "random_returns.json"
 
 
@@ -117,18 +118,41 @@ class Checkpoints:
         log.info("saved checkpoint: step=%d folder=%s", progress.step, folder)
         return folder
 
+    def save_good(self, trainer: Trainer, chat: Chat) -> None:
+        """Save the present weights as those to go back to when the policy collapses."""
+        folder = self.folder / _GOOD
+        partial = folder.with_suffix(".partial")
+        _save_model(partial, trainer.model, chat)
+        torch.save(trainer.state_dict(), partial / "trainer.pt")
+        shutil.rmtree(folder, ignore_errors=True)
+        partial.rename(folder)
+
+    def restore_good(self, trainer: Trainer) -> bool:
+        """Go back to the good weights and their optimizer; the count of steps stays. False if there are none."""
+        if not (self.folder / _GOOD).exists():
+            return False
+        step_count = trainer.step_count
+        _restore(trainer, self.folder / _GOOD)
+        trainer.step_count = step_count
+        return True
+
     def restore(self, trainer: Trainer) -> TrainingProgress:
         """Restore the latest checkpoint into `trainer`. Raises FileNotFoundError if there is none."""
         folder = self._latest_folder()
-        if has_adapter(trainer.model):
-            load_adapter(trainer.model, folder)
-        else:
-            trainer.model.load_state_dict(load_model(folder)[0].state_dict())
-        trainer.load_state_dict(torch.load(folder / "trainer.pt", weights_only=True))
+        _restore(trainer, folder)
         return TrainingProgress(**json.loads((folder / "progress.json").read_text()))
 
     def _latest_folder(self) -> Path:
         return self.folder / (self.folder / _LATEST).read_text()
+
+
+def _restore(trainer: Trainer, folder: Path) -> None:
+    """Load the weights, the optimizer and the counts of a saved trainer."""
+    if has_adapter(trainer.model):
+        load_adapter(trainer.model, folder)
+    else:
+        trainer.model.load_state_dict(load_model(folder)[0].state_dict())
+    trainer.load_state_dict(torch.load(folder / "trainer.pt", weights_only=True))
 
 
 def _save_model(folder: Path, model: PreTrainedModel, chat: Chat) -> None:

@@ -130,6 +130,7 @@ class Trainer:
         self.step_count = 0
         """Number of batches trained on, which is also the policy version of the weights."""
         self._pad_id = pad_id
+        self._step_factor = 1.0
         self.budget = StepBudget(config.trainer.kl_target)
         """Limits each step, and has the weight of the entropy bonus that holds the floor."""
         optimizer = config.trainer.optimizer
@@ -176,12 +177,18 @@ class Trainer:
         loss = self.config.loss
         return loss.kl_weight + (loss.kl_weight_end - loss.kl_weight) * progress
 
+    def halve_step(self) -> None:
+        """Let the next steps be half as long."""
+        self._step_factor *= 0.5
+        self.budget.length *= 0.5
+
     def state_dict(self) -> dict[str, Any]:
         """The state that `load_state_dict` restores: everything but the model's weights."""
         return {
             "optimizer": self.optimizer.state_dict(),
             "step_count": self.step_count,
             "budget": self.budget.state_dict(),
+            "step_factor": self._step_factor,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -189,12 +196,14 @@ class Trainer:
         self.optimizer.load_state_dict(state["optimizer"])
         self.step_count = state["step_count"]
         self.budget.load_state_dict(state["budget"])
+        self._step_factor = state["step_factor"]
 
     def _set_learning_rate(self, progress: float) -> None:
         """By the schedule, or with a budget by the length of the last step: the schedule then lowers the budget."""
         optimizer = self.config.trainer.optimizer
         warm = min(1.0, (self.step_count + 1) / max(1, optimizer.warmup_steps))
-        factor = warm * self._left(progress) if self.budget.target is None else self.budget.length
+        scheduled = warm * self._left(progress) * self._step_factor
+        factor = scheduled if self.budget.target is None else self.budget.length
         for group in self.optimizer.param_groups:
             group["lr"] = optimizer.lr * factor
 
@@ -255,7 +264,7 @@ class Trainer:
             weights,
             before,
             lambda: self._change(sample, logprobs[tokens], entropy[tokens]),
-            scale=self._left(progress) ** 2,
+            scale=(self._left(progress) * self._step_factor) ** 2,
             floor=self.config.loss.floor(progress),
         )
         measured = {"step_kl": change.kl, "entropy_bonus": self.budget.bonus}

@@ -1,0 +1,210 @@
+"""Signs that a policy has stopped learning for good, each named within a few steps, with its cause and the setting.
+
+They are read from the rows of `metrics.jsonl` alone, so that a resumed run sees what the run saw before.
+"""
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from openenv.core.errors import OpenEnvError
+from openenv.rl.config import Config
+from openenv.rl.rollouts.trajectory import Group
+
+WINDOW = 4
+"""Steps in a row that show a sign before it is named."""
+_FIRST = 3
+"""Steps whose means stand for the beginning of the run."""
+_ALL = 0.99
+_SAME_ACTION = 0.97
+_LITTLE_INFORMATION = 0.01  # nats
+_IMPROVED = 0.5  # standard deviations of returns in random play, in which rewards are counted
+
+
+class Collapsed(OpenEnvError):
+    """The policy has collapsed, and `on_collapse` is stop. The message names the cause and the setting."""
+
+
+def look_metrics(groups: Sequence[Group]) -> dict[str, float | None]:
+    """How much the actions of a step depend on what the policy sees. None without a legal action.
+
+    `mutual_information`: of situation and action, in nats, without the bias of a finite sample (Miller 1955); the
+    situation is that of the text interface, or the whole description. `top_action_share`: the share of the action that
+    was taken most often. `num_situations`: different situations.
+    """
+    counts = Counter(
+        (turn.situation or turn.seen, turn.action)
+        for group in groups
+        for trajectory in group.valid
+        for turn in trajectory.turns
+        if turn.action is not None
+    )
+    situations, actions = _marginal(counts, 0), _marginal(counts, 1)
+    total = counts.total()
+    if not total:
+        return {"mutual_information": None, "top_action_share": None, "num_situations": None}
+    information = _entropy(situations) + _entropy(actions) - _entropy(counts)
+    bias = (len(situations) - 1) * (len(actions) - 1) / (2 * total)
+    return {
+        "mutual_information": max(0.0, information - bias),
+        "top_action_share": max(actions.values()) / total,
+        "num_situations": float(len(situations)),
+    }
+
+
+def _marginal(counts: Counter[tuple[Any, Any]], part: int) -> Counter[Any]:
+    sums: Counter[Any] = Counter()
+    for pair, count in counts.items():
+        sums[pair[part]] += count
+    return sums
+
+
+def _entropy(counts: Counter[Any]) -> float:
+    total = counts.total()
+    return -sum(count / total * math.log(count / total) for count in counts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """One sign of a collapse."""
+
+    name: str
+    """As `metrics.jsonl` has it under `collapse`."""
+    is_shown: Callable[[Mapping[str, Any], Mapping[str, float]], bool]
+    """Whether a row shows it. The second argument has the means of the first rows."""
+    remedy: Callable[[Config], str]
+    """The cause, and what to change."""
+
+
+def _no_legal_reply(row: Mapping[str, Any], first: Mapping[str, float]) -> bool:
+    return _value(row, "episodes/unparseable_ratio", 0.0) >= _ALL
+
+
+def _one_action(row: Mapping[str, Any], first: Mapping[str, float]) -> bool:
+    """The policy takes one action whatever it sees. It may still be better than at the beginning: always to stand is
+    better than to play blackjack at random."""
+    looks = _value(row, "mutual_information", 1.0) > _LITTLE_INFORMATION
+    same = _value(row, "top_action_share", 0.0) >= _SAME_ACTION
+    return same and not looks and _value(row, "num_situations", 0.0) >= 2
+
+
+def _no_entropy(row: Mapping[str, Any], first: Mapping[str, float]) -> bool:
+    """All episodes of a start end alike because the policy tries nothing, and it is no better than at the beginning."""
+    is_low = _value(row, "entropy", 1.0) < 0.1 * first.get("entropy", 0.0)
+    return is_low and _value(row, "frac_reward_zero_std", 0.0) >= 0.95 and not _has_improved(row, first)
+
+
+def _too_far(row: Mapping[str, Any], first: Mapping[str, float]) -> bool:
+    """Each step changes the policy by more than any trust region allows."""
+    return max(_value(row, "step_kl", 0.0), _value(row, "mismatch_kl", 0.0)) > 0.5
+
+
+def _has_improved(row: Mapping[str, Any], first: Mapping[str, float]) -> bool:
+    return _value(row, "reward", 0.0) > first.get("reward", 0.0) + _IMPROVED
+
+
+def _value(row: Mapping[str, Any], key: str, otherwise: float) -> float:
+    value = row.get(key)
+    return otherwise if value is None else float(value)
+
+
+def _constrain(config: Config) -> str:
+    if config.sampling.constrain:
+        return f"raise max_res_tokens={config.max_res_tokens}: replies are cut off, or the thinking before them"
+    return "set sampling.constrain: true, or raise max_res_tokens if replies are cut off"
+
+
+def _hold_entropy(config: Config) -> str:
+    floor = config.loss.entropy_floor
+    if floor and config.sampling.constrain:
+        return f"raise loss.entropy_floor={floor:g}, or lower trainer.kl_target={config.trainer.kl_target}"
+    return "set sampling.constrain: true with loss.entropy_floor: 0.85, and trainer.kl_target: 0.02"
+
+
+def _shorten(config: Config) -> str:
+    target = config.trainer.kl_target
+    if target is None:
+        return f"set trainer.kl_target: 0.02, or lower trainer.optimizer.lr={config.trainer.optimizer.lr:g}"
+    return f"lower trainer.kl_target={target:g}"
+
+
+SIGNS = (
+    Sign("no legal reply", _no_legal_reply, lambda config: f"no reply names a legal action: {_constrain(config)}."),
+    Sign(
+        "one action",
+        _one_action,
+        lambda config: (
+            f"the policy takes one action whatever it sees (mutual information 0). Where others can be better, "
+            f"{_hold_entropy(config)}, so that it tries them until it has learned when."
+        ),
+    ),
+    Sign(
+        "entropy",
+        _no_entropy,
+        lambda config: f"the policy tries nothing new, and has not become better: {_hold_entropy(config)}.",
+    ),
+    Sign(
+        "step too large",
+        _too_far,
+        lambda config: f"the policy changes by more than 0.5 nats a token in a step: {_shorten(config)}.",
+    ),
+)
+
+
+class CollapseWatch:
+    """Follows the rows of a run. `sign` is what the latest rows show; a warning comes when it appears."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._first: list[Mapping[str, Any]] = []
+        self._latest: list[Mapping[str, Any]] = []
+        self.sign: Sign | None = None
+        """What the last WINDOW rows all show."""
+
+    @property
+    def remedy(self) -> str:
+        """The cause of the sign, and what to change."""
+        assert self.sign is not None
+        return self.sign.remedy(self._config)
+
+    def add(self, row: Mapping[str, Any]) -> str | None:
+        """Add the next step. Returns a warning when a sign appears."""
+        if len(self._first) < _FIRST:
+            self._first.append(row)
+        if row.get("rolled_back"):  # the next row is of an earlier policy
+            self._latest, self.sign = [], None
+            return None
+        self._latest = [*self._latest, row][-WINDOW:]
+        before, self.sign = self.sign, self._shown()
+        if self.sign is None or self.sign is before:
+            return None
+        return f"the policy has collapsed ({self.sign.name}): {self.remedy}"
+
+    @property
+    def has_learned_nothing(self) -> bool:
+        """Whether the policy has collapsed without having become better."""
+        return self.sign is not None and not _has_improved(self._latest[-1], self._first_means())
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the latest row shows no sign at all."""
+        means = self._first_means()
+        return bool(self._latest) and not any(sign.is_shown(self._latest[-1], means) for sign in SIGNS)
+
+    def _shown(self) -> Sign | None:
+        if len(self._latest) < WINDOW:
+            return None
+        means = self._first_means()
+        return next((sign for sign in SIGNS if all(sign.is_shown(row, means) for row in self._latest)), None)
+
+    def _first_means(self) -> dict[str, float]:
+        means = {key: _mean(self._first, key) for key in ("entropy", "reward")}
+        return {key: value for key, value in means.items() if value is not None}
+
+
+def _mean(rows: Sequence[Mapping[str, Any]], key: str) -> float | None:
+    values = [row[key] for row in rows if row.get(key) is not None]
+    return statistics.fmean(values) if values else None
