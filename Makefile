@@ -64,7 +64,7 @@ bench-learning: $(VENV)/.installed  ## One configuration, a dozen environments, 
 	$(BIN)/python -m benchmarks.learning
 
 bench-models: $(VENV)/.installed $(SMOLLM2)/model.safetensors  ## A pretrained model learns six environments: hours
-	$(BIN)/python -m benchmarks.learning --tasks smollm2 --records benchmarks/learning/records/smollm2
+	$(BIN)/python -m benchmarks.learning --tasks smollm2 --records benchmarks/learning/model_records
 
 bench-trl: $(VENV)/.installed  ## Training, ours beside TRL's GRPOTrainer
 	$(BIN)/python -m benchmarks.trl
