@@ -90,7 +90,7 @@ class Comparison:
             "model",
             environment.served.text,
             partial(generator.complete, chat=environment.chat),
-            instructions=self._config.model.instructions,
+            instructions=self._config.model.shows_instructions,
             tools=environment.chat.tools,
             history=self._config.conversation.history,
             rules=self._config.conversation.rules,
