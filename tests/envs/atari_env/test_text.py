@@ -70,9 +70,7 @@ def test_the_memory_of_a_known_game_is_shown_as_a_few_numbers():
         seen = env.step(AtariAction(action_id=2))
 
     assert TEXT.describe(seen).split()[::3] == ["Ball", "ball", "you", "other"]
-    assert TEXT.instructions(seen).endswith(
-        "Reply with one of these: NOOP, FIRE, RIGHT, LEFT, RIGHTFIRE, LEFTFIRE."
-    )
+    assert TEXT.instructions(seen).endswith("Reply with one of these: NOOP, FIRE, RIGHT, LEFT, RIGHTFIRE, LEFTFIRE.")
 
 
 def test_the_memory_of_another_game_is_shown_as_its_bytes():

@@ -28,7 +28,10 @@ def seen(env_id, value, space=None, **metadata):
         (seen("FrozenLake8x8-v1", 17), "You are in row 2, column 1."),
         (seen("CliffWalking-v1", 36), "You are in row 3, column 0."),
         (seen("Taxi-v4", ((2 * 5 + 3) * 5 + 0) * 4 + 1), "Taxi in row 2, column 3. Passenger red, destination green."),
-        (seen("Taxi-v4", ((0 * 5 + 1) * 5 + 4) * 4 + 3), "Taxi in row 0, column 1. Passenger aboard, destination blue."),
+        (
+            seen("Taxi-v4", ((0 * 5 + 1) * 5 + 4) * 4 + 3),
+            "Taxi in row 0, column 1. Passenger aboard, destination blue.",
+        ),
         (seen("Blackjack-v1", [16, 10, 0]), "You have hard 16. The dealer shows 10."),
         (seen("Blackjack-v1", [18, 1, 1]), "You have soft 18. The dealer shows 1."),
         (seen("CartPole-v1", [-0.41, 0.1, -0.058, 99.0]), "Position -1, speed 0, angle -3, spin 15."),
@@ -89,7 +92,9 @@ def test_a_reply_with_other_numbers_names_no_action(reply):
 def test_bounds_of_each_number_are_shown():
     car = {"type": "Box", "shape": [3], "dtype": "float32", "low": [-1.0, 0.0, None], "high": 1.0}
 
-    assert TEXT.instructions(seen("Any-v0", 0, car)).endswith("Reply with 3 numbers from -1 0 any to 1 1 1, such as 0.5 0.25 0.5.")
+    assert TEXT.instructions(seen("Any-v0", 0, car)).endswith(
+        "Reply with 3 numbers from -1 0 any to 1 1 1, such as 0.5 0.25 0.5."
+    )
     assert TEXT.parse("-1 0 -9", seen("Any-v0", 0, car)) == GymnasiumAction(value=[-1.0, 0.0, -9.0])
 
 

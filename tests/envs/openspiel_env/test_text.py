@@ -70,7 +70,10 @@ def test_catch_is_described_in_rows_and_columns() -> None:
 
 @pytest.mark.parametrize(
     ("last_row", "description"),
-    [("..x.o", "Ball in row 1, column 4. Paddle in column 2."), ("..x..", "Ball in row 1, column 2. Paddle in column 2.")],
+    [
+        ("..x.o", "Ball in row 1, column 4. Paddle in column 2."),
+        ("..x..", "Ball in row 1, column 2. Paddle in column 2."),
+    ],
 )
 def test_catch_is_right_in_the_last_row_too(last_row: str, description: str) -> None:
     assert TEXT.describe(_seen("catch", f".....\n{last_row}\n", [])) == description

@@ -54,7 +54,7 @@ class BrowserText(TextInterface[BrowserAction, BrowserObservation]):
     def instructions(self, observation: BrowserObservation) -> str:
         """The form of the replies."""
         return (
-            "Reach the goal in the web page. Each line is an element: its number, its tag, its text, and its middle (x, y) "
+            "Reach the goal in the web page. Each line is an element: its number, tag, text, and middle (x, y) "
             f"in pixels from the upper left of {WIDTH} x {HEIGHT}. Reply with one call: click(3), dblclick(3), "
             'hover(3), drag_and_drop(3, 5), fill(3, "new text"), type("text"), press("Enter"), press("Control+a"), '
             'select_option(3, "text of the option"), scroll(3, 100) to scroll down, scroll(3, -100), or noop(). '

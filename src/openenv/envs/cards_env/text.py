@@ -11,7 +11,7 @@ _CARDS = "Cards are rank and suit: QH is the queen of hearts."
 
 RULES: Mapping[str, str] = {
     "blackjack": f"Blackjack: come closer to 21 than the dealer without going over. {_CARDS}",
-    "leduc-holdem": "Leduc poker: each player has one of two jacks, two queens and two kings; later a public card follows. "
+    "leduc-holdem": "Leduc poker: each player has one of two jacks, two queens and two kings; a public card follows. "
     f"A pair with the public card wins, else the higher card. {_CARDS}",
     "limit-holdem": f"Limit Texas hold'em: the best five of your two cards and the public cards win. {_CARDS}",
     "no-limit-holdem": f"No-limit Texas hold'em: the best five of your two cards and the public cards win. {_CARDS}",
@@ -20,8 +20,8 @@ RULES: Mapping[str, str] = {
     f"with little left over. {_CARDS}",
     "doudizhu": "Dou Dizhu: the landlord plays against two peasants. Play a higher combination of the same kind, or "
     "pass. An empty hand wins. Ranks from low to high: 3 4 5 6 7 8 9 T J Q K A 2 B R, where B and R are the jokers.",
-    "mahjong": "Mahjong: draw and discard tiles. Four sets and a pair win. Take the last discard by chow, pong or gong, "
-    "or stand.",
+    "mahjong": "Mahjong: draw and discard tiles. Four sets and a pair win. Take the last discard by chow, pong or "
+    "gong, or stand.",
 }
 """The goal of each game, in a sentence or two."""
 

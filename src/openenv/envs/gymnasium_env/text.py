@@ -155,8 +155,11 @@ ENV_TEXTS: dict[str, EnvText] = {
         f"row 0, column 4; yellow row 4, column 0; blue row 4, column 3. {_FROM_0}",
         _describe_taxi,
     ),
-    "Blackjack": EnvText("Blackjack: come closer to 21 than the dealer without going over. A soft total counts an ace as 11. The dealer's "
-        "ace is 1.", _describe_blackjack),
+    "Blackjack": EnvText(
+        "Blackjack: come closer to 21 than the dealer without going over. A soft total counts an ace as 11. The "
+        "dealer's ace is 1.",
+        _describe_blackjack,
+    ),
     "CartPole": _binned(
         "Keep the pole upright and the cart near the middle. Positive is to the right.",
         Binned("position", 0.4), Binned("speed", 0.3), Binned("angle", 0.02), Binned("spin", 0.3),
@@ -169,7 +172,9 @@ ENV_TEXTS: dict[str, EnvText] = {
         read=_acrobot_numbers,
     ),
     "Pendulum": _binned(
-        "Hold the pendulum upright, which is angle 0.", Binned("angle", 0.3), Binned("spin", 0.6), read=_pendulum_numbers
+        "Hold the pendulum upright, which is angle 0.",
+        Binned("angle", 0.3), Binned("spin", 0.6),
+        read=_pendulum_numbers,
     ),
     "LunarLander": _binned(
         "Land softly between the flags, at x 0 and y 0.",

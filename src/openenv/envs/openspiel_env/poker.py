@@ -15,9 +15,9 @@ _FIELD = re.compile(r"\[(\w+): ([^\]]*)\]")
 def describe_kuhn(observation: OpenSpielObservation) -> str:
     """Such as `You hold Q. You pass, the other bets.` OpenSpiel's text is the card's number and a letter a move."""
     text = observation.metadata["text"]
-    card, moves = re.fullmatch(r"(\d*)([pb]*)", text).groups() if text else ("", "")
+    card = text.rstrip("pb")
     players, seat = _num_players(observation), observation.metadata["agent_player"]
-    done = [_kuhn_move(mover % players, seat, players, move) for mover, move in enumerate(moves)]
+    done = [_kuhn_move(mover % players, seat, players, move) for mover, move in enumerate(text[len(card) :])]
     said = ", ".join(done).capitalize() if done else "Nobody has moved"
     return f"You hold {_card(int(card), players)}. {said}." if card else f"{said}."
 
@@ -42,8 +42,10 @@ def describe_leduc(observation: OpenSpielObservation) -> str:
         return " ".join([*said, f"You leave with {money[seat]:g} of {_STACK} chips."])
     paid = [f"you {_STACK - money[seat]:g}"]
     paid += [f"{_other(mover, players)} {_STACK - chips:g}" for mover, chips in enumerate(money) if mover != seat]
-    return " ".join([*said, f"Paid: {enumeration(paid)}."]) + "\n" + legal_replies(
-        name.lower() for name in metadata["legal_action_names"]
+    return (
+        " ".join([*said, f"Paid: {enumeration(paid)}."])
+        + "\n"
+        + legal_replies(name.lower() for name in metadata["legal_action_names"])
     )
 
 

@@ -8,11 +8,11 @@ from openenv.core.text.sentences import LISTED_REPLIES, enumeration, legal_repli
 from openenv.core.text_interface import History, TextInterface
 from openenv.envs.openspiel_env.boards import (
     go_board,
+    named_cells,
     numbered_columns,
     othello_board,
     ranks_and_files,
     slanted_rows,
-    named_cells,
 )
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
 from openenv.envs.openspiel_env.poker import describe_kuhn, describe_leduc

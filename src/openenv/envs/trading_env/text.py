@@ -29,7 +29,7 @@ class TradingText(DerivedText):
         example = f'{{"weights": {{"{symbols[0]}": 0.5}}}}'
         return (
             "Manage a portfolio. After each close you give an order, which is filled at the next day's close. Trading "
-            "costs money. Make the equity grow. A line has a symbol's share of the equity in percent, and its move over "
+            "costs money. Make the equity grow. A line has a symbol's share of the equity in percent, and its moves of "
             f"the last {_WEEK} days (week) and the last {_window(observation)} days (trend), in standard deviations. "
             f"{reply_with_one_of(self.replies(observation))} hold trades nothing, a symbol puts all money in it. "
             f"Or reply with the share of each symbol as JSON; the rest is cash: {example}"

@@ -18,7 +18,7 @@ class WildfireText(TextInterface[WildfireAction, WildfireObservation]):
             "Save the trees from the fire. Each step you act once, then fire spreads to trees beside it, most where "
             "the wind blows to, less into moist trees. Water puts out a burning cell. Fire does not cross water or a "
             "firebreak, which is cut in trees up to two cells from fire. On the board T is dry trees, t moist trees, "
-            "* fire, # burnt, ~ wet, = firebreak. Fire lists the row and column of each burning cell, from 0 at the top "
+            "* fire, # burnt, ~ wet, = firebreak. Fire lists row and column of each burning cell, from 0 at the top "
             "left. Reply with water, firebreak or wait, the first two with row and column: water 3 4, firebreak 2 5."
         )
 
