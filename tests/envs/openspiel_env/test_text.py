@@ -252,7 +252,7 @@ def test_instructions_name_the_replies() -> None:
 @pytest.mark.parametrize(
     ("text", "description"),
     [
-        ("2", "You hold K. Nobody has moved."),
+        ("2", "You hold K. No player has moved."),
         ("0p", "You hold J. The other passes."),
         ("1pbb", "You hold Q. The other passes, you bet, the other bets."),
     ],

@@ -18,7 +18,7 @@ def describe_kuhn(observation: OpenSpielObservation) -> str:
     card = text.rstrip("pb")
     players, seat = _num_players(observation), observation.metadata["agent_player"]
     done = [_kuhn_move(mover % players, seat, players, move) for mover, move in enumerate(text[len(card) :])]
-    said = ", ".join(done).capitalize() if done else "Nobody has moved"
+    said = ", ".join(done).capitalize() if done else "No player has moved"
     return f"You hold {_card(int(card), players)}. {said}." if card else f"{said}."
 
 
