@@ -71,7 +71,7 @@ async def test_progress_is_reported_to_the_end(openspiel_url: str) -> None:
 
 async def test_a_reply_without_a_legal_action_forfeits_the_episode(openspiel_url: str) -> None:
     def complete(conversations: list[Any]) -> list[str]:
-        return ["stand" if "dealer 7" in talk[-1]["content"] else "double" for talk in conversations]
+        return ["stand" if "dealer shows 7" in talk[-1]["content"] else "double" for talk in conversations]
 
     policy = LanguageModelPolicy("model", OpenSpielText(), complete)
     episodes = await play(openspiel_url, policy, 100, reset_kwargs=BLACKJACK)

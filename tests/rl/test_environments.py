@@ -127,7 +127,7 @@ def mixture(folder: Path, **changes: Any) -> Config:
 
 @pytest.mark.process
 async def test_a_run_trains_and_compares_in_each_environment(tmp_path: Path) -> None:
-    pretrain = {**TINY["pretrain"], "steps": 100}  # it knows the commands, and catches now and then
+    pretrain = {**TINY["pretrain"], "steps": 200}  # it knows the commands, and catches now and then
     result = await run(mixture(tmp_path, replay_buffer={"batch_size": 9}, pretrain=pretrain))
 
     rows = read_rows(result.run_dir / "metrics.jsonl")

@@ -25,9 +25,9 @@ _MORE = ("0", "x", " 7 8")
 class TextInterface(ABC, Generic[ActT, ObsT]):
     """Converts observations to text and replies to actions. An instance has no state: it serves any number of episodes.
 
-    A good description is short, and names what matters and is visible to the player. A small model learns nothing from
-    a grid of characters, but does from "ball row 3 column 1, paddle column 2". `openenv.core.text.derived` has the
-    interface of environments that come without one.
+    A good description is a short sentence that names what matters and is visible to the player. What stays the same is
+    in the instructions. A small model learns nothing from a grid of characters, but does from "Ball in row 3, column 1.
+    Paddle in column 2." `openenv.core.text.derived` has the interface of environments that come without one.
     """
 
     history: ClassVar[History] = "full"

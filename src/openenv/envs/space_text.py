@@ -10,11 +10,14 @@ from openenv.core.text.action_forms import UnreadableReply
 from openenv.core.text.content import Content, image_part, joined
 from openenv.core.text.derived import DerivedText
 from openenv.core.text.reading import row_in
+from openenv.core.text.sentences import reply_with_one_of
 
 _DECIMALS = 2
 """Of numbers in replies of random play."""
 _UNBOUNDED = 1.0
 """Random play of a number without a bound stays this close to zero."""
+_MOST_EXAMPLES = 4
+"""Numbers of a row that an example shows."""
 _IMAGE_DIMENSIONS = 3
 """Height, width and colours."""
 
@@ -33,11 +36,11 @@ class SpaceText(DerivedText):
         """How to write a reply, in a sentence or two."""
         replies = self.replies(observation)
         if replies:
-            return f"Reply with one of these: {' , '.join(replies)}"
+            return reply_with_one_of(replies)
         space = observation.metadata["action_space"]
         if _is_row(space):
-            return f"Reply with {_row_words(space)}"
-        return f"Reply with a JSON object that has the field {self.action_field} , in this space: {json.dumps(space)}"
+            return f"Reply with {_row_words(space)}{_row_example(space)}."
+        return f"Reply with a JSON object that has the field {self.action_field}, in this space: {json.dumps(space)}"
 
     def parse(self, reply: str, observation: Observation) -> Action | None:
         """The action that a reply names; None if it names none."""
@@ -98,6 +101,22 @@ def _row_words(space: Mapping[str, Any]) -> str:
         lows, highs = (_spread(bound, size) for bound in (low, high))
         return f"{noun} from {' '.join(map(_bound_words, lows))} to {' '.join(map(_bound_words, highs))}"
     return f"{noun} from {_bound_words(low)} to {_bound_words(high)}"
+
+
+def _row_example(space: Mapping[str, Any]) -> str:
+    """Such as `, such as 0.5 -0.25`, for numbers that are few."""
+    size = space["shape"][0]
+    if size > _MOST_EXAMPLES:
+        return ", with spaces between them"
+    numbers = map(_between, _spread(space["low"], size), _spread(space["high"], size), range(size))
+    return f", such as {' '.join(f'{number:g}' for number in numbers)}"
+
+
+def _between(low: float | None, high: float | None, place: int) -> float:
+    """A number between bounds: three quarters of the way, or one quarter at odd places."""
+    least = low if low is not None else min(-_UNBOUNDED, high if high is not None else 0.0)
+    most = high if high is not None else max(_UNBOUNDED, least)
+    return least + (0.25 if place % 2 else 0.75) * (most - least)
 
 
 def _bound_words(bound: float | None) -> str:

@@ -91,7 +91,7 @@ class Comparison:
             environment.served.text,
             partial(generator.complete, chat=environment.chat),
             constrains=self._config.sampling.constrain,
-            instructions=self._config.model.instructions,
+            instructions=self._config.model.shows_instructions,
             tools=environment.chat.tools,
             history=self._config.conversation.history,
             rules=self._config.conversation.rules,

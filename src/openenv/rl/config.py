@@ -142,8 +142,9 @@ class ModelConfig:
     enable_thinking: bool | None = None
     """Passed to the chat template as `enable_thinking`, by which some models turn their thinking on or off. None: not
     passed."""
-    instructions: bool = False
-    """Whether a system message with the rules of the game comes first. Useful for a model with general knowledge."""
+    instructions: bool | None = None
+    """Whether a system message with the rules of the game comes first. None: for a loaded model (`path`), which can
+    read them, and not for a tiny model, which only pays for their tokens."""
 
     def __post_init__(self) -> None:
         rule = "a vLLM server receives adapters only. Set model.lora."
@@ -155,6 +156,11 @@ class ModelConfig:
             self.lora,
             "needs model.path: a tiny model is trained whole.",
         )
+
+    @property
+    def shows_instructions(self) -> bool:
+        """Whether prompts begin with the rules of the game."""
+        return bool(self.path) if self.instructions is None else self.instructions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,7 +81,7 @@ async def _random_play_of(
             settings,
             reset=keywords,
             seed=config.seed,
-            instructions=config.model.instructions,
+            instructions=config.model.shows_instructions,
             history=config.conversation.history,
             max_turns=config.conversation.max_turns,
             on_progress=lambda done, _: on_decisions(done),

@@ -101,7 +101,7 @@ def test_a_reply_is_read_by_the_schema_of_the_action(action_class, reply, fields
 @pytest.mark.parametrize(
     ("action_class", "reply", "problem"),
     [
-        (Move, "left or right", "names none of the actions, or several. Reply with one of these: left , right"),
+        (Move, "left or right", "names none of the actions, or several. Reply with one of these: left, right."),
         (Guess, "12", "Reply with a whole number from -1 to 9"),
         (Say, "x" * 30, "message: String should have at most 20 characters"),
         (Bid, "none", "names no number, or several"),
@@ -195,7 +195,7 @@ def test_legal_actions_of_an_observation_are_the_replies():
     text = text_of(Play, Table)
     seen = Table(hand="two cards", legal_actions=[4, 9], metadata={"legal_action_names": ["Red 4", "Blue 9"]})
 
-    assert text.describe(seen) == "two cards\nlegal: Red 4 , Blue 9"
+    assert text.describe(seen) == "two cards\nLegal replies: Red 4, Blue 9."
     assert text.parse("blue 9", seen) == Play(card=9)
     assert text.parse("4", seen) is None
     assert text.parse("4", Table(legal_actions=[4])) == Play(card=4)
@@ -270,7 +270,7 @@ def test_a_field_with_one_value_is_no_argument():
 
 def test_instructions_have_the_rules_the_fields_and_the_form_of_a_reply():
     assert text_of(Move, Seen).instructions(Seen()) == (
-        "A game.\nposition (m): Where the cart is\nReply with one of these: left , right"
+        "A game.\nposition (m): Where the cart is\nReply with one of these: left, right."
     )
 
 

@@ -57,7 +57,7 @@ def test_a_frame_is_shown_as_an_image_with_the_lives():
     first = AtariEnvironment(game_name="breakout").reset(seed=1)
     words, image = TEXT.describe(first)
 
-    assert words["text"].strip() == "lives 5"
+    assert words["text"].strip() == "Lives 5."
     assert (image["type"], image["name"]) == ("image", "screen")
     png = Image.open(io.BytesIO(base64.b64decode(image["image"].partition(",")[2])))
     assert np.array_equal(np.asarray(png), first.screen)
@@ -69,19 +69,17 @@ def test_the_memory_of_a_known_game_is_shown_as_a_few_numbers():
     for _ in range(30):
         seen = env.step(AtariAction(action_id=2))
 
-    assert TEXT.describe(seen).split()[::3] == ["ball", "ball", "you", "other"]
-    assert TEXT.instructions(seen).endswith(
-        "Reply with one of these: NOOP , FIRE , RIGHT , LEFT , RIGHTFIRE , LEFTFIRE"
-    )
+    assert TEXT.describe(seen).split()[::3] == ["Ball", "ball", "you", "other"]
+    assert TEXT.instructions(seen).endswith("Reply with one of these: NOOP, FIRE, RIGHT, LEFT, RIGHTFIRE, LEFTFIRE.")
 
 
 def test_the_memory_of_another_game_is_shown_as_its_bytes():
     first = AtariEnvironment(game_name="ms_pacman", obs_type="ram").reset(seed=1)
 
-    address, _, byte = TEXT.describe(first).split()[:3]
+    address, byte = TEXT.describe(first).split(",")[0].split(": ")
     assert first.screen[int(address)] == int(byte)
-    assert TEXT.describe(first).endswith("lives 3")
-    assert TEXT.instructions(first).startswith("Play ms pacman .")
+    assert TEXT.describe(first).endswith(", lives 3.")
+    assert TEXT.instructions(first).startswith("Play ms pacman.")
 
 
 def test_replies_are_the_names_of_the_actions():

@@ -23,7 +23,7 @@ SEEN = BrowserObservation(
 
 def test_the_goal_and_each_element_are_described_in_a_line():
     assert TEXT.describe(SEEN).splitlines() == [
-        'goal: Enter "Al \\ Bo" and press Submit.',
+        'Goal: Enter "Al \\ Bo" and press Submit.',
         '3 input_text #tt value "abc" focused (30, 70)',
         '4 button "Submit" (30, 70)',
         '7 select value "Red" options "Red", "Dark blue" (30, 70)',
@@ -37,7 +37,7 @@ def test_an_error_and_a_screenshot_follow_the_elements():
     failed = SEEN.model_copy(update={"elements": [], "error": "x is not defined", "screenshot": "aGk="})
 
     text, shot = TEXT.describe(failed)
-    assert text["text"].splitlines()[-1] == "error: x is not defined"
+    assert text["text"].splitlines()[-1] == "Error: x is not defined"
     assert shot == {"type": "image", "image": "data:image/png;base64,aGk=", "name": "screenshot"}
 
 

@@ -210,6 +210,6 @@ def test_every_legal_action_can_be_named(url, game):
             while not seen.done:
                 for name, action_id in zip(seen.legal_action_names, seen.legal_actions, strict=True):
                     assert TEXT.parse(name.upper(), seen) == CardsAction(action_id=action_id)
-                assert "legal " in TEXT.describe(seen)
+                assert "Legal replies: " in TEXT.describe(seen)
                 seen = env.step(TEXT.random_reply(seen, rng)[1]).observation
             assert TEXT.replies(seen) == {}

@@ -28,8 +28,8 @@ def test_the_prompt_shows_the_board_the_turn_and_the_legal_moves():
     seen = shown("e4", "e5", agent_player="all")
 
     assert TEXT.instructions(seen) == (
-        "Chess : you play white . Upper case letters are white pieces , lower case letters are black pieces . "
-        "Reply with one legal move in SAN , such as Nf3 , exd5 , O-O or e8=Q ."
+        "Chess: you play white. Upper case letters are white pieces, lower case letters are black pieces. "
+        "Reply with one of the legal moves that each message lists, such as Nf3, exd5, O-O or e8=Q."
     )
     assert TEXT.describe(seen) == (
         "8 r n b q k b n r\n"
@@ -41,16 +41,16 @@ def test_the_prompt_shows_the_board_the_turn_and_the_legal_moves():
         "2 P P P P . P P P\n"
         "1 R N B Q K B N R\n"
         "  a b c d e f g h\n"
-        "last moves e4 e5\n"
-        "move 2 white to move\n"
-        f"legal {' '.join(seen.legal_actions)}"
+        "Last moves: e4 e5\n"
+        "Move 2, white to move.\n"
+        f"Legal moves: {' '.join(seen.legal_actions)}"
     )
 
 
 def test_check_and_the_end_are_shown():
-    assert "move 1 white to move in check\nlegal K" in TEXT.describe(shown(fen=CHECKED))
+    assert "Move 1, white to move, in check.\nLegal moves: K" in TEXT.describe(shown(fen=CHECKED))
     mate = TEXT.describe(shown("f3", "e5", "g4", "Qh4", agent_player="all"))
-    assert mate.endswith("last moves f3 e5 g4 Qh4#\ncheckmate 0-1")
+    assert mate.endswith("Last moves: f3 e5 g4 Qh4#\nThe game is over: checkmate, 0-1.")
 
 
 @pytest.mark.parametrize(

@@ -351,7 +351,7 @@ def test_a_prompt_shows_the_task_first_and_then_what_happened(url: str) -> None:
         second = run(env, "def f ( x ) : return y")
 
     assert TEXT.describe(first) == make_problem("add", 1).prompt
-    assert TEXT.describe(second) == "0 of 6 tests pass"
+    assert TEXT.describe(second) == "0 of 6 tests pass."
     code, action = TEXT.random_reply(first, Random(3))
     assert action == CodeAction(code=code)
     assert TEXT.parse("x" * 100_001, first) is None

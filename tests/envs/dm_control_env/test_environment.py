@@ -221,8 +221,11 @@ def test_the_text_names_the_parts_and_takes_numbers(url):
     with DMControlEnv(url) as env:
         first = env.reset(seed=1, domain_name="ball_in_cup", task_name="catch").observation
 
-    assert TEXT.instructions(first) == "Control the ball in cup : catch . Reply with 2 numbers from -1 to 1"
-    assert TEXT.describe(first).startswith("position 0 0 ")
+    assert TEXT.instructions(first) == (
+        "Control the ball in cup. The task is: catch. Each line of a message is a measurement. "
+        "Reply with 2 numbers from -1 to 1, such as 0.5 -0.5."
+    )
+    assert TEXT.describe(first).startswith("position: 0 0 ")
     assert TEXT.parse("0.5 -1", first) == DMControlAction(values=[0.5, -1.0])
     assert TEXT.parse("0.5", first) is None
 

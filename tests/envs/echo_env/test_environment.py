@@ -37,4 +37,4 @@ def test_a_reply_of_a_language_model_is_the_message() -> None:
     observation = EchoEnvironment().reset()
 
     assert EchoText().parse("any reply", observation) == EchoAction(message="any reply")
-    assert EchoText().describe(observation) == "received Echo environment ready!"
+    assert EchoText().describe(observation) == "Received: Echo environment ready!"

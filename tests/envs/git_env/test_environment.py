@@ -289,12 +289,12 @@ def test_a_step_before_the_first_reset_is_an_error(url):
 def test_the_text_shows_the_task_and_then_what_commands_print(url):
     with GitEnv(url) as env:
         first = env.reset(seed=1, kind="squash_commits").observation
-        assert TEXT.describe(first) == f"{first.task}\nsteps left 20\n## main...origin/main [ahead 2]"
+        assert TEXT.describe(first) == f"{first.task}\nSteps left: 20. Status:\n## main...origin/main [ahead 2]"
         action = TEXT.parse("write_file a.txt\none\ntwo", first)
         assert action == GitAction(command="write_file a.txt", content="one\ntwo\n")
         seen = env.step(action).observation
         assert TEXT.describe(seen) == (
-            "exit code 0\nwrote 8 bytes to a.txt\nsteps left 19\n## main...origin/main [ahead 2]\n?? a.txt"
+            "Exit code: 0\nwrote 8 bytes to a.txt\nSteps left: 19. Status:\n## main...origin/main [ahead 2]\n?? a.txt"
         )
         assert printed(env, "read_file a.txt") == "one\ntwo\n"
         for seed in range(30):

@@ -22,19 +22,22 @@ def seen(env_id, value, space=None, **metadata):
 @pytest.mark.parametrize(
     ("observation", "words"),
     [
-        (seen("FrozenLake-v1", 6), "row 1 column 2"),
-        (seen("FrozenLake-v1", 17, env_options={"map_name": "8x8"}), "row 2 column 1"),
-        (seen("FrozenLake-v1", 4, env_options={"desc": ["SFF", "FFG"]}), "row 1 column 1"),
-        (seen("FrozenLake8x8-v1", 17), "row 2 column 1"),
-        (seen("CliffWalking-v1", 36), "row 3 column 0"),
-        (seen("Taxi-v4", ((2 * 5 + 3) * 5 + 0) * 4 + 1), "taxi row 2 column 3 passenger red destination green"),
-        (seen("Taxi-v4", ((0 * 5 + 1) * 5 + 4) * 4 + 3), "taxi row 0 column 1 passenger aboard destination blue"),
-        (seen("Blackjack-v1", [16, 10, 0]), "hard 16 dealer 10"),
-        (seen("Blackjack-v1", [18, 1, 1]), "soft 18 dealer 1"),
-        (seen("CartPole-v1", [-0.41, 0.1, -0.058, 99.0]), "position -1 speed 0 angle -3 spin 15"),
-        (seen("MountainCar-v0", [-0.52, 0.006]), "position -5 speed 1"),
-        (seen("Pendulum-v1", [0.0, 1.0, -1.2]), "angle 5 spin -2"),
-        (seen("Acrobot-v1", [1.0, 0.0, 0.0, -1.0, 1.0, -2.0]), "upper 0 lower -8 spin 2 lower spin -2"),
+        (seen("FrozenLake-v1", 6), "You are in row 1, column 2."),
+        (seen("FrozenLake-v1", 17, env_options={"map_name": "8x8"}), "You are in row 2, column 1."),
+        (seen("FrozenLake-v1", 4, env_options={"desc": ["SFF", "FFG"]}), "You are in row 1, column 1."),
+        (seen("FrozenLake8x8-v1", 17), "You are in row 2, column 1."),
+        (seen("CliffWalking-v1", 36), "You are in row 3, column 0."),
+        (seen("Taxi-v4", ((2 * 5 + 3) * 5 + 0) * 4 + 1), "Taxi in row 2, column 3. Passenger red, destination green."),
+        (
+            seen("Taxi-v4", ((0 * 5 + 1) * 5 + 4) * 4 + 3),
+            "Taxi in row 0, column 1. Passenger aboard, destination blue.",
+        ),
+        (seen("Blackjack-v1", [16, 10, 0]), "You have hard 16. The dealer shows 10."),
+        (seen("Blackjack-v1", [18, 1, 1]), "You have soft 18. The dealer shows 1."),
+        (seen("CartPole-v1", [-0.41, 0.1, -0.058, 99.0]), "Position -1, speed 0, angle -3, spin 15."),
+        (seen("MountainCar-v0", [-0.52, 0.006]), "Position -5, speed 1."),
+        (seen("Pendulum-v1", [0.0, 1.0, -1.2]), "Angle 5, spin -2."),
+        (seen("Acrobot-v1", [1.0, 0.0, 0.0, -1.0, 1.0, -2.0]), "Upper 0, lower -8, spin 2, lower spin -2."),
         (seen("Ant-v5", [0.12345, 1.0]), "0.123 1"),
     ],
 )
@@ -59,20 +62,20 @@ def test_replies_are_the_names_of_the_legal_actions():
 
     assert list(TEXT.replies(first)) == ["left", "down", "right", "up"]
     assert TEXT.parse("right", first) == GymnasiumAction(value=2)
-    assert TEXT.instructions(first).endswith("Reply with one of these: left , down , right , up")
+    assert TEXT.instructions(first).endswith("Reply with one of these: left, down, right, up.")
 
 
 def test_the_legal_actions_of_taxi_are_shown_and_no_others_are_replies():
     first = GymnasiumEnvironment("Taxi-v4").reset(seed=3)
 
-    assert TEXT.describe(first).endswith("legal south east")
+    assert TEXT.describe(first).endswith(" Legal replies: south, east.")
     assert TEXT.parse("pickup", first) is None
 
 
 def test_a_row_of_numbers_is_a_box_of_one_dimension():
     first = GymnasiumEnvironment("Pendulum-v1").reset(seed=1)
 
-    assert TEXT.instructions(first).endswith("Reply with a number from -2 to 2")
+    assert TEXT.instructions(first).endswith("Reply with a number from -2 to 2, such as 1.")
     assert TEXT.parse("Push: -1.5", first) == GymnasiumAction(value=[-1.5])
     assert TEXT.parse("\u22121.5", first) == GymnasiumAction(value=[-1.5])
     assert TEXT.parse("0.5-1", first) is None
@@ -92,7 +95,9 @@ def test_a_reply_with_other_numbers_names_no_action(reply):
 def test_bounds_of_each_number_are_shown():
     car = {"type": "Box", "shape": [3], "dtype": "float32", "low": [-1.0, 0.0, None], "high": 1.0}
 
-    assert TEXT.instructions(seen("Any-v0", 0, car)).endswith("Reply with 3 numbers from -1 0 any to 1 1 1")
+    assert TEXT.instructions(seen("Any-v0", 0, car)).endswith(
+        "Reply with 3 numbers from -1 0 any to 1 1 1, such as 0.5 0.25 0.5."
+    )
     assert TEXT.parse("-1 0 -9", seen("Any-v0", 0, car)) == GymnasiumAction(value=[-1.0, 0.0, -9.0])
 
 

@@ -189,16 +189,20 @@ def test_the_names_of_the_view_are_those_of_minigrid():
 @pytest.mark.parametrize(
     ("observation", "words"),
     [
-        (seen(view_of()), "mission get to the goal facing east free 6 left 3 right 3"),
-        (seen(view_of(((2, 0), (2, 5, 0))), direction=3), "mission get to the goal facing north free 1 left 3 right 3"),
+        (seen(view_of()), "Mission: get to the goal. You face east. Free: ahead 6, left 3, right 3."),
+        (
+            seen(view_of(((2, 0), (2, 5, 0))), direction=3),
+            "Mission: get to the goal. You face north. Free: ahead 1, left 3, right 3.",
+        ),
         (
             seen(view_of(((3, -1), (8, 1, 0)), ((1, 0), (4, 0, 2)), carried=(5, 0, 0))),
-            "mission get to the goal facing east free 0 left 3 right 3 , carrying red key , locked red door ahead 1 , "
-            "goal ahead 3 left 1",
+            "Mission: get to the goal. You face east. Free: ahead 0, left 3, right 3. You carry: red key. "
+            "Locked red door: ahead 1. Goal: ahead 3, left 1.",
         ),
         (
             seen(view_of(((1, 0), (4, 2, 0)), ((0, 1), (9, 0, 0)))),
-            "mission get to the goal facing east free 6 left 3 right 0 , open blue door ahead 1 , lava ahead 0 right 1",
+            "Mission: get to the goal. You face east. Free: ahead 6, left 3, right 0. Open blue door: ahead 1. "
+            "Lava: ahead 0, right 1.",
         ),
     ],
 )

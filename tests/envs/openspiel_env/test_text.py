@@ -1,5 +1,6 @@
 """Prompts of games and parsing of replies."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,14 @@ def _hand(own: str, dealer: str) -> OpenSpielObservation:
 @pytest.mark.parametrize(
     ("own", "dealer", "description", "situation"),
     [
-        ("CK H3", "?? H7", "cards K 3 dealer 7", "hard 13"),
-        ("CT HA", "?? SA", "cards 10 A dealer A", "soft 21"),
-        ("C5 HA D6", "?? S2", "cards 5 A 6 dealer 2", "hard 12"),
-        ("CA HA", "?? SQ", "cards A A dealer Q", "soft 12"),
-        ("CA HA DA S8", "?? S9", "cards A A A 8 dealer 9", "soft 21"),
+        ("CK H3", "?? H7", "You have K and 3, hard 13. The dealer shows 7.", "hard 13"),
+        ("CT HA", "?? SA", "You have 10 and A, soft 21. The dealer shows A.", "soft 21"),
+        ("C5 HA D6", "?? S2", "You have 5, A and 6, hard 12. The dealer shows 2.", "hard 12"),
+        ("CA HA", "?? SQ", "You have A and A, soft 12. The dealer shows Q.", "soft 12"),
+        ("CA HA DA S8", "?? S9", "You have A, A, A and 8, soft 21. The dealer shows 9.", "soft 21"),
     ],
 )
-def test_blackjack_describes_ranks_only(own: str, dealer: str, description: str, situation: str) -> None:
+def test_blackjack_describes_ranks_and_the_total(own: str, dealer: str, description: str, situation: str) -> None:
     observation = _hand(own, dealer)
 
     assert TEXT.describe(observation) == description
@@ -53,9 +54,8 @@ def test_an_ace_counts_eleven_while_that_fits(ranks: list[str], total: tuple[int
 def test_blackjack_never_names_the_hidden_card_or_a_finished_deal_wrongly() -> None:
     for seed in range(50):
         for observation in random_episode(OpenSpielEnvironment("blackjack"), seed):
-            words = TEXT.describe(observation).split()
-            dealer = words[words.index("dealer") + 1 :]
-            assert observation.done or len(dealer) == 1
+            dealer = TEXT.describe(observation).partition("The dealer shows ")[2]
+            assert observation.done or len(dealer.split()) == 1
 
 
 def test_catch_is_described_in_rows_and_columns() -> None:
@@ -63,14 +63,17 @@ def test_catch_is_described_in_rows_and_columns() -> None:
     start = env.reset(seed=3)
     column = start.info_state.index(1.0)
 
-    assert TEXT.describe(start) == f"ball row 0 column {column} paddle column 2"
-    assert TEXT.describe(play(env, start, 0, 0)) == f"ball row 2 column {column} paddle column 0"
+    assert TEXT.describe(start) == f"Ball in row 0, column {column}. Paddle in column 2."
+    assert TEXT.describe(play(env, start, 0, 0)) == f"Ball in row 2, column {column}. Paddle in column 0."
     assert list(TEXT.replies(start)) == ["left", "stay", "right"]
 
 
 @pytest.mark.parametrize(
     ("last_row", "description"),
-    [("..x.o", "ball row 1 column 4 paddle column 2"), ("..x..", "ball row 1 column 2 paddle column 2")],
+    [
+        ("..x.o", "Ball in row 1, column 4. Paddle in column 2."),
+        ("..x..", "Ball in row 1, column 2. Paddle in column 2."),
+    ],
 )
 def test_catch_is_right_in_the_last_row_too(last_row: str, description: str) -> None:
     assert TEXT.describe(_seen("catch", f".....\n{last_row}\n", [])) == description
@@ -86,7 +89,7 @@ def test_tic_tac_toe_shows_nine_cells_and_names_them() -> None:
     env = OpenSpielEnvironment("tic_tac_toe", opponent_policy="first")
     observation = play(env, env.reset(seed=0), 4)
 
-    assert TEXT.describe(observation) == "o . .\n. x .\n. . ."
+    assert TEXT.describe(observation) == "You are x.\no  b1 c1\na2 x  c2\na3 b3 c3"
     assert list(TEXT.replies(observation)) == ["b1", "c1", "a2", "c2", "a3", "b3", "c3"]
     assert TEXT.parse("c3", observation) == OpenSpielAction(action_id=8)
 
@@ -98,7 +101,7 @@ def test_connect_four_names_each_column_from_the_bottom_up_and_shows_the_board()
         observation = env.step(OpenSpielAction(action_id=column))
 
     assert TEXT.describe(observation) == (
-        "columns 0 x x o x x 1 2 3 o o 4 5 6 move o\n"
+        "You are o. Columns from the bottom up: 0 x x o x x, 1, 2, 3 o o, 4, 5, 6.\n"
         ". . . . . . .\n"
         "x . . . . . .\n"
         "x . . . . . .\n"
@@ -120,23 +123,23 @@ def test_the_columns_of_a_wide_board_stand_below_each_other() -> None:
 
 
 def test_connect_four_fits_the_prompts_of_the_learning_benchmark() -> None:
-    """A word is a token there; the chat template has a few of its own."""
+    """Words and punctuation are tokens there; the chat template has a few of its own."""
     budget = yaml.safe_load((ROOT / "benchmarks/learning.yaml").read_text())["max_req_tokens"]
     full = _seen("connect_four", "xoxoxox\n" * 6, ["x0"])
 
-    assert len(TEXT.describe(full).split()) + 8 <= budget
+    assert len(re.findall(r"\w+|[.,:]", TEXT.describe(full))) + 8 <= budget
 
 
 def test_go_names_points_and_moves_alike() -> None:
     env = OpenSpielEnvironment("go", game_params={"board_size": 5}, opponent_policy="first")
     observation = env.reset(seed=0)
-    assert TEXT.describe(observation).endswith("move x\nlegal " + " ".join(TEXT.replies(observation)))
+    assert TEXT.describe(observation).endswith("You are x. Legal moves: " + " ".join(TEXT.replies(observation)))
     observation = env.step(TEXT.replies(observation)["c3"])
 
     board = " 5 . . . . .\n 4 . . . . .\n 3 . . x . .\n 2 . . . . .\n 1 o . . . .\n   a b c d e\n"
-    assert TEXT.describe(observation).startswith(f"{board}komi 7.5\nmove x\nlegal b1 c1")
+    assert TEXT.describe(observation).startswith(f"{board}komi 7.5\nYou are x. Legal moves: b1 c1")
     assert list(TEXT.replies(observation))[-1] == "pass"
-    assert TEXT.instructions(observation).endswith("Reply with one of the legal actions .")
+    assert TEXT.instructions(observation).endswith("Reply with one of the legal moves that each message lists.")
 
 
 BOARD_GAMES = {
@@ -166,21 +169,21 @@ def test_a_move_names_squares_of_the_board_and_the_piece_that_moves_is_the_playe
         if observation.done:
             continue
         board, legal = _board(observation), list(TEXT.replies(observation))
-        mark = next(line for line in TEXT.describe(observation).split("\n") if line.startswith("move "))[5:]
+        mark = re.search(r"You are (.)\.", TEXT.describe(observation))[1]
         own = {"o": "o8", "+": "+*"}.get(mark, mark) if game == "checkers" else mark
         for name in legal:
             if name == "pass":
                 continue
             assert (board[name] == ".") if name in board else (board[name[:2]] in own and name[-2:] in board)
         assert len(set(legal)) == len(legal)
-        assert TEXT.describe(observation).endswith(f"legal {' '.join(legal)}")
+        assert TEXT.describe(observation).endswith(f"Legal moves: {' '.join(legal)}")
 
 
 def test_a_piece_of_the_player_is_taken_by_name_without_a_mark() -> None:
     board = "3.b.\n2w..\n1w.w\n abc\n"
     observation = _seen("breakthrough", board, ["a2a3", "a2b3*"])
 
-    assert TEXT.describe(observation) == "3 . b .\n2 w . .\n1 w . w\n  a b c\nmove b\nlegal a2a3 a2b3"
+    assert TEXT.describe(observation) == "3 . b .\n2 w . .\n1 w . w\n  a b c\nYou are b. Legal moves: a2a3 a2b3"
     assert TEXT.parse("a2b3", observation) == OpenSpielAction(action_id=1)
 
 
@@ -202,7 +205,7 @@ def test_any_other_game_has_the_text_of_openspiel_and_the_legal_actions() -> Non
     described = TEXT.describe(observation)
 
     assert described.startswith(observation.metadata["text"].rstrip())
-    assert described.endswith("legal: a1 , b1 , c1 , a2 , b2 , a3")
+    assert described.endswith("\nLegal replies: a1, b1, c1, a2, b2, a3.")
     assert TEXT.situation(observation) is None
 
 
@@ -243,7 +246,46 @@ def test_a_sentence_that_names_one_action_is_that_action() -> None:
 
 
 def test_instructions_name_the_replies() -> None:
-    assert TEXT.instructions(_hand("CK H3", "?? H7")).endswith("Reply with one of these: hit , stand")
+    assert TEXT.instructions(_hand("CK H3", "?? H7")).endswith("Reply with one of these: hit, stand.")
+
+
+@pytest.mark.parametrize(
+    ("text", "description"),
+    [
+        ("2", "You hold K. No player has moved."),
+        ("0p", "You hold J. The other passes."),
+        ("1pbb", "You hold Q. The other passes, you bet, the other bets."),
+    ],
+)
+def test_kuhn_poker_names_the_card_and_the_moves(text: str, description: str) -> None:
+    observation = _seen("kuhn_poker", text, ["Pass", "Bet"])
+    observation.metadata["agent_player"] = 1
+
+    assert TEXT.describe(observation) == description
+    assert list(TEXT.replies(observation)) == ["pass", "bet"]
+
+
+def test_leduc_poker_names_the_cards_and_what_each_has_paid() -> None:
+    text = "[Observer: 0][Private: 2][Round 2][Player: 0][Pot: 6][Money: 99 95][Public: 4][Round1: 1 1][Round2: 1 2]"
+    observation = _seen("leduc_poker", text, ["Fold", "Call", "Raise"])
+
+    assert TEXT.describe(observation) == (
+        "You hold Q. The public card is K. Paid: you 1 and the other 5.\nLegal replies: fold, call, raise."
+    )
+    last = _seen("leduc_poker", text.replace("99 95", "103 97"), [])
+    assert TEXT.describe(last) == "You hold Q. The public card is K. You leave with 103 of 100 chips."
+
+
+@pytest.mark.parametrize("game", ["kuhn_poker", "leduc_poker"])
+@pytest.mark.parametrize("params", [{"players": 2}, {"players": 3}])
+def test_poker_of_each_size_names_the_agents_card(game: str, params: dict[str, int]) -> None:
+    environment = OpenSpielEnvironment(game, game_params=params, agent_player=1)
+    for seed in range(10):
+        for observation in random_episode(environment, seed):
+            card = TEXT.describe(observation).split()[2].strip(".")
+            number = int(re.search(r"Private: (\d)|^(\d)", observation.metadata["text"])[0][-1])
+            ranks = ["10", "J", "Q", "K"][3 - params["players"] :]
+            assert card == ranks[number // 2 if game == "leduc_poker" else number]
 
 
 def test_goofspiel_names_each_card_and_a_bid_is_its_number() -> None:
@@ -252,7 +294,7 @@ def test_goofspiel_names_each_card_and_a_bid_is_its_number() -> None:
 
     lines = TEXT.describe(start).splitlines()
     assert lines[:2] == ["Current point card: 3", "Remaining Point Cards: 1 2 4 5 6 7 8 9 10 11 12 13"]
-    assert lines[-1] == "You are P0"
+    assert lines[-1] == "You are P0."
     assert list(TEXT.replies(start)) == [str(card) for card in range(1, 14)]
     for observation in random_episode(env, 5):
         remaining = next(line for line in TEXT.describe(observation).splitlines() if line.startswith("Remaining"))
@@ -271,13 +313,14 @@ def test_nim_is_described_by_its_piles_and_a_reply_names_pile_and_number() -> No
     env = OpenSpielEnvironment("nim")
     start = env.reset(seed=1)
 
-    assert TEXT.describe(start) == "piles 1 3 5 7 last loses"
+    assert TEXT.describe(start) == "Piles: 1, 3, 5, 7."
+    assert "Taking the very last one loses the game." in TEXT.instructions(start)
     assert {"1 take 1", "4 take 7"} <= TEXT.replies(start).keys()
     action = TEXT.parse("3 take 5", start)
     assert action is not None
     assert env.step(action).metadata["text"].split()[3] == "0"
     wins = env.reset(seed=1, game_params={"is_misere": False})
-    assert TEXT.describe(wins) == "piles 1 3 5 7 last wins"
+    assert "Taking the very last one wins the game." in TEXT.instructions(wins)
 
 
 def test_the_first_row_of_2048_keeps_its_columns() -> None:

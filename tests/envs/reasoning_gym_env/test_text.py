@@ -10,7 +10,7 @@ SEEN = ReasoningGymObservation(question="How many legs\nhave two cats?", dataset
 
 def test_the_question_is_the_prompt():
     assert TEXT.describe(SEEN) == "How many legs\nhave two cats?"
-    assert TEXT.describe(SEEN.model_copy(update={"reference_answer": "8"})) == "a right answer: 8"
+    assert TEXT.describe(SEEN.model_copy(update={"reference_answer": "8"})) == "A right answer: 8"
 
 
 def test_a_reply_is_the_answer_or_contains_it_between_marks():

@@ -196,7 +196,9 @@ def test_the_text_names_what_matters(url):
 
     assert seen.board.split("\n")[1] == "F......."
     first, *board = TEXT.describe(seen).split("\n")
-    assert first == "looks east food north 3 west 4 ahead free left free right free length 3 hunger 128"
+    assert first == (
+        "You face east. Food: north 3, west 4. Ahead free, left free, right free. Length 3, starves in 128 steps."
+    )
     assert "\n".join(board) == seen.board
     assert TEXT.parse("I go North.", seen) == SnakeAction(direction="north")
     assert TEXT.parse("west", seen) is None

@@ -23,7 +23,7 @@ SEEN = TradingObservation(
 
 
 def test_moves_are_described_in_standard_deviations():
-    assert TEXT.describe(SEEN) == "S1 held 50 week 2 trend 1\nS2 held 0 week 0 trend 0"
+    assert TEXT.describe(SEEN) == "S1: held 50, week 2, trend 1\nS2: held 0, week 0, trend 0"
     assert move([0.03, 0.01], 2) == pytest.approx(0.04 / (0.01 * 2**0.5))
 
 
@@ -32,7 +32,7 @@ def test_ready_made_orders_are_replies():
     for name, weights in MENU.items():
         assert TEXT.parse(f"I say {name}.", SEEN) == TradingAction(weights=weights)
         assert TEXT.wording(TradingAction(weights=weights), SEEN) == name
-    assert "Reply with one of these: hold , cash , equal , S1 , S2 ." in TEXT.instructions(SEEN)
+    assert "Reply with one of these: hold, cash, equal, S1, S2." in TEXT.instructions(SEEN)
 
 
 def test_weights_as_json_are_replies():

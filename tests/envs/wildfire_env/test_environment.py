@@ -213,7 +213,7 @@ def test_the_text_names_the_fire_the_wind_and_what_is_left(url):
 
     row, column = seen.burning[0]
     first, *board = TEXT.describe(seen).split("\n")
-    assert first == f"wind east water 4 firebreaks 4 trees 63 fire {row} {column}"
+    assert first == f"Wind: east. Water 4, firebreaks 4, trees 63. Fire: {row} {column}."
     assert "\n".join(board) == seen.board
     assert TEXT.parse(f"Water {row} {column} please", seen) == WildfireAction(kind="water", row=row, column=column)
     assert TEXT.parse("wait", seen) == WAIT

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
 
 from openenv.core.client_types import StepResult
 from openenv.core.text.constraints import ReplyConstraint
@@ -72,9 +74,12 @@ class HittingGenerator(Generator):
 
 
 def hitting_generator(config: Config) -> HittingGenerator:
-    ranks = "A 2 3 4 5 6 7 8 9 10 J Q K"
-    rules = "Blackjack : come closer to 21 than the dealer without going over . Reply with one of these: hit , stand"
-    chat = Chat(word_tokenizer([f"cards dealer {ranks} {rules}"]))
+    seen = OpenSpielEnvironment("blackjack").reset(seed=0)
+    ranks = "A, 2 3 4 5 6 7 8 9 10 J Q K and hard soft"
+    totals = " ".join(map(str, range(4, 31)))
+    chat = Chat(
+        word_tokenizer([OpenSpielText().instructions(seen), str(OpenSpielText().describe(seen)), ranks, totals])
+    )
     generator = HittingGenerator(
         tiny_model(config.model, chat.tokenizer, max_length=64, seed=0), chat, max_new_tokens=3
     )
@@ -163,6 +168,39 @@ def test_an_episode_of_any_number_of_turns_has_a_prompt() -> None:
     written = chat.prompt([*turn, question])
     opening = chat.prompt([question])
     assert ids == written[: -len(opening)] * 3000 + opening
+
+
+@pytest.mark.parametrize(
+    ("text", "num_tokens"),
+    [
+        ("hit", 1),
+        ("hit, stand.", 4),
+        ("You have 9 and Q, hard 19. The dealer shows 4.", 14),
+        ("-3.5, 2..5: it's a_b and c-d!? ... ## (m): e.g. 1e-5;", 18),
+        ('<tool_call> {"name": "invite", "arguments": {"event_id": 7, "person": "cleo"}} </tool_call>', 10),
+        ('{"weights": {"S1": 0.5, "S2": 0.25}}', 6),
+        (". . x .\n a1 b1", 6),
+    ],
+)
+def test_a_word_tokenizer_takes_punctuation_off_words_and_returns_the_text(
+    tmp_path: Path, text: str, num_tokens: int
+) -> None:
+    tokenizer = word_tokenizer([text])
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+
+    for known in (tokenizer, loaded):
+        ids = known.encode(text, add_special_tokens=False)
+        assert len(ids) == num_tokens
+        assert known.unk_token_id not in ids
+        assert known.decode(ids) == " ".join(text.split())
+
+
+def test_marks_join_words_that_are_known_without_them() -> None:
+    chat = Chat(word_tokenizer(["hit, stand.", "double"]))
+
+    assert chat.text(chat.encode("double, hit.")) == "double, hit."
+    assert chat.text((*chat.encode("stand."), chat.end_id)) == "stand."
 
 
 def test_a_sampled_reply_is_text_that_knows_its_tokens() -> None:

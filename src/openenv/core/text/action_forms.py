@@ -18,6 +18,7 @@ from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.fields import fields_text, limits
 from openenv.core.text.objects import objects_in
 from openenv.core.text.reading import final_answer, named_in, number_in, texts_in
+from openenv.core.text.sentences import reply_with_one_of
 
 _MOST_CHOICES = 1000
 _CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -73,7 +74,7 @@ class ChoiceForm(ActionForm):
         are_numbers = all(name.lstrip("-").isdigit() for name in names) and len(names) > 2
         if are_numbers and [int(name) for name in names] == list(range(int(names[0]), int(names[-1]) + 1)):
             return f"Reply with a whole number from {names[0]} to {names[-1]}."
-        return f"Reply with one of these: {' , '.join(names)}"
+        return reply_with_one_of(names)
 
     def parse(self, reply: str) -> Action:
         """The action of the choice that the reply names."""
@@ -111,8 +112,8 @@ class FieldForm(ActionForm):
     def instructions(self) -> str:
         """What the reply stands for, with the field's limits."""
         described = self._schema.get("description") or self._field
-        kind = "text" if self._is_text else "number"
-        return f"Your whole reply is this {kind}: {described}{limits(self._schema)}"
+        said = f"{described}{limits(self._schema)}".removesuffix(".")
+        return f"{'Your whole reply is this text' if self._is_text else 'Reply with one number'}: {said}."
 
     def parse(self, reply: str) -> Action:
         """The action with the reply, or the number that it names, as the field.
@@ -160,8 +161,14 @@ class JsonForm(ActionForm):
         self._name = _CASE.sub("_", action_class.__name__.removesuffix("Action")).lower() or "step"
 
     def instructions(self) -> str:
-        """The fields with their types, limits and descriptions."""
-        return f"Reply with a JSON object of these fields:\n{fields_text(self._schema)}"
+        """The fields with their types, limits and descriptions, and an example."""
+        fields = f"Reply with a JSON object of these fields:\n{fields_text(self._schema)}"
+        example = SchemaSampler(self._schema, Random(0), simplest=True).sample()
+        try:
+            self._action_class.model_validate(example)
+        except ValidationError:  # for a rule that schemas cannot express
+            return fields
+        return f"{fields}\nExample: {json.dumps(example, ensure_ascii=False)}"
 
     def parse(self, reply: str) -> Action:
         """The action of the JSON object in the reply, which may be a call of the function of `functions`.
@@ -213,10 +220,11 @@ class ToolForm(ActionForm):
         self._tools = {tool.name: tool for tool in tools}
 
     def instructions(self) -> str:
-        """The tools with their arguments, and the form of a call."""
+        """The tools with their arguments, and an example of a call."""
         tools = "\n".join(f"{tool.name}: {tool.description}\n{fields_text(tool.input_schema)}" for tool in self._all)
-        example = json.dumps({"name": self._all[0].name, "arguments": {"...": "..."}})
-        return f"Call one of these tools:\n{tools}\nReply with {' '.join((_TOOL_CALL[0], example, _TOOL_CALL[1]))}"
+        shown = next((tool for tool in self._all if tool.input_schema.get("required")), self._all[0])
+        example = call_text(shown.name, SchemaSampler(shown.input_schema, Random(0), simplest=True).sample())
+        return f"Call one of these tools:\n{tools}\nReply with one call, such as: {example}"
 
     @property
     def _all(self) -> list[Tool]:

@@ -13,6 +13,7 @@ from openenv.core.text.action_forms import ActionForm, ChoiceForm, ToolForm, Unr
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.content import Content, joined, text_of
 from openenv.core.text.description import ObservationDescriber, value_text
+from openenv.core.text.sentences import LISTED_REPLIES, legal_replies
 from openenv.core.text_interface import TextInterface
 
 
@@ -48,7 +49,8 @@ class DerivedText(TextInterface[Action, Observation]):
 
     def instructions(self, observation: Observation) -> str:
         """The environment's own description, those of its fields, and how to write a reply."""
-        parts = (self.rules(observation), self._form_for(observation).instructions())
+        form = LISTED_REPLIES if self._legal(observation) else self._form.instructions()
+        parts = (self.rules(observation), form)
         return "\n".join(part for part in parts if part)
 
     def rules(self, observation: Observation) -> str:
@@ -61,7 +63,7 @@ class DerivedText(TextInterface[Action, Observation]):
             return _tool_result_text(observation)
         seen = self._describer.describe(observation)
         legal = self._legal(observation)
-        return joined(seen, f"legal: {' , '.join(legal)}") if legal else seen
+        return joined(seen, legal_replies(legal)) if legal else seen
 
     def replies(self, observation: Observation) -> Mapping[str, Action]:
         """The replies, where they can be counted."""

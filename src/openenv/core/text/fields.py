@@ -30,7 +30,7 @@ def fields_text(schema: Mapping[str, Any]) -> str:
         optional = "" if name in schema.get("required", ()) else ", optional"
         described = f": {field['description']}" if field.get("description") else ""
         lines.append(f"- {name} ({_kind(schema, field, 0)}{optional}){described}")
-    return "\n".join(lines) or "- none"
+    return "\n".join(lines) or "- no arguments"
 
 
 def limits(schema: Mapping[str, Any]) -> str:

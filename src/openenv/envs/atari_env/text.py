@@ -4,12 +4,13 @@
 all others by the bytes of the memory that are not 0.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from openenv.core.env_server.types import Observation
 from openenv.core.text.content import Content, image_part, joined
 from openenv.core.text.derived import DerivedText
+from openenv.core.text.sentences import reply_with_one_of
 from openenv.core.text_interface import History
 
 
@@ -29,18 +30,20 @@ class GameText(NamedTuple):
 
 POSITIONS: Mapping[str, GameText] = {
     "pong": GameText(
-        "Return the ball with your paddle on the right , and let the other side miss it . RIGHT is up , LEFT is down .",
+        "Return the ball with your paddle on the right, so that the other side misses it. RIGHT is up, LEFT is down.",
         {"ball x": Place(49, -48), "ball y": Place(54, -13), "you y": Place(51, -6), "other y": Place(50, -8)},
     ),
     "breakout": GameText(
-        "Press FIRE to serve . Return the ball with your paddle so that it breaks bricks .",
+        "Press FIRE to serve. Return the ball with your paddle so that it breaks bricks.",
         {"ball x": Place(99, -48), "ball y": Place(101, 11), "you x": Place(72, -40)},
     ),
-    "freeway": GameText("Walk up across the road , around the cars .", {"height": Place(14)}),
+    "freeway": GameText("Walk up across the road, around the cars.", {"height": Place(14)}),
 }
 """Games whose addresses were compared with the frames: x counts pixels from the left, y from the top."""
 
-_ANY_GAME = GameText("Choose actions that earn the most reward .", {})
+_PIXELS = "The numbers are pixels: x from the left, y from the top."
+_BYTES = "A message lists the bytes of the console's memory that are not 0, as address: byte."
+_ANY_GAME = GameText("Choose actions that earn the most reward.", {})
 
 
 def positions(observation: Observation) -> dict[str, int]:
@@ -59,18 +62,24 @@ class AtariText(DerivedText):
         """The game, and the replies."""
         name = str(observation.metadata["game_name"])
         rules = POSITIONS.get(name, _ANY_GAME).rules
-        return (
-            f"Play {name.replace('_', ' ')} . {rules} Reply with one of these: {' , '.join(self.replies(observation))}"
-        )
+        if observation.metadata["obs_type"] == "ram":
+            rules = f"{rules} {_PIXELS if name in POSITIONS else _BYTES}"
+        return f"Play {name.replace('_', ' ')}. {rules} {reply_with_one_of(self.replies(observation))}"
 
     def describe(self, observation: Observation) -> Content:
         """What `screen` shows, and the lives in games that count them."""
         fields = vars(observation)
-        lives = f"lives {fields['lives']}" if fields["lives"] else ""
+        lives = [f"lives {fields['lives']}"] if fields["lives"] else []
         if observation.metadata["obs_type"] != "ram":
-            return joined(lives, [image_part("screen", fields["screen"])])
+            return joined(_sentence(lives), [image_part("screen", fields["screen"])])
         if observation.metadata["game_name"] in POSITIONS:
             seen = [f"{name} {pixel}" for name, pixel in positions(observation).items()]
         else:
-            seen = [f"{address} : {byte}" for address, byte in enumerate(fields["screen"].tolist()) if byte]
-        return " ".join((*seen, lives)).strip()
+            seen = [f"{address}: {byte}" for address, byte in enumerate(fields["screen"].tolist()) if byte]
+        return _sentence([*seen, *lives])
+
+
+def _sentence(facts: Sequence[str]) -> str:
+    """Such as `Ball x 80, ball y 90, lives 3.`; empty without facts."""
+    text = ", ".join(facts)
+    return f"{text[0].upper()}{text[1:]}." if text else ""

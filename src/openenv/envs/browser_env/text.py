@@ -55,8 +55,8 @@ class BrowserText(TextInterface[BrowserAction, BrowserObservation]):
     def instructions(self, observation: BrowserObservation) -> str:
         """The form of the replies."""
         return (
-            "Reach the goal in the web page. Each line is an element: its number, tag, text, and the middle of it "
-            f"(x, y), in pixels from the upper left of {WIDTH} x {HEIGHT}. Reply with one call: click(3), dblclick(3), "
+            "Reach the goal in the web page. Each line is an element: its number, tag, text, and middle (x, y) "
+            f"in pixels from the upper left of {WIDTH} x {HEIGHT}. Reply with one call: click(3), dblclick(3), "
             'hover(3), drag_and_drop(3, 5), fill(3, "new text"), type("text"), press("Enter"), press("Control+a"), '
             'select_option(3, "text of the option"), scroll(3, 100) to scroll down, scroll(3, -100), or noop(). '
             "A number is an element's; in place of it you may give a point, as in click(80, 120)."
@@ -64,8 +64,8 @@ class BrowserText(TextInterface[BrowserAction, BrowserObservation]):
 
     def describe(self, observation: BrowserObservation) -> Content:
         """The goal, the elements, what went wrong, and the screenshot if there is one."""
-        lines = [f"goal: {observation.utterance}", *map(_line, observation.elements)]
-        lines += [f"error: {observation.error}"] if observation.error else []
+        lines = [f"Goal: {observation.utterance}", *map(_line, observation.elements)]
+        lines += [f"Error: {observation.error}"] if observation.error else []
         shot = observation.screenshot
         return joined("\n".join(lines), [] if shot is None else [image_part("screenshot", shot)])
 

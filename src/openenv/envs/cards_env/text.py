@@ -3,25 +3,25 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
+from openenv.core.text.sentences import LISTED_REPLIES, legal_replies
 from openenv.core.text_interface import History, TextInterface
 from openenv.envs.cards_env.models import CardsAction, CardsObservation
 
-_CARDS = "Cards are rank and suit : QH is the queen of hearts ."
+_CARDS = "Cards are rank and suit: QH is the queen of hearts."
 
 RULES: Mapping[str, str] = {
-    "blackjack": f"Blackjack : come closer to 21 than the dealer without going over . {_CARDS}",
-    "leduc-holdem": "Leduc poker : one card each of two jacks , two queens and two kings , then a public card . "
-    f"A pair with the public card wins , else the higher card . {_CARDS}",
-    "limit-holdem": f"Limit Texas hold'em : the best five of your two cards and the public cards win . {_CARDS}",
-    "no-limit-holdem": f"No-limit Texas hold'em : the best five of your two cards and the public cards win . {_CARDS}",
-    "uno": "UNO : play a card of the top card's colour or rank , or a wild card ; an empty hand wins .",
-    "gin-rummy": "Gin rummy : draw a card and discard one ; collect sets of a rank and runs of a suit ; knock or go "
-    f"gin with little left over . {_CARDS}",
-    "doudizhu": "Dou Dizhu : the landlord against two peasants ; play a higher combination of the same kind , "
-    "or pass ; an empty hand wins . Ranks from low to high : 3 4 5 6 7 8 9 T J Q K A 2 B R , where B and R are "
-    "the jokers .",
-    "mahjong": "Mahjong : draw and discard tiles ; four sets and a pair win . Take the last discard by chow , pong or "
-    "gong , or stand .",
+    "blackjack": f"Blackjack: come closer to 21 than the dealer without going over. {_CARDS}",
+    "leduc-holdem": "Leduc poker: each player has one of two jacks, two queens and two kings; a public card follows. "
+    f"A pair with the public card wins, else the higher card. {_CARDS}",
+    "limit-holdem": f"Limit Texas hold'em: the best five of your two cards and the public cards win. {_CARDS}",
+    "no-limit-holdem": f"No-limit Texas hold'em: the best five of your two cards and the public cards win. {_CARDS}",
+    "uno": "UNO: play a card of the top card's colour or rank, or a wild card. An empty hand wins.",
+    "gin-rummy": "Gin rummy: draw a card and discard one. Collect sets of a rank and runs of a suit. Knock or go gin "
+    f"with little left over. {_CARDS}",
+    "doudizhu": "Dou Dizhu: the landlord plays against two peasants. Play a higher combination of the same kind, or "
+    "pass. An empty hand wins. Ranks from low to high: 3 4 5 6 7 8 9 T J Q K A 2 B R, where B and R are the jokers.",
+    "mahjong": "Mahjong: draw and discard tiles. Four sets and a pair win. Take the last discard by chow, pong or "
+    "gong, or stand.",
 }
 """The goal of each game, in a sentence or two."""
 
@@ -33,13 +33,13 @@ class CardsText(TextInterface[CardsAction, CardsObservation]):
 
     def instructions(self, observation: CardsObservation) -> str:
         """The rules, and how to write a reply."""
-        return f"{RULES[observation.game]} You are player {observation.seat} . Reply with one of the legal actions ."
+        return f"{RULES[observation.game]} You are player {observation.seat}. {LISTED_REPLIES}"
 
     def describe(self, observation: CardsObservation) -> str:
         """The moves since the last observation, the hand, what is public, and the legal actions."""
         seen = observation
-        parts = [" , ".join(seen.moves), f"hand {_listed(seen.hand)}", seen.public]
-        parts += [f"legal {' , '.join(seen.legal_action_names)}"] if seen.legal_action_names else []
+        parts = [f"Moves: {', '.join(seen.moves)}." if seen.moves else "", f"Your hand: {_listed(seen.hand)}."]
+        parts += [seen.public, legal_replies(seen.legal_action_names) if seen.legal_action_names else ""]
         return "\n".join(part for part in parts if part)
 
     def replies(self, observation: CardsObservation) -> Mapping[str, CardsAction]:
@@ -50,4 +50,4 @@ class CardsText(TextInterface[CardsAction, CardsObservation]):
 
 def _listed(cards: list[str]) -> str:
     """The cards in a row, with commas where they have several words."""
-    return (" , " if any(" " in card for card in cards) else " ").join(cards) or "empty"
+    return (", " if any(" " in card for card in cards) else " ").join(cards) or "empty"

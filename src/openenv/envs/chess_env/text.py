@@ -22,8 +22,8 @@ class ChessText(TextInterface[ChessAction, ChessObservation]):
     def instructions(self, observation: ChessObservation) -> str:
         """The colour, how to read the board, and how to write a reply."""
         return (
-            f"Chess : you play {observation.color} . Upper case letters are white pieces , lower case letters are "
-            "black pieces . Reply with one legal move in SAN , such as Nf3 , exd5 , O-O or e8=Q ."
+            f"Chess: you play {observation.color}. Upper case letters are white pieces, lower case letters are black "
+            "pieces. Reply with one of the legal moves that each message lists, such as Nf3, exd5, O-O or e8=Q."
         )
 
     def describe(self, observation: ChessObservation) -> str:
@@ -31,12 +31,12 @@ class ChessText(TextInterface[ChessAction, ChessObservation]):
         seen = observation
         lines = [seen.board]
         if seen.last_moves:
-            lines.append(f"last moves {' '.join(seen.last_moves)}")
+            lines.append(f"Last moves: {' '.join(seen.last_moves)}")
         if seen.done:
-            return "\n".join([*lines, f"{seen.ending} {seen.result}"])
-        check = " in check" if seen.in_check else ""
-        lines.append(f"move {seen.move_number} {seen.to_move} to move{check}")
-        return "\n".join([*lines, f"legal {' '.join(seen.legal_actions)}"])
+            return "\n".join([*lines, f"The game is over: {seen.ending.replace('_', ' ')}, {seen.result}."])
+        check = ", in check" if seen.in_check else ""
+        lines.append(f"Move {seen.move_number}, {seen.to_move} to move{check}.")
+        return "\n".join([*lines, f"Legal moves: {' '.join(seen.legal_actions)}"])
 
     def replies(self, observation: ChessObservation) -> Mapping[str, ChessAction]:
         """The legal moves in SAN."""

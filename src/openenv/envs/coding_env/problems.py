@@ -87,14 +87,14 @@ def make_problem(name: str, seed: int) -> Problem:
     rng = Random(seed)
     chosen = rng.choice(NAMES) if name == ALL else name
     described, body, arguments = _TABLE[chosen]
-    prompt, solution = _texts(described, body, rng, parameters="x , y" if arguments is _two else "x")
+    prompt, solution = _texts(described, body, rng, parameters="x, y" if arguments is _two else "x")
     return Problem(chosen, prompt, solution, tuple(f"f({arguments(rng)})" for _ in range(_NUM_TESTS)))
 
 
 def random_program(rng: Random) -> str:
     """The program of any task, with any constant."""
     described, body, arguments = _TABLE[rng.choice(NAMES)]
-    return _texts(described, body, rng, parameters="x , y" if arguments is _two else "x")[1]
+    return _texts(described, body, rng, parameters="x, y" if arguments is _two else "x")[1]
 
 
 def expected_values(problem: Problem) -> list[Any]:
@@ -106,5 +106,5 @@ def expected_values(problem: Problem) -> list[Any]:
 
 def _texts(described: str, body: str, rng: Random, parameters: str) -> tuple[str, str]:
     constant = rng.randint(2, 9)
-    prompt = f"f ( {parameters} ) returns {described.format(c=constant)} ."
-    return prompt, f"def f ( {parameters} ) : {body.format(c=constant)}"
+    prompt = f"Write a function f({parameters}) that returns {described.format(c=constant)}."
+    return prompt, f"def f ( {parameters.replace(',', ' ,')} ) : {body.format(c=constant)}"

@@ -21,18 +21,18 @@ class CodingText(TextInterface[CodeAction, CodeObservation]):
 
     def instructions(self, observation: CodeObservation) -> str:
         """How to write a reply."""
-        return "Reply with a Python program . The last block between ``` and ``` is run , else the whole reply ."
+        return "Reply with a Python program. The last block between ``` and ``` is run, or else the whole reply."
 
     def describe(self, observation: CodeObservation) -> str:
         """The task before the first program; after one, what it wrote."""
         seen = observation
         parts = [] if seen.tests_passed or _has_run(seen) else [seen.prompt]
         for name, text in (("stdout", seen.stdout), ("stderr", seen.stderr), ("value", seen.value)):
-            parts += [f"{name} :\n{text[-_LONGEST_OUTPUT:].rstrip()}"] if text else []
-        parts += [f"stopped : {seen.stopped}"] if seen.stopped else []
+            parts += [f"{name}:\n{text[-_LONGEST_OUTPUT:].rstrip()}"] if text else []
+        parts += [f"stopped: {seen.stopped}"] if seen.stopped else []
         if _has_run(seen) and seen.tests_total:
-            parts.append(f"{seen.tests_passed} of {seen.tests_total} tests pass")
-        return "\n".join(part for part in parts if part) or "Write a program ."
+            parts.append(f"{seen.tests_passed} of {seen.tests_total} tests pass.")
+        return "\n".join(part for part in parts if part) or "Write a program."
 
     def replies(self, observation: CodeObservation) -> Mapping[str, CodeAction]:
         """None can be listed."""

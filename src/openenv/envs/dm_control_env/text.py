@@ -18,10 +18,11 @@ class DMControlText(SpaceText):
     def instructions(self, observation: Observation) -> str:
         """The task, and how to write a reply."""
         domain, task = (str(observation.metadata[name]).replace("_", " ") for name in ("domain_name", "task_name"))
-        return f"Control the {domain} : {task} . {self.reply_instructions(observation)}"
+        rules = f"Control the {domain}. The task is: {task}. Each line of a message is a measurement."
+        return f"{rules} {self.reply_instructions(observation)}"
 
     def describe(self, observation: Observation) -> Content:
         """The numbers of each part, in three digits, then the rendered frame."""
         fields = vars(observation)
-        parts = [f"{name} {value_text(numbers)}" for name, numbers in fields["observations"].items()]
+        parts = [f"{name}: {value_text(numbers)}" for name, numbers in fields["observations"].items()]
         return with_pixels("\n".join(parts), fields["pixels"])

@@ -13,11 +13,11 @@ class EchoText(TextInterface[EchoAction, EchoObservation]):
 
     def instructions(self, observation: EchoObservation) -> str:
         """Return the rules."""
-        return "Write a message. Each character of it earns a tenth of a point."
+        return "Your whole reply is a message, which comes back. Each character of it earns a tenth of a point."
 
     def describe(self, observation: EchoObservation) -> str:
         """Return the last message."""
-        return f"received {observation.echoed_message}"
+        return f"Received: {observation.echoed_message}"
 
     def replies(self, observation: EchoObservation) -> Mapping[str, EchoAction]:
         """Return three examples of the unlimited replies, for random play."""

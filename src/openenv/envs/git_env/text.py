@@ -11,8 +11,7 @@ INSTRUCTIONS = """Work in a git repository. Each reply is one command line, with
 git SUBCOMMAND ...
 list_files [FOLDER]
 read_file PATH
-write_file PATH
-and below it the whole content of the file
+write_file PATH, with the whole content of the file on the lines below it
 finish [ANSWER]
 Each command takes one step. Do what the task wants and nothing else, then reply with finish."""
 
@@ -27,11 +26,11 @@ class GitText(TextInterface[GitAction, GitObservation]):
     def describe(self, observation: GitObservation) -> str:
         """The task with the first status; later the exit code, the output and the status."""
         seen = observation
-        shown = f"steps left {seen.steps_left}\n{seen.status}"
+        shown = f"Steps left: {seen.steps_left}. Status:\n{seen.status}"
         if seen.exit_code is None:
             return f"{seen.task}\n{shown}"
         printed = "\n".join(part.rstrip("\n") for part in (seen.stdout, seen.stderr) if part)
-        return "\n".join(part for part in (f"exit code {seen.exit_code}", printed, shown) if part)
+        return "\n".join(part for part in (f"Exit code: {seen.exit_code}", printed, shown) if part)
 
     def replies(self, observation: GitObservation) -> Mapping[str, GitAction]:
         """None: commands cannot be counted."""

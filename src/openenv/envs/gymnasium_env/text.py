@@ -1,7 +1,7 @@
 """Text interface of Gymnasium environments: short prompts for the classics, the bare observation for all others.
 
-Real numbers of the classics are written as whole numbers of a width: `angle -3` is an angle of about -3 times the
-width. A word-level model can then read them. The instructions state the widths.
+Real numbers of the classics are written as whole numbers of a unit: `angle -3` is an angle of about -3 times the
+unit. A word-level model can then read them. The instructions state the units.
 """
 
 import math
@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 from openenv.core.env_server.types import Observation
 from openenv.core.text.content import Content, image_part
 from openenv.core.text.description import value_text
+from openenv.core.text.sentences import legal_replies
 from openenv.core.text_interface import History
 from openenv.envs.space_text import SpaceText, is_image, with_pixels, without_arrays
 
@@ -49,7 +50,7 @@ class GymnasiumText(SpaceText):
             return with_pixels([image_part("value", value)], pixels)
         seen = _env_text(observation).describe(without_arrays(value), observation.metadata)
         if "action_mask" in observation.metadata.get("info", ()):
-            seen = f"{seen} legal {' '.join(self.replies(observation))}"
+            seen = f"{seen} {legal_replies(self.replies(observation))}"
         return with_pixels(seen, pixels)
 
     def situation(self, observation: Observation) -> str | None:
@@ -72,23 +73,23 @@ def _env_text(observation: Observation) -> EnvText:
 
 def _cell(value: int, columns: int) -> str:
     row, column = divmod(value, columns)
-    return f"row {row} column {column}"
+    return f"row {row}, column {column}"
 
 
 def _describe_lake(value: int, metadata: Mapping[str, Any]) -> str:
     options = metadata.get("env_options", {})
     is_small = metadata["env_id"].startswith("FrozenLake-") and options.get("map_name", "4x4") == "4x4"
-    return _cell(value, len(options["desc"][0]) if "desc" in options else 4 if is_small else 8)
+    return f"You are in {_cell(value, len(options['desc'][0]) if 'desc' in options else 4 if is_small else 8)}."
 
 
 def _describe_cliff(value: int, metadata: Mapping[str, Any]) -> str:
-    return _cell(value, CLIFF_COLUMNS)
+    return f"You are in {_cell(value, CLIFF_COLUMNS)}."
 
 
 def _describe_taxi(value: int, metadata: Mapping[str, Any]) -> str:
     rest, destination = divmod(value, 4)
     place, passenger = divmod(rest, 5)
-    return f"taxi {_cell(place, 5)} passenger {TAXI_PLACES[passenger]} destination {TAXI_PLACES[destination]}"
+    return f"Taxi in {_cell(place, 5)}. Passenger {TAXI_PLACES[passenger]}, destination {TAXI_PLACES[destination]}."
 
 
 def _hand(value: Sequence[int]) -> str:
@@ -97,7 +98,7 @@ def _hand(value: Sequence[int]) -> str:
 
 
 def _describe_blackjack(value: Sequence[int], metadata: Mapping[str, Any]) -> str:
-    return f"{_hand(value)} dealer {value[1]}"
+    return f"You have {_hand(value)}. The dealer shows {value[1]}."
 
 
 def _describe_any(value: Any, metadata: Mapping[str, Any]) -> str:
@@ -106,15 +107,16 @@ def _describe_any(value: Any, metadata: Mapping[str, Any]) -> str:
 
 def _binned(rules: str, *numbers: Binned, read: Callable[[Any], Sequence[float]] = lambda value: value) -> EnvText:
     """Prompts of an environment of real numbers. read: the numbers of an observation."""
-    widths = " , ".join(f"{number.name} {number.width:g}" for number in numbers)
+    units = ", ".join(f"{number.name} {number.width:g}" for number in numbers)
 
     def describe(value: Any, metadata: Mapping[str, Any]) -> str:
-        return " ".join(
+        seen = ", ".join(
             f"{number.name} {max(-_LARGEST_BIN, min(_LARGEST_BIN, round(x / number.width)))}"
             for number, x in zip(numbers, read(value), strict=True)
         )
+        return f"{seen[0].upper()}{seen[1:]}."
 
-    return EnvText(rules=f"{rules} Numbers are in units of : {widths} .", describe=describe)
+    return EnvText(rules=f"{rules} The numbers are multiples of these units: {units}.", describe=describe)
 
 
 def _pendulum_numbers(value: Sequence[float]) -> tuple[float, float]:
@@ -130,12 +132,17 @@ def _acrobot_numbers(value: Sequence[float]) -> tuple[float, ...]:
 CLIFF_COLUMNS = 12
 TAXI_PLACES = ("red", "green", "yellow", "blue", "aboard")
 
-ANY_ENV = EnvText("Choose actions that earn the most reward .", _describe_any)
+ANY_ENV = EnvText("Choose actions that earn the most reward.", _describe_any)
+_FROM_0 = "Rows and columns count from 0 at the top left."
 LAKE = EnvText(
-    "Cross the frozen lake from the top left to the bottom right without falling into a hole .", _describe_lake
+    "Cross the frozen lake from the top left to the bottom right without falling into a hole; the holes are not "
+    f"shown. {_FROM_0}",
+    _describe_lake,
 )
-CLIFF = EnvText("Walk from the bottom left to the bottom right , around the cliff between them .", _describe_cliff)
-CAR_RULES = "Swing the car up the hill on the right ."
+CLIFF = EnvText(
+    f"Walk from the bottom left to the bottom right, around the cliff between them. {_FROM_0}", _describe_cliff
+)
+CAR_RULES = "Swing the car up the hill on the right: from the valley at position -5 to the top at 5."
 CAR_NUMBERS = (Binned("position", 0.1), Binned("speed", 0.005))
 
 ENV_TEXTS: dict[str, EnvText] = {
@@ -144,27 +151,33 @@ ENV_TEXTS: dict[str, EnvText] = {
     "CliffWalking": CLIFF,
     "CliffWalkingSlippery": CLIFF,
     "Taxi": EnvText(
-        "Drive to the passenger , pick up , drive to the destination , drop off . Red is row 0 column 0 , green row 0 "
-        "column 4 , yellow row 4 column 0 , blue row 4 column 3 .",
+        "Drive the taxi to the passenger, pick up, drive to the destination, drop off. Red is row 0, column 0; green "
+        f"row 0, column 4; yellow row 4, column 0; blue row 4, column 3. {_FROM_0}",
         _describe_taxi,
     ),
-    "Blackjack": EnvText("Come closer to 21 than the dealer without going over .", _describe_blackjack),
+    "Blackjack": EnvText(
+        "Blackjack: come closer to 21 than the dealer without going over. A soft total counts an ace as 11. The "
+        "dealer's ace is 1.",
+        _describe_blackjack,
+    ),
     "CartPole": _binned(
-        "Keep the pole upright and the cart near the middle .",
+        "Keep the pole upright and the cart near the middle. Positive is to the right.",
         Binned("position", 0.4), Binned("speed", 0.3), Binned("angle", 0.02), Binned("spin", 0.3),
     ),
     "MountainCar": _binned(CAR_RULES, *CAR_NUMBERS),
     "MountainCarContinuous": _binned(CAR_RULES, *CAR_NUMBERS),
     "Acrobot": _binned(
-        "Swing the lower end of two links above the line .",
+        "Swing the lower end of two links above the line. At angle 0 a link hangs down.",
         Binned("upper", 0.2), Binned("lower", 0.2), Binned("spin", 0.5), Binned("lower spin", 1.0),
         read=_acrobot_numbers,
     ),
     "Pendulum": _binned(
-        "Hold the pendulum upright .", Binned("angle", 0.3), Binned("spin", 0.6), read=_pendulum_numbers
+        "Hold the pendulum upright, which is angle 0.",
+        Binned("angle", 0.3), Binned("spin", 0.6),
+        read=_pendulum_numbers,
     ),
     "LunarLander": _binned(
-        "Land softly between the flags .",
+        "Land softly between the flags, at x 0 and y 0.",
         Binned("x", 0.1), Binned("y", 0.1), Binned("speed x", 0.1), Binned("speed y", 0.1), Binned("angle", 0.1),
         Binned("spin", 0.2), Binned("left leg", 1.0), Binned("right leg", 1.0),
     ),

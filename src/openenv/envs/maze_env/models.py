@@ -18,11 +18,11 @@ class MazeAction(Action):
 class MazeObservation(Observation):
     """Where the player and the goal are. Rows count from the north, columns from the west, both from 0."""
 
-    row: int = Field(description="Row of the player")
-    column: int = Field(description="Column of the player")
+    row: int = Field(description="Row of the player, 0 is the north")
+    column: int = Field(description="Column of the player, 0 is the west")
     goal_row: int = Field(description="Row of the goal")
     goal_column: int = Field(description="Column of the goal")
-    came_from: Direction | None = Field(default=None, description="Where the cell before this one lies")
+    came_from: Direction | None = Field(default=None, description="Direction of the cell from which the player came")
     legal_actions: list[Direction] = Field(description="Directions without a wall")
 
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 from openenv.core.env_server.types import Observation
 from openenv.core.text.content import Content
 from openenv.core.text.derived import DerivedText
+from openenv.core.text.sentences import reply_with_one_of
 from openenv.core.text_interface import History
 from openenv.envs.minigrid_env.view import DIRECTIONS, View
 from openenv.envs.space_text import with_pixels
@@ -12,8 +13,9 @@ from openenv.envs.space_text import with_pixels
 _MOST_THINGS = 8
 """The nearest things are named."""
 _RULES = (
-    "Fulfil the mission . You see the cells ahead of you . free counts the cells that you can walk . pickup , drop and "
-    "toggle use the cell ahead ; toggle opens doors and boxes , and unlocks a door if you carry its key ."
+    "Fulfil the mission. You see the cells ahead of you. Free counts the cells that you can walk in a direction. "
+    "left and right turn; pickup, drop and toggle use the cell ahead; toggle opens doors and boxes, and unlocks a door "
+    "if you carry its key."
 )
 
 
@@ -24,17 +26,17 @@ class MiniGridText(DerivedText):
 
     def instructions(self, observation: Observation) -> str:
         """The rules, and how to write a reply."""
-        return f"{_RULES} Reply with one of these: {' , '.join(self.replies(observation))}"
+        return f"{_RULES} {reply_with_one_of(self.replies(observation))}"
 
     def describe(self, observation: Observation) -> Content:
-        """Such as `mission get to the goal facing east free 2 left 0 right 1 , goal ahead 2 right 1`."""
+        """Such as `Mission: get to the goal. You face east. Free: ahead 2, left 0, right 1. Goal: ahead 2, right 1.`"""
         fields = vars(observation)
         view = View(fields["image"])
-        free = f"free {view.num_free(0, 1)} left {view.num_free(-1, 0)} right {view.num_free(1, 0)}"
-        parts = [f"mission {fields['mission']} facing {DIRECTIONS[fields['direction']]} {free}"]
+        free = f"ahead {view.num_free(0, 1)}, left {view.num_free(-1, 0)}, right {view.num_free(1, 0)}"
+        parts = [f"Mission: {fields['mission']}. You face {DIRECTIONS[fields['direction']]}. Free: {free}."]
         if view.carried is not None:
-            parts.append(f"carrying {view.carried.words}")
+            parts.append(f"You carry: {view.carried.words}.")
         for cell, ahead, right in list(view.things())[:_MOST_THINGS]:
-            side = f" {'right' if right > 0 else 'left'} {abs(right)}" if right else ""
-            parts.append(f"{cell.words} ahead {ahead}{side}")
-        return with_pixels(" , ".join(parts), fields["pixels"])
+            side = f", {'right' if right > 0 else 'left'} {abs(right)}" if right else ""
+            parts.append(f"{cell.words.capitalize()}: ahead {ahead}{side}.")
+        return with_pixels(" ".join(parts), fields["pixels"])

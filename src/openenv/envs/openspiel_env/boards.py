@@ -27,9 +27,15 @@ def numbered_columns(text: str) -> str:
     return "\n".join(" ".join(cell.rjust(width) for cell in row) for row in (*rows, numbers))
 
 
-def spaced_rows(text: str) -> str:
-    """Rows of cells without labels."""
-    return "\n".join(" ".join(row) for row in text.split())
+def named_cells(text: str) -> str:
+    """Rows of cells, in which a free one, `.`, has its name: the column's letter and the row's number, a1 first."""
+    rows = enumerate(text.split(), start=1)
+    lines = (" ".join(_named(cell, f"{chr(97 + x)}{y}") for x, cell in enumerate(row)) for y, row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _named(cell: str, name: str) -> str:
+    return name if cell == "." else cell.ljust(len(name))
 
 
 def slanted_rows(text: str) -> str:

@@ -1,19 +1,21 @@
-"""Text interface of OpenSpiel games: short prompts, boards with labels for grid games, OpenSpiel's text for others."""
+"""Text interface of OpenSpiel games: sentences for the known ones, boards with labels, OpenSpiel's text for others."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
+from openenv.core.text.sentences import LISTED_REPLIES, enumeration, legal_replies, reply_with_one_of
 from openenv.core.text_interface import History, TextInterface
 from openenv.envs.openspiel_env.boards import (
     go_board,
+    named_cells,
     numbered_columns,
     othello_board,
     ranks_and_files,
     slanted_rows,
-    spaced_rows,
 )
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
+from openenv.envs.openspiel_env.poker import describe_kuhn, describe_leduc
 
 BLACKJACK_GOAL = 21
 ACE_EXTRA = 10
@@ -23,15 +25,15 @@ class GameText(NamedTuple):
     """Prompts and replies of one game."""
 
     rules: str
-    """The goal, in a sentence or two."""
+    """The goal in a few sentences, with `{game}` for its name and `{last}` for what the last object of nim does."""
     describe: Callable[[OpenSpielObservation], str]
-    """Maps an observation to a few words, separated by spaces."""
+    """Maps an observation to a sentence or two, and a board."""
     reply: Callable[[str], str]
     """Maps OpenSpiel's name of an action to the player's reply."""
     situation: Callable[[OpenSpielObservation], str | None]
     """Maps an observation to the kind of decision, or None."""
-    lists_legal: bool = False
-    """Whether the description lists the legal actions."""
+    reply_form: str | None = None
+    """How to write a reply; None: the instructions list the replies."""
 
 
 class OpenSpielText(TextInterface[OpenSpielAction, OpenSpielObservation]):
@@ -40,11 +42,10 @@ class OpenSpielText(TextInterface[OpenSpielAction, OpenSpielObservation]):
     history: ClassVar[History] = "latest"
 
     def instructions(self, observation: OpenSpielObservation) -> str:
-        """Return the rules, and the list of possible replies where the description has none."""
-        game = _game_text(observation)
-        if game.lists_legal:
-            return f"{game.rules} Reply with one of the legal actions ."
-        return f"{game.rules} Reply with one of these: {' , '.join(self.replies(observation))}"
+        """Return the rules, and how to write a reply."""
+        game, metadata = _game_text(observation), observation.metadata
+        rules = game.rules.format(game=metadata["game_name"].replace("_", " "), last=_nim_verb(observation))
+        return f"{rules} {game.reply_form or reply_with_one_of(self.replies(observation))}"
 
     def describe(self, observation: OpenSpielObservation) -> str:
         """Return what the agent's seat observes."""
@@ -101,7 +102,7 @@ def blackjack_total(ranks: list[str]) -> tuple[int, bool]:
 
 def _describe_blackjack(observation: OpenSpielObservation) -> str:
     own, dealer = blackjack_hand(observation)
-    return f"cards {' '.join(own)} dealer {' '.join(dealer)}"
+    return f"You have {enumeration(own)}, {_situation_blackjack(observation)}. The dealer shows {enumeration(dealer)}."
 
 
 def _situation_blackjack(observation: OpenSpielObservation) -> str:
@@ -121,7 +122,7 @@ def catch_positions(observation: OpenSpielObservation) -> tuple[int, int, int]:
 
 def _describe_catch(observation: OpenSpielObservation) -> str:
     row, column, paddle = catch_positions(observation)
-    return f"ball row {row} column {column} paddle column {paddle}"
+    return f"Ball in row {row}, column {column}. Paddle in column {paddle}."
 
 
 def _situation_catch(observation: OpenSpielObservation) -> str:
@@ -130,19 +131,25 @@ def _situation_catch(observation: OpenSpielObservation) -> str:
 
 
 def _describe_connect_four(observation: OpenSpielObservation) -> str:
-    """Return the discs of each column from the bottom up and the next disc, such as `columns 0 x o 1 2 x move o`.
+    """Return the player's disc, the discs of each column from the bottom up, and the board.
 
-    The board follows, for people and large models. A tiny model reads the columns.
+    Such as `You are o. Columns from the bottom up: 0 x o, 1, 2 x.` People and large models read the board, a tiny
+    model the columns.
     """
     text = observation.metadata["text"]
     columns = ("".join(cells).replace(".", "")[::-1] for cells in zip(*text.split(), strict=True))
-    discs = " ".join(" ".join([str(number), *column]) for number, column in enumerate(columns))
-    return f"columns {discs} move {_mark(observation)}\n{numbered_columns(text)}"
+    discs = ", ".join(" ".join([str(number), *column]) for number, column in enumerate(columns))
+    return f"You are {_mark(observation)}. Columns from the bottom up: {discs}.\n{numbered_columns(text)}"
 
 
 def _mark(observation: OpenSpielObservation) -> str:
-    """Return the disc of the player whose move it is: OpenSpiel's names of actions begin with it."""
-    return next((name[0].lower() for name in observation.metadata["legal_action_names"]), "-")
+    """Return the mark of the agent's seat, where x moves first."""
+    return "xo"[observation.metadata["agent_player"]]
+
+
+def _describe_tic_tac_toe(observation: OpenSpielObservation) -> str:
+    """Return the player's mark, and the board in which a free cell has its name."""
+    return f"You are {_mark(observation)}.\n{named_cells(observation.metadata['text'])}"
 
 
 def _cell(name: str) -> str:
@@ -155,7 +162,7 @@ def _describe_any(observation: OpenSpielObservation) -> str:
     """Return OpenSpiel's text, then its names of the legal actions."""
     names = observation.metadata["legal_action_names"]
     text = observation.metadata["text"].strip("\n").rstrip()  # the spaces before a board's first cell align it
-    return f"{text}\nlegal: {' , '.join(_one_line(name) for name in names)}"
+    return f"{text}\n{legal_replies(map(_one_line, names))}" if names else text
 
 
 def _describe_goofspiel(observation: OpenSpielObservation) -> str:
@@ -166,7 +173,7 @@ def _describe_goofspiel(observation: OpenSpielObservation) -> str:
         name, _, digits = line.partition(": ")
         if name == "Remaining Point Cards":
             lines[number] = f"{name}: {' '.join(_ascending_cards(digits, len(hand) - 1))}"
-    return "\n".join([*lines, f"You are P{observation.metadata['agent_player']}"])
+    return "\n".join([*lines, f"You are P{observation.metadata['agent_player']}."])
 
 
 def _ascending_cards(digits: str, count: int) -> list[str]:
@@ -176,10 +183,14 @@ def _ascending_cards(digits: str, count: int) -> list[str]:
 
 
 def _describe_nim(observation: OpenSpielObservation) -> str:
-    """Return the sizes of the piles, and whether the last object loses where parameters may have changed it."""
+    """Return the sizes of the piles, such as `Piles: 1, 3, 5, 7.`"""
     _, _, piles = observation.metadata["text"].partition(": ")
-    is_misere = observation.metadata.get("game_params", {}).get("is_misere", True)
-    return f"piles {piles.strip()} last {'loses' if is_misere else 'wins'}"
+    return f"Piles: {', '.join(piles.split())}."
+
+
+def _nim_verb(observation: OpenSpielObservation) -> str:
+    """Return whether taking the last object `loses` or `wins`, which parameters may have changed."""
+    return "loses" if observation.metadata.get("game_params", {}).get("is_misere", True) else "wins"
 
 
 def _nim_reply(name: str) -> str:
@@ -199,9 +210,9 @@ def _board_game(
         if not observation.legal_actions:
             return board
         legal = " ".join(map(reply, metadata["legal_action_names"]))
-        return f"{board}\nmove {marks[metadata['agent_player']]}\nlegal {legal}"
+        return f"{board}\nYou are {marks[metadata['agent_player']]}. Legal moves: {legal}"
 
-    return GameText(rules, describe, reply, _no_situation, lists_legal=True)
+    return GameText(rules, describe, reply, _no_situation, "Reply with one of the legal moves that each message lists.")
 
 
 def _one_line(name: str) -> str:
@@ -212,86 +223,106 @@ def _no_situation(_observation: OpenSpielObservation) -> None:
     return None
 
 
-ANY_GAME = GameText("Play to win the game.", _describe_any, _one_line, _no_situation, lists_legal=True)
+ANY_GAME = GameText("Play {game} to win.", _describe_any, _one_line, _no_situation, LISTED_REPLIES)
 
 TIC_TAC_TOE = GameText(
-    rules="Tic tac toe : x moves first ; three in a row win . Cells in reading order : a1 b1 c1 a2 b2 c2 a3 b3 c3 .",
-    describe=lambda observation: spaced_rows(observation.metadata["text"]),
+    rules="Tic tac toe: x moves first, and three in a row win. The board shows the marks; a free cell shows its name.",
+    describe=_describe_tic_tac_toe,
     reply=_cell,
     situation=_no_situation,
+    reply_form="Reply with the name of a free cell, such as b2.",
 )
 
 GAME_TEXTS: dict[str, GameText] = {
     "blackjack": GameText(
-        rules="Blackjack : come closer to 21 than the dealer without going over .",
+        rules="Blackjack: come closer to 21 than the dealer without going over. The total of your cards is given: "
+        "it is soft if an ace counts 11, else hard.",
         describe=_describe_blackjack,
         reply=str.lower,
         situation=_situation_blackjack,
     ),
     "catch": GameText(
-        rules="Catch : the ball falls one row each turn ; be under it when it lands .",
+        rules="Catch: the ball falls one row each turn. Move the paddle to be under it when it lands in the last row. "
+        "Rows count from 0 at the top, columns from 0 at the left.",
         describe=_describe_catch,
         reply=str.lower,
         situation=_situation_catch,
     ),
     "connect_four": GameText(
-        rules="Connect four : x moves first ; four in a row win . Discs of each column from the bottom up , then "
-        "the board with the numbers of its columns .",
+        rules="Connect four: x moves first, and four in a row win. A message lists the discs of each column, then "
+        "shows the board with the numbers of its columns below.",
         describe=_describe_connect_four,
         reply=lambda name: name[1:],
         situation=_no_situation,
     ),
     "goofspiel": GameText(
-        rules="Goofspiel : the highest bid from the hands wins the point card , and each hand has a card once ; "
-        "the most points win .",
+        rules="Goofspiel: each turn all players bid a card of their hand, and the highest bid wins the point card. "
+        "Cards that were bid are gone. The most points win. Win sequence names the winner of each turn.",
         describe=_describe_goofspiel,
         reply=lambda name: name.rpartition(" ")[2],
         situation=_no_situation,
+        reply_form="Reply with a card of your hand, such as 7.",
+    ),
+    "kuhn_poker": GameText(
+        rules="Kuhn poker: each player pays 1 and holds one card; two players share J, Q and K. To bet adds 1. After "
+        "a bet, to bet again calls it, and to pass folds. The highest card wins.",
+        describe=describe_kuhn,
+        reply=str.lower,
+        situation=_no_situation,
+    ),
+    "leduc_poker": GameText(
+        rules="Leduc poker: the deck has each rank twice; two players share J, Q and K. Each pays 1 and holds one "
+        "card. After a round of bets a public card follows, then another round. A pair with it wins, else the highest "
+        "card. A raise adds 2, in the second round 4. Without a raise before it, call adds nothing.",
+        describe=describe_leduc,
+        reply=str.lower,
+        situation=_no_situation,
+        reply_form=LISTED_REPLIES,
     ),
     "nim": GameText(
-        rules="Nim : take as many as you like from one pile . last loses : taking the last one loses ; last wins : it "
-        "wins . A reply is the number of the pile , from 1 , and how many to take .",
+        rules="Nim: take as many objects as you like from one pile. Taking the very last one {last} the game.",
         describe=_describe_nim,
         reply=_nim_reply,
         situation=_no_situation,
+        reply_form="Reply with the pile, counted from 1, and the number: 2 take 3 takes three from the second pile.",
     ),
     "go": _board_game(
-        "Go : x is black and moves first , o is white ; surround stones to take them and points to own them .",
+        "Go: x is black and moves first, o is white. Surround stones to take them and points to own them.",
         go_board,
         ("x", "o"),
         lambda name: name[2:].lower(),
     ),
     "othello": _board_game(
-        "Othello : x moves first ; a disc turns the lines of other discs that it encloses ; the most discs win .",
+        "Othello: x moves first. A disc turns the lines of other discs that it encloses. The most discs win.",
         othello_board,
         ("x", "o"),
     ),
     "breakthrough": _board_game(
-        "Breakthrough : b moves down and first , w moves up ; step ahead or diagonally , take diagonally ; "
-        "the first on the last row wins . A move is the square that a piece leaves and the one where it goes .",
+        "Breakthrough: b moves first, down the board, w moves up. Step ahead or diagonally, take diagonally. The first "
+        "on the last row wins. A move is the square that a piece leaves and the one where it goes.",
         ranks_and_files,
         ("b", "w"),
         lambda name: name.rstrip("*"),
     ),
     "checkers": _board_game(
-        "Checkers : o moves up and first , + moves down ; 8 and * are their kings ; jumps take and must be made . "
-        "A move is the square that a piece leaves and the one where it goes .",
+        "Checkers: o moves first, up the board, + moves down; 8 and * are their kings. Jumps take and must be made. "
+        "A move is the square that a piece leaves and the one where it goes.",
         ranks_and_files,
         ("o", "+"),
     ),
     "clobber": _board_game(
-        "Clobber : o moves first ; a piece moves onto one of the other's beside it ; no move left loses . "
-        "A move is the square that a piece leaves and the one where it goes .",
+        "Clobber: o moves first. A piece moves onto one of the other's beside it. Without a move you lose. "
+        "A move is the square that a piece leaves and the one where it goes.",
         ranks_and_files,
         ("o", "x"),
     ),
     "lines_of_action": _board_game(
-        "Lines of action : x moves first ; a piece moves as many cells as its line has pieces ; connect all of yours .",
+        "Lines of action: x moves first. A piece moves as many cells as its line has pieces. Connect all of yours.",
         ranks_and_files,
         ("x", "o"),
     ),
     "hex": _board_game(
-        "Hex : x moves first and connects top and bottom , o connects left and right .",
+        "Hex: x moves first and connects top and bottom, o connects left and right.",
         slanted_rows,
         ("x", "o"),
     ),

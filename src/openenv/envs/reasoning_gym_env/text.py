@@ -26,7 +26,7 @@ class ReasoningGymText(DerivedText):
         """The question; the reference answer once it is known."""
         fields = dict(observation)
         reference = fields["reference_answer"]
-        return str(fields["question"]) if reference is None else f"a right answer: {reference}"
+        return str(fields["question"]) if reference is None else f"A right answer: {reference}"
 
     def parse(self, reply: str, observation: Observation) -> Action | None:
         """The answer in a reply: the last one that is marked, else all of it. None for one that is too long."""

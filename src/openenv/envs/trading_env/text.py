@@ -8,6 +8,7 @@ from typing import ClassVar
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.text.action_forms import ChoiceForm, UnreadableReply
 from openenv.core.text.derived import DerivedText
+from openenv.core.text.sentences import reply_with_one_of
 from openenv.core.text_interface import History
 from openenv.envs.trading_env.models import TradingAction, TradingObservation
 
@@ -24,23 +25,22 @@ class TradingText(DerivedText):
 
     def instructions(self, observation: Observation) -> str:
         """The rules, and how to write a reply."""
-        names = " , ".join(self.replies(observation))
         symbols = list(_seen(observation).prices)
         example = f'{{"weights": {{"{symbols[0]}": 0.5}}}}'
         return (
             "Manage a portfolio. After each close you give an order, which is filled at the next day's close. Trading "
-            "costs money. Make the equity grow. held : share of the equity in percent. week , trend : move of the last "
-            f"{_WEEK} days and of the last {_window(observation)} days, in standard deviations. "
-            f"Reply with one of these: {names} . hold trades nothing, a symbol puts all money in it. "
-            f"Or reply with the share of each symbol as JSON, the rest is cash: {example}"
+            "costs money. Make the equity grow. A line has a symbol's share of the equity in percent, and its moves of "
+            f"the last {_WEEK} days (week) and the last {_window(observation)} days (trend), in standard deviations. "
+            f"{reply_with_one_of(self.replies(observation))} hold trades nothing, a symbol puts all money in it. "
+            f"Or reply with the share of each symbol as JSON; the rest is cash: {example}"
         )
 
     def describe(self, observation: Observation) -> str:
         """A line for each symbol, in order."""
         seen = _seen(observation)
         return "\n".join(
-            f"{symbol} held {_HELD_STEP * round(100 * seen.weights[symbol] / _HELD_STEP)} "
-            f"week {_rounded(move(returns, _WEEK))} trend {_rounded(move(returns, len(returns)))}"
+            f"{symbol}: held {_HELD_STEP * round(100 * seen.weights[symbol] / _HELD_STEP)}, "
+            f"week {_rounded(move(returns, _WEEK))}, trend {_rounded(move(returns, len(returns)))}"
             for symbol, returns in seen.returns.items()
         )
 

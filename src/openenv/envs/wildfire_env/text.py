@@ -15,18 +15,19 @@ class WildfireText(TextInterface[WildfireAction, WildfireObservation]):
     def instructions(self, observation: WildfireObservation) -> str:
         """The rules, and how to write a reply."""
         return (
-            "Save the trees from the fire . Each step you act once , then fire spreads to trees beside it , most "
-            "where the wind blows to , less into moist trees . Water puts out a burning cell ; fire does not cross "
-            "water or a firebreak , which is cut in trees up to two cells from fire . On the board T is dry trees , "
-            "t moist trees , * fire , # burnt , ~ wet , = firebreak ; rows and columns count from 0 at the top left . "
-            "Reply with water , firebreak or wait ; then the row and the column : water 3 4"
+            "Save the trees from the fire. Each step you act once, then fire spreads to trees beside it, most where "
+            "the wind blows to, less into moist trees. Water puts out a burning cell. Fire does not cross water or a "
+            "firebreak, which is cut in trees up to two cells from fire. On the board T is dry trees, t moist trees, "
+            "* fire, # burnt, ~ wet, = firebreak. Fire lists row and column of each burning cell, from 0 at the top "
+            "left. Reply with water, firebreak or wait, the first two with row and column: water 3 4, firebreak 2 5."
         )
 
     def describe(self, observation: WildfireObservation) -> str:
-        """Such as `wind east water 6 firebreaks 6 trees 58 fire 3 4 , 5 1`, and the board."""
+        """Such as `Wind: east. Water 6, firebreaks 6, trees 58. Fire: 3 4, 5 1.`, and the board."""
         seen = observation
-        fire = " , ".join(f"{row} {column}" for row, column in seen.burning) or "out"
-        words = f"wind {seen.wind} water {seen.water} firebreaks {seen.firebreaks} trees {seen.trees} fire {fire}"
+        fire = ", ".join(f"{row} {column}" for row, column in seen.burning) or "out"
+        left = f"Water {seen.water}, firebreaks {seen.firebreaks}, trees {seen.trees}."
+        words = f"Wind: {seen.wind}. {left} Fire: {fire}."
         return f"{words}\n{seen.board}"
 
     def replies(self, observation: WildfireObservation) -> Mapping[str, WildfireAction]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
+from tokenizers.decoders import WordPiece as WordPieceDecoder
+from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedTokenizerFast
 
@@ -225,17 +226,29 @@ def _key(message: ChatMessage) -> Any:
 
 
 def word_tokenizer(texts: Iterable[str], *, images: bool = False) -> PreTrainedTokenizerFast:
-    """A tokenizer whose tokens are the words of `texts`, separated by white space, in order of first appearance.
+    """A tokenizer whose tokens are the words of `texts`, in order of first appearance.
+
+    White space separates words, and punctuation at their end is a token of its own: `hit, stand.` has four. All else in
+    a word stays together, such as `-3.5`, `2..5` and `{"name":`. Decoding returns the text, with one space for each run
+    of white space. A word that is not in `texts` becomes `<|unknown|>`.
 
     Its chat template writes `<|role|> content <|end|>` for each message; `<|end|>` ends a reply, and padding has a
-    token of its own. A word that is not in `texts` becomes `<|unknown|>`. transformers saves and loads it with a model.
-    images: whether there is a token for images, and the template renders them.
+    token of its own. transformers saves and loads it with a model. images: whether there is a token for images, and the
+    template renders them.
     """
     control = [*ROLES, IMAGE] if images else [*ROLES]
-    special = [PAD, UNKNOWN, END, *control]
-    words = dict.fromkeys([*special, *(word for text in texts for word in text.split())])
-    backend = Tokenizer(WordLevel({word: index for index, word in enumerate(words)}, unk_token=UNKNOWN))
+    parts = (part for text in texts for word in text.split() for part in _word_parts(word))
+    tokens = dict.fromkeys([PAD, UNKNOWN, END, *control, *parts])
+    backend = Tokenizer(
+        WordPiece(
+            {token: index for index, token in enumerate(tokens)},
+            unk_token=UNKNOWN,
+            continuing_subword_prefix=_JOINED,
+            max_input_chars_per_word=max(map(len, tokens)) + _MOST_MARKS,
+        )
+    )
     backend.pre_tokenizer = WhitespaceSplit()
+    backend.decoder = WordPieceDecoder(prefix=_JOINED, cleanup=False)
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=backend,
         pad_token=PAD,
@@ -243,4 +256,20 @@ def word_tokenizer(texts: Iterable[str], *, images: bool = False) -> PreTrainedT
         eos_token=END,
         additional_special_tokens=control,
         chat_template=IMAGE_CHAT_TEMPLATE if images else CHAT_TEMPLATE,
+        clean_up_tokenization_spaces=False,
     )
+
+
+_JOINED = "\u2040"
+"""Begins a token that no space precedes: the marks after a word."""
+_MOST_MARKS = 16
+_MARKS = re.compile(r'(?<!")[.,:;!?]+$')
+"""The marks at the end of a word. Those of JSON, after a quotation mark, are left: a reply is as short as its words."""
+
+
+def _word_parts(word: str) -> list[str]:
+    """The tokens of a word: itself without the marks at its end, and each mark."""
+    marks = _MARKS.search(word)
+    if marks is None or marks.start() == 0:
+        return [word]
+    return [word[: marks.start()], *(_JOINED + mark for mark in marks[0])]

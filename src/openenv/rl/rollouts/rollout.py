@@ -132,7 +132,7 @@ def _prompt_builder(
     """The prompts of a run. openings: the first messages of each episode."""
     return PromptBuilder(
         text,
-        instructions=config.model.instructions,
+        instructions=config.model.shows_instructions,
         tools=chat.tools,
         history=config.conversation.history,
         openings=dict(enumerate(openings)),

@@ -44,7 +44,7 @@ def _bare(game: str) -> Callable[[float], float]:
 def leduc_action(seen: CardsObservation, _: Random) -> CardsAction:
     """Raise with a pair or a king, check or fold a jack, call with a queen."""
     rank = seen.hand[0][0]
-    is_pair = f"public {rank}" in seen.public
+    is_pair = f"Public card: {rank}" in seen.public
     wanted = ["raise", "call"] if is_pair or rank == "K" else ["check", "fold"] if rank == "J" else ["check", "call"]
     return _first(seen, wanted)
 

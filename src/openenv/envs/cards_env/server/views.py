@@ -1,7 +1,7 @@
 """What a seat sees of each game: its own cards, and in words what is public. Nothing else of a game is read here."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,29 +42,34 @@ def _joined(cards: Sequence[str]) -> str:
 
 def _blackjack(env: Any, seat: int) -> SeatView:
     own, dealer = env.get_state(seat)["raw_obs"]["state"]
-    return SeatView(list(map(_card, own)), f"dealer {_joined(list(map(_card, dealer)))}")
+    return SeatView(list(map(_card, own)), f"Dealer: {_joined(list(map(_card, dealer)))}.")
 
 
 def _bets(env: Any) -> str:
-    return "bets " + " , ".join(f"player {player.player_id} {int(player.in_chips)}" for player in env.game.players)
+    return f"Bets: {_by_player((player.player_id, int(player.in_chips)) for player in env.game.players)}."
+
+
+def _by_player(pairs: Iterable[tuple[int, object]]) -> str:
+    """Such as `player 0 2, player 1 4`."""
+    return ", ".join(f"player {player} {value}" for player, value in pairs)
 
 
 def _leduc(env: Any, seat: int) -> SeatView:
     card = env.game.public_card
     public = "none" if card is None else _card(card.get_index())
-    return SeatView([_card(env.game.players[seat].hand.get_index())], f"public {public}\n{_bets(env)}")
+    return SeatView([_card(env.game.players[seat].hand.get_index())], f"Public card: {public}.\n{_bets(env)}")
 
 
 def _holdem(env: Any, seat: int) -> SeatView:
     hand = [_card(card.get_index()) for card in env.game.players[seat].hand]
     public = [_card(card.get_index()) for card in env.game.public_cards]
-    return SeatView(hand, f"public {_joined(public)}\n{_bets(env)}")
+    return SeatView(hand, f"Public cards: {_joined(public)}.\n{_bets(env)}")
 
 
 def _no_limit(env: Any, seat: int) -> SeatView:
     hand, public = _holdem(env, seat)
-    left = " , ".join(f"player {player.player_id} {int(player.remained_chips)}" for player in env.game.players)
-    return SeatView(hand, f"{public}\nleft {left}")
+    left = _by_player((player.player_id, int(player.remained_chips)) for player in env.game.players)
+    return SeatView(hand, f"{public}\nChips left: {left}.")
 
 
 def _uno(env: Any, seat: int) -> SeatView:
@@ -72,8 +77,8 @@ def _uno(env: Any, seat: int) -> SeatView:
     hand = sorted(
         word(card.str) if card.type != "wild" else card.trait.replace("_", " ") for card in players[seat].hand
     )
-    counts = " , ".join(f"player {player.player_id} {len(player.hand)}" for player in players)
-    return SeatView(hand, f"top {word(top.str)}\ncards {counts}")
+    counts = _by_player((player.player_id, len(player.hand)) for player in players)
+    return SeatView(hand, f"Top card: {word(top.str)}.\nCards in hand: {counts}.")
 
 
 def _gin(env: Any, seat: int) -> SeatView:
@@ -81,8 +86,8 @@ def _gin(env: Any, seat: int) -> SeatView:
     pile, other = table.dealer.discard_pile, table.players[1 - seat]
     hand = [str(card) for card in sorted(table.players[seat].hand, key=lambda card: card.get_index())]
     public = [
-        f"discard {pile[-1] if pile else 'none'} stock {len(table.dealer.stock_pile)}",
-        f"player {1 - seat} has taken {_joined([str(card) for card in other.known_cards])}",
+        f"Top discard: {pile[-1] if pile else 'none'}. Cards in the stock: {len(table.dealer.stock_pile)}.",
+        f"Taken by player {1 - seat}: {_joined([str(card) for card in other.known_cards])}.",
     ]
     return SeatView(hand, "\n".join(public))
 
@@ -90,21 +95,21 @@ def _gin(env: Any, seat: int) -> SeatView:
 def _doudizhu(env: Any, seat: int) -> SeatView:
     game = env.game
     state = game.get_state(seat)
-    counts = " , ".join(f"player {player} {left}" for player, left in enumerate(state["num_cards_left"]))
-    landlord = f"landlord player {state['landlord']} with {_joined(state['seen_cards'])}"
-    return SeatView(list(state["current_hand"]), f"{landlord}\ncards {counts}")
+    landlord = f"The landlord is player {state['landlord']}, with {_joined(state['seen_cards'])}."
+    counts = _by_player(enumerate(state["num_cards_left"]))
+    return SeatView(list(state["current_hand"]), f"{landlord}\nCards in hand: {counts}.")
 
 
 def _mahjong(env: Any, seat: int) -> SeatView:
     tile, table, players = GAMES["mahjong"].word, env.game.dealer.table, env.game.players
     hand = sorted(tile(card.get_str()) for card in players[seat].hand)
     piles = (
-        f"player {player.player_id} {' , '.join(tile(card.get_str()) for group in player.pile for card in group)}"
+        f"player {player.player_id} {', '.join(tile(card.get_str()) for group in player.pile for card in group)}"
         for player in players
         if player.pile
     )
     last = [tile(card.get_str()) for card in table[-_LAST_DISCARDS:]]
-    public = [f"last discards {' , '.join(last) or 'none'}", f"shown {' ; '.join(piles) or 'none'}"]
+    public = [f"Last discards: {', '.join(last) or 'none'}.", f"Shown: {'; '.join(piles) or 'none'}."]
     return SeatView(hand, "\n".join(public))
 
 
