@@ -4,6 +4,7 @@ The defaults of `openenv.rl.config` are those of the tiny model that a run creat
 language and needs other numbers. Where each comes from is in docs/train.md.
 """
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,7 +33,7 @@ def with_model_defaults(data: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(model, Mapping) or not model.get("path"):
         return dict(data)
     defaults = merged(PRETRAINED, WITH_LORA) if model.get("lora") is not None else PRETRAINED
-    return merged(defaults, data)
+    return merged({**defaults, "threads": os.cpu_count() or 1}, data)
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

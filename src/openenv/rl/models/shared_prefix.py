@@ -36,5 +36,6 @@ def prefix_cache(model: PreTrainedModel, prefix: Tensor, num_rows: int) -> Any:
     """The cache of sequences that begin with `prefix`, [1, length], for as many rows. Use it where `can_share`."""
     cache: Any = DynamicCache(config=model.config)
     model.base_model(input_ids=prefix, past_key_values=cache, use_cache=True)
-    cache.batch_repeat_interleave(num_rows)
+    for layer in cache.layers:  # views, whose gradients are sums in a fixed order
+        layer.keys, layer.values = (part.expand(num_rows, -1, -1, -1) for part in (layer.keys, layer.values))
     return cache
