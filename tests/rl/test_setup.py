@@ -149,7 +149,8 @@ async def test_prompts_that_no_limit_or_model_has_room_for_are_an_error_before_p
     assert phases == {"random play"}
     small = await setup_training(tiny(tmp_path, env=blackjack, max_req_tokens=60))
     await small.shutdown()
-    model = {"path": str(tmp_path / "tiny" / "checkpoints" / "before_grpo"), "precision": "float32"}
+    folder = tmp_path / "tiny" / "checkpoints" / "before_grpo"
+    model = {"path": str(folder), "precision": "float32", "instructions": False}
 
     with pytest.raises(ConfigError, match=r"max_req_tokens=61: with max_res_tokens=3 more than the 63 positions"):
         await setup_training(tiny(tmp_path, env=blackjack, name="again", model=model, max_req_tokens=61))
@@ -300,7 +301,7 @@ async def test_anyone_can_replace_the_reward(tmp_path: Path, blackjack: dict[str
 async def test_a_game_without_wins_has_groups_with_a_signal_and_bins_of_returns(
     tmp_path: Path, blackjack: dict[str, Any]
 ) -> None:
-    pretrain = {"max_episodes": 300, "max_decisions": 800, "steps": 20, "batch_size": 64}
+    pretrain = {"max_episodes": 300, "max_decisions": 800, "steps": 60, "batch_size": 64}
     config = with_game(tiny(tmp_path, env=blackjack, reward=BY_OUTCOME, pretrain=pretrain), "cliff_walking")
     trainer = await setup_training(config)
     result = await trainer.run(steps=2)
