@@ -11,7 +11,7 @@ import gc
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -44,6 +44,8 @@ class NothingPlayed(OpenEnvError):
 
 
 OnStep = Callable[[dict[str, Any]], None]
+Evaluate = Callable[[int, bool], Awaitable[dict[str, Any]]]
+"""Evaluates the current weights where it is due: receives the step, and whether it is the last. Returns metrics."""
 
 
 class TrainingLoop:
@@ -78,9 +80,10 @@ class TrainingLoop:
         self._curricula = Curricula(config.env, progress.levels)
         self._failed_in_a_row = 0
 
-    async def run(self, steps: int, on_step: OnStep | None = None) -> None:
+    async def run(self, steps: int, on_step: OnStep | None = None, evaluate: Evaluate | None = None) -> None:
         """Make `steps` more steps, or fewer if the time is up. A checkpoint is saved, also after a cancellation.
 
+        evaluate: awaited after each step, before its metrics are recorded. A cancellation leaves out what it returns.
         Raises NothingToLearn if no group of many steps had episodes with different rewards.
         """
         first, last = self.progress.step, self.progress.step + steps
@@ -89,7 +92,7 @@ class TrainingLoop:
             with self._budget.counting(), _loaded_objects_frozen():
                 async with asyncio.TaskGroup() as group:
                     playing = group.create_task(self._play_steps(buffer, first, last))
-                    await self._train(buffer, last, on_step)
+                    await self._train(buffer, last, on_step, evaluate)
                     playing.cancel()
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None  # the first caused the others
@@ -169,7 +172,7 @@ class TrainingLoop:
             return False  # over before the first decision
         return self._config.replay_buffer.equal_groups == "keep" or has_signal(group)
 
-    async def _train(self, buffer: ReplayBuffer, last: int, on_step: OnStep | None) -> None:
+    async def _train(self, buffer: ReplayBuffer, last: int, on_step: OnStep | None, evaluate: Evaluate | None) -> None:
         while self.progress.step < last and not self._is_time_up():
             began = time.monotonic()
             try:
@@ -178,6 +181,11 @@ class TrainingLoop:
             except TimeoutError:
                 continue
             row = await _uninterrupted(self._step(groups, last, began, buffer.num_evicted))
+            try:
+                if evaluate is not None:
+                    row |= await evaluate(self.progress.step, self.progress.step == last)
+            finally:
+                row = self._log.add(row, groups, self._chat)
             if on_step is not None:
                 on_step(row)
             if self._watch.has_given_up:
@@ -219,7 +227,7 @@ class TrainingLoop:
         self._watch.add(groups.played)
         if self._watch.is_due:
             row["warning"] = self._watch.reason
-        return self._log.add(row, groups, self._chat)
+        return row
 
     def _end_without_signal(self, row: dict[str, Any]) -> None:
         """Say that training ends early. Raises NothingToLearn if no step of the run had a signal."""

@@ -39,7 +39,8 @@ class _KnownReply:
 class BaseGenerator(ABC):
     """Samples replies with the latest weights of a store.
 
-    Not thread-safe: call it from one thread at a time. Newer weights are loaded from the store between calls.
+    Not thread-safe: call it from one thread at a time. Newer weights are loaded from the store between calls. At
+    temperature 0 the weights change in no other way: replies are kept until then.
     """
 
     def __init__(self, chat: Chat, *, max_new_tokens: int, store: WeightStore | None, temperature: float) -> None:
