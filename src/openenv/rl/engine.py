@@ -97,7 +97,7 @@ class Engine:
         )
         """The thread of the generators."""
         self._served: list[VllmGenerator] = []
-        self._served_player: tuple[VllmGenerator, WeightStore] | None = None
+        self._served_player: tuple[BaseGenerator, WeightStore] | None = None
         self._generator = self._make_generator(model, self.store)
         self._opponents = {
             self_play: self._make_opponents(self_play) for env in environments if (self_play := env.config.self_play)
@@ -245,7 +245,7 @@ class Engine:
             return self._make_generator(self.trainer.model, None)
         if self._served_player is None:  # one for all evaluations, so that the server keeps one adapter for them
             store = WeightStore()
-            self._served_player = self._make_served(self.trainer.model, store), store
+            self._served_player = self._make_generator(self.trainer.model, store), store
         generator, store = self._served_player
         if store.version < self.trainer.step_count:
             store.publish(self.trainer.model, self.trainer.step_count)
@@ -260,7 +260,18 @@ class Engine:
         """A generator with the weights of a store. Without one it has those of the model, in vLLM no adapter."""
         config = self.config
         if config.model.vllm_url:
-            return self._make_served(model, store)
+            served = VllmGenerator(
+                config.model.vllm_url,
+                config.model.path,
+                self.chat,
+                max_new_tokens=config.max_res_tokens,
+                folder=config.run_dir / "adapters",
+                adapter_config=adapter_config(model),
+                vocab_size=model.config.get_text_config().vocab_size,
+                store=store,
+            )
+            self._served.append(served)
+            return served
         return Generator(
             copy_of(model),
             self.chat,
@@ -268,20 +279,6 @@ class Engine:
             precision=config.model.precision,
             store=store,
         )
-
-    def _make_served(self, model: PreTrainedModel, store: WeightStore | None) -> VllmGenerator:
-        config = self.config
-        served = VllmGenerator(
-            config.model.vllm_url,
-            config.model.path,
-            self.chat,
-            max_new_tokens=config.max_res_tokens,
-            folder=config.run_dir / "adapters",
-            adapter_config=adapter_config(model),
-            store=store,
-        )
-        self._served.append(served)
-        return served
 
 
 def _environments(

@@ -10,12 +10,13 @@ from transformers import AutoConfig, AutoModelForCausalLM, GPT2LMHeadModel
 from openenv.rl.config import Config
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator, UnsupportedModel
+from openenv.rl.models.reply_masks import Mask, is_choice, masked
 from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout
-from openenv.rl.rollouts.trajectory import Group
+from openenv.rl.rollouts.trajectory import Group, Segment
 from openenv.rl.training.batch import make_batch
 from openenv.rl.training.trainer import ReferenceModel, Trainer
-from tests.rl.echo_game import EchoPool, RememberingEchoText, SayAction, SeenObservation, echo_config
+from tests.rl.echo_game import WORDS, EchoPool, RememberingEchoText, SayAction, SeenObservation, echo_config
 from tests.rl.models.small_models import ARCHITECTURES, BACKEND, DEVICES, STATEFUL, small_model, small_tokenizer
 
 BOUND = 1e-4  # nats; float32 in matrix products of different shapes
@@ -27,6 +28,9 @@ class AnyReplyText(RememberingEchoText):
 
     def parse(self, reply: str, observation: SeenObservation) -> SayAction:
         return SayAction(word=str(len(reply)))
+
+    def parse_cut_off(self, reply: str, observation: SeenObservation) -> SayAction:
+        return self.parse(reply, observation)
 
 
 async def played(generator: Generator, config: Config) -> list[Group]:
@@ -53,18 +57,23 @@ def plain_logprobs(model: Any, groups: list[Group]) -> torch.Tensor:
     found = []
     with torch.no_grad():
         for segment in (s for group in groups for t in group.trajectories for s in t.segments):
-            logits = model(torch.tensor([segment.token_ids], device=model.device)).logits[0].cpu()
-            table = torch.log_softmax(logits.float(), dim=-1)
+            logits = model(torch.tensor([segment.token_ids], device=model.device)).logits[0].cpu().float()
+            if segment.masks:
+                logits[:-1] = masked(logits[:-1], segment.masks[1:])
+            table = torch.log_softmax(logits, dim=-1)
             chosen = table[:-1].gather(1, torch.tensor(segment.token_ids[1:])[:, None])[:, 0]
             found.append(chosen[torch.tensor(segment.sampled[1:])])
     return torch.cat(found)
 
 
+@pytest.mark.parametrize("constrain", [False, True], ids=["free", "constrained"])
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", [*ARCHITECTURES, *STATEFUL])
-async def test_generator_trainer_and_the_models_own_forward_agree_in_conversations(name: str, device: str) -> None:
+async def test_generator_trainer_and_the_models_own_forward_agree_in_conversations(
+    name: str, device: str, constrain: bool
+) -> None:
     model, tokenizer = small_model(name, device)
-    chat, config = Chat(tokenizer), conversation_config()
+    chat, config = Chat(tokenizer), conversation_config(sampling={"constrain": constrain})
     generator = Generator(model, chat, max_new_tokens=config.max_res_tokens)
     generator.require_agreement()
     groups = await played(generator, config)
@@ -76,12 +85,23 @@ async def test_generator_trainer_and_the_models_own_forward_agree_in_conversatio
     of_trainer = Trainer(model, reference, config, chat.pad_id).step(groups, 0.0)
 
     own = plain_logprobs(reference.model, groups)
-    assert all(len(t.turns) == TURNS for t in trajectories)
-    assert sum("</think>" in turn.reply for t in trajectories for turn in t.turns) >= 3
+    assert sum(len(t.turns) for t in trajectories) >= TURNS  # an unfinished thought ends an episode
+    if constrain:  # thinking is free
+        turns = [] if chat.template.opens_thinking else [turn for t in trajectories for turn in t.turns]
+        answers = {turn.reply.strip() for turn in turns if "<think>" not in turn.reply}
+        assert answers <= set(WORDS)
+        own = own[[is_choice(m) for t in trajectories for s in t.segments for m in sampled_masks(s)]]
+    else:
+        assert sum("</think>" in turn.reply for t in trajectories for turn in t.turns) >= 3
     assert (batch.generator_logprobs - own).abs().max() < BOUND
     assert (of_reference - own).abs().max() < BOUND
     assert abs(of_trainer["mismatch_kl"]) < BOUND**2 + 1e-6  # float32 rounding of exp(d) - d - 1
     assert of_trainer["kl"] < BOUND**2 + 1e-6
+
+
+def sampled_masks(segment: Segment) -> list[Mask | None]:
+    pairs = zip(segment.masks or (None,) * len(segment.sampled), segment.sampled, strict=True)
+    return [mask for mask, is_sampled in pairs if is_sampled]
 
 
 class ForgetfulGPT2(GPT2LMHeadModel):

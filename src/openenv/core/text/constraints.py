@@ -28,4 +28,4 @@ class ReplyConstraint:
     @classmethod
     def json_of(cls, schema: Mapping[str, Any]) -> Self:
         """The constraint to JSON that meets a schema."""
-        return cls(schema=json.dumps(schema, sort_keys=True))
+        return cls(schema=json.dumps(schema))

@@ -8,6 +8,7 @@ import httpx
 from transformers import PreTrainedModel
 
 from openenv.core.errors import OpenEnvError
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
@@ -32,13 +33,17 @@ class TrainedModel(Generator):
         model.train(was_training)
 
     def generate(
-        self, prompts: Sequence[TokenIds], streams: Sequence[random.Random], images: Sequence[Images] = ()
+        self,
+        prompts: Sequence[TokenIds],
+        streams: Sequence[random.Random],
+        images: Sequence[Images] = (),
+        constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
         """As `Generator.generate`."""
         was_training = self.model.training
         self.model.train(False)
         try:
-            return super().generate(prompts, streams, images)
+            return super().generate(prompts, streams, images, constraints)
         finally:
             self.model.train(was_training)
 
@@ -52,10 +57,14 @@ class TrainerVllm(BaseGenerator):
         self._vllm = vllm
 
     def generate(
-        self, prompts: Sequence[TokenIds], streams: Sequence[random.Random], images: Sequence[Images] = ()
+        self,
+        prompts: Sequence[TokenIds],
+        streams: Sequence[random.Random],
+        images: Sequence[Images] = (),
+        constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
         """As `BaseGenerator.generate`; vLLM has random numbers of its own. Raises GenerationFailed for images."""
-        _refuse_images(images)
+        _refuse(images, constraints)
         _, completions, logprobs, _ = self._vllm.generate(list(map(list, prompts)), None, 1)
         return [
             self._segment(prompt, ids, [float(values[0]) for values in of_reply])
@@ -72,10 +81,14 @@ class GenerateRoute(BaseGenerator):
         self._http = httpx.Client(timeout=_TIMEOUT_S)
 
     def generate(
-        self, prompts: Sequence[TokenIds], streams: Sequence[random.Random], images: Sequence[Images] = ()
+        self,
+        prompts: Sequence[TokenIds],
+        streams: Sequence[random.Random],
+        images: Sequence[Images] = (),
+        constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
         """As `BaseGenerator.generate`; the server has random numbers of its own. Raises GenerationFailed."""
-        _refuse_images(images)
+        _refuse(images, constraints)
         body = {
             "prompts": [self.chat.tokenizer.decode(list(prompt)) for prompt in prompts],
             "n": 1,
@@ -133,6 +146,9 @@ def _without_adapters(model: Any) -> PreTrainedModel:
     return found
 
 
-def _refuse_images(images: Sequence[Images]) -> None:
+def _refuse(images: Sequence[Images], constraints: Sequence[ReplyConstraint | None]) -> None:
+    """Raise GenerationFailed for what these servers of TRL do not take."""
     if any(images):
         raise GenerationFailed("prompts with images go to TRL's own model: leave use_vllm out")
+    if any(constraints):
+        raise GenerationFailed("constrained replies come from TRL's own model: leave use_vllm out")

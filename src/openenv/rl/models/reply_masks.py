@@ -3,13 +3,14 @@
 A `ReplyMasks` makes the first state of a reply from its constraint; a state has the mask of the next token and the
 state after each token. States do not change, so that replies which share a beginning share its states. Choices are
 written as the tokenizer writes them, so that each has one sequence of tokens and the policy's distribution over tokens
-is its distribution over actions. JSON is matched by llguidance, in any tokens that spell it.
+is its distribution over actions. JSON is matched by llguidance, in any tokens that spell it; so are the choices that a
+vLLM server has drawn.
 
 Thinking is free: the constraint begins after its end mark. A reply that does not think begins with its answer.
 """
 
 import functools
-import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -26,7 +27,11 @@ from openenv.rl.models.prompt_tokens import TokenIds
 Mask = bytes
 """One bit a token, the lowest of each byte first. Equal masks are equal bytes."""
 
-_JSON_FORM = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}  # as json.dumps writes it
+_JSON_FORM: Any = {
+    "whitespace_flexible": False,
+    "item_separator": ", ",
+    "key_separator": ": ",
+}  # as json.dumps writes it
 _TAIL = 12  # tokens in which the end mark of thinking is looked for
 _CACHE_SIZE = 20_000
 
@@ -58,23 +63,35 @@ class ReplyMasks:
         self._think_id = None if opened or closed else think_id
         self._mask_of = functools.lru_cache(_CACHE_SIZE)(self._packed)
         self._choices = functools.lru_cache(_CACHE_SIZE)(self._choice_state)
-        self._first = functools.lru_cache(_CACHE_SIZE)(self._json_matcher)
+        self._matcher = functools.lru_cache(_CACHE_SIZE)(self._new_matcher)
 
     def start(self, constraint: ReplyConstraint | None) -> ReplyState | None:
         """The state of a reply that has no token yet; None: nothing restricts it."""
         if constraint is None:
             return None
-        answer: ReplyState
-        if constraint.choices:
-            answer = self._choices(constraint.choices)
-        else:
-            answer = _JsonState(self._first(constraint.schema), -(-self._vocab_size // 8))
+        answer: ReplyState = self._choices(constraint.choices) if constraint.choices else self.spelled(constraint)
         if self._is_thinking:
             return _Thinking(answer, self._tokenizer.decode, self._space)
         if self._think_id is not None:
             thinking = _Thinking(answer, self._tokenizer.decode, self._space)
             return _Either(answer, self._think_id, thinking, self._with(answer.mask, [self._think_id]))
         return answer
+
+    def spelled(self, constraint: ReplyConstraint) -> "_SpelledState":
+        """The state of an answer that any tokens may spell, not those of the tokenizer alone."""
+        return _SpelledState(self._matcher(constraint), -(-self._vocab_size // 8))
+
+    def masks_of(self, constraint: ReplyConstraint, token_ids: Sequence[int]) -> list[Mask]:
+        """The masks of a reply that another generator has drawn, in any tokens that spell it. Raises ValueError if the
+        constraint does not allow the reply."""
+        state, masks = self.spelled(constraint), []
+        for place, token in enumerate(token_ids):
+            masks.append(state.mask)
+            if not allows(state.mask, token):
+                written = self._tokenizer.decode(list(token_ids[: place + 1]))
+                raise ValueError(f"{written!r} is not the begin of a reply that the constraint allows")
+            state = state.after(token)
+        return masks
 
     def _packed(self, ids: frozenset[int]) -> Mask:
         bits = np.zeros(self._vocab_size, dtype=np.uint8)
@@ -111,15 +128,18 @@ class ReplyMasks:
                 f"tokenizer {type(self._tokenizer).__name__}: {error}. Set it to false."
             ) from error
 
-    def _json_matcher(self, schema: str) -> Any:
+    def _new_matcher(self, constraint: ReplyConstraint) -> Any:
         from llguidance import LLMatcher
 
-        grammar = LLMatcher.grammar_from_json_schema(schema, overrides=_JSON_FORM)
+        if constraint.choices:
+            grammar = LLMatcher.grammar_from_regex("|".join(map(re.escape, constraint.choices)))
+        else:
+            grammar = LLMatcher.grammar_from_json_schema(constraint.schema, overrides=_JSON_FORM)
         matcher = LLMatcher(self._guidance_tokens, grammar)
         if matcher.is_error():
             raise ConfigError(
-                f"sampling.constrain=True: replies cannot be limited to the schema {json.loads(schema)}: "
-                f"{matcher.get_error()}. Set it to false."
+                f"sampling.constrain=True: replies cannot be limited to {constraint}: {matcher.get_error()}. Set it to "
+                "false."
             )
         return matcher
 
@@ -147,7 +167,7 @@ class _ChoiceState:
         return self.known[token]
 
 
-class _JsonState:
+class _SpelledState:
     """A matcher of llguidance, of which each state has its own copy."""
 
     def __init__(self, matcher: Any, size: int) -> None:
@@ -160,11 +180,11 @@ class _JsonState:
         """The tokens that some legal reply goes on with."""
         return bytes(self._matcher.compute_bitmask())[: self._size]
 
-    def after(self, token: int) -> "_JsonState":
+    def after(self, token: int) -> "_SpelledState":
         """The state after the token. The end token changes nothing that is looked at again."""
         matcher = self._matcher.deep_copy()
         matcher.consume_token(token)
-        return _JsonState(matcher, self._size)
+        return _SpelledState(matcher, self._size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +248,11 @@ class _Either:
 def num_allowed(mask: Mask) -> int:
     """Number of tokens that a mask allows."""
     return int.from_bytes(mask, "little").bit_count()
+
+
+def allows(mask: Mask, token: int) -> bool:
+    """Whether a mask allows a token."""
+    return bool(mask[token // 8] >> token % 8 & 1)
 
 
 def is_choice(mask: Mask | None) -> bool:

@@ -19,7 +19,8 @@ def shared_length(sequences: Sequence[Sequence[int]], most: int) -> int:
     """Number of tokens, at most `most`, that all sequences begin with; 0 if they are not worth sharing."""
     if len(sequences) < 2:
         return 0
-    ends = zip(min(sequences), max(sequences), strict=False)  # what these two share, all between them share
+    rows = [tuple(sequence) for sequence in sequences]
+    ends = zip(min(rows), max(rows), strict=False)  # what these two share, all between them share
     shared = min(most, sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], ends)))
     return shared if shared >= _LEAST else 0
 

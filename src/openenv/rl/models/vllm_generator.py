@@ -1,5 +1,6 @@
 """Samples replies with a vLLM server, and gives it the trained adapter after each step."""
 
+import json
 import logging
 import random
 import secrets
@@ -47,14 +48,17 @@ class VllmGenerator(BaseGenerator):
         max_new_tokens: int,
         folder: Path,
         adapter_config: Any,
+        vocab_size: int,
         store: WeightStore | None = None,
         temperature: float = 1.0,
     ) -> None:
-        """url: without /v1. base_model: the name under which the server has the model. adapter_config: peft's."""
+        """url: without /v1. base_model: the name under which the server has the model. adapter_config: peft's.
+        vocab_size: columns of the model's logits."""
         super().__init__(chat, max_new_tokens=max_new_tokens, store=store, temperature=temperature)
         self._http = httpx.Client(
             base_url=url.rstrip("/"), timeout=_TIMEOUT_S, limits=httpx.Limits(max_connections=_MAX_CONNECTIONS)
         )
+        self._reply_masks = chat.reply_masks(vocab_size)
         self._folder = folder
         self._adapter_config = adapter_config
         self._prefix = f"policy-{secrets.token_hex(4)}"  # generators of one server do not share adapters
@@ -76,7 +80,7 @@ class VllmGenerator(BaseGenerator):
             self._load_newer(self.store)
         seeds = [stream.getrandbits(31) for stream in streams]
         with ThreadPoolExecutor(_MAX_CONNECTIONS) as threads:
-            return list(threads.map(self._sample, prompts, seeds))
+            return list(threads.map(self._sample, prompts, seeds, constraints or [None] * len(prompts)))
 
     def close(self) -> None:
         """Unload the adapter, remove its files, and close the connections."""
@@ -103,8 +107,9 @@ class VllmGenerator(BaseGenerator):
             self._post("/v1/unload_lora_adapter", {"lora_name": adapter})
             shutil.rmtree(self._folder / adapter)
 
-    def _sample(self, prompt: TokenIds, seed: int) -> Segment:
+    def _sample(self, prompt: TokenIds, seed: int, constraint: ReplyConstraint | None) -> Segment:
         """One reply. All settings that a server may take from the model's generation config are given."""
+        limits = {} if constraint is None else {"structured_outputs": _structured_outputs(constraint)}
         response = self._post(
             "/v1/completions",
             {
@@ -120,6 +125,7 @@ class VllmGenerator(BaseGenerator):
                 "stop_token_ids": sorted(self.chat.end_ids),
                 "logprobs": 1,
                 "return_token_ids": True,
+                **limits,
             },
         )
         try:
@@ -131,7 +137,11 @@ class VllmGenerator(BaseGenerator):
         if not token_ids or len(token_ids) != len(logprobs):
             counts = f"{len(token_ids)} tokens and {len(logprobs)} log-probabilities"
             raise GenerationFailed(f"{response.url} returned {counts}.")
-        return self._segment(prompt, token_ids, logprobs)
+        try:
+            masks = [] if constraint is None else self._reply_masks.masks_of(constraint, token_ids)
+        except ValueError as error:
+            raise GenerationFailed(f"{response.url} ignored structured_outputs: {error}.") from error
+        return self._segment(prompt, token_ids, logprobs, masks=masks)
 
     def _post(self, path: str, body: dict[str, Any]) -> httpx.Response:
         try:
@@ -143,3 +153,10 @@ class VllmGenerator(BaseGenerator):
         except httpx.HTTPError as error:
             raise GenerationFailed(f"{self._http.base_url} did not respond: {error}") from error
         return response
+
+
+def _structured_outputs(constraint: ReplyConstraint) -> dict[str, Any]:
+    """A constraint as vLLM takes it."""
+    if constraint.choices:
+        return {"choice": list(constraint.choices)}
+    return {"json": json.loads(constraint.schema), "disable_any_whitespace": True}

@@ -1,0 +1,158 @@
+"""A constrained reply is one that the constraint allows, whatever the model would like to write."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers.models import BPE
+from tokenizers.trainers import BpeTrainer
+from transformers import AutoConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from openenv.core.env_server.mcp_types import Tool
+from openenv.core.env_server.types import Action
+from openenv.core.text.action_forms import ToolForm, form_of
+from openenv.core.text.constraints import ReplyConstraint
+from openenv.rl.models.chat import Chat, word_tokenizer
+from openenv.rl.models.generator import Generator
+from openenv.rl.models.language_model import random_model
+from openenv.rl.models.reply_masks import ReplyMasks, allows, masked, num_allowed
+from tests.rl.models.small_models import TEMPLATES, small_tokenizer
+
+PLACES = ("1", "12", "2")
+
+
+class Buy(Action):
+    """Two fields, which a reply names as JSON."""
+
+    kind: str
+    amount: int
+
+
+def byte_tokenizer() -> PreTrainedTokenizerFast:
+    """A tokenizer that can write every byte, as those of pretrained models can."""
+    backend = Tokenizer(BPE())
+    backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    backend.train_from_iterator(
+        [], BpeTrainer(special_tokens=["<|im_start|>", "<|im_end|>"], initial_alphabet=alphabet)
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|im_end|>", chat_template=TEMPLATES["chatml"])
+
+
+def replies(constraint: ReplyConstraint, *, number: int = 24, most: int = 40) -> list[str]:
+    """Replies of a model with random weights."""
+    tokenizer = byte_tokenizer()
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = AutoConfig.for_model("llama", vocab_size=len(tokenizer), **sizes)
+    model = random_model(LlamaForCausalLM, config, seed=0)
+    generator = Generator(model, Chat(tokenizer), max_new_tokens=most)
+    prompts = [generator.chat.prompt([{"role": "user", "content": "word red"}])] * number
+    streams = [random.Random(i) for i in range(number)]
+    return [str(generator.reply(s)) for s in generator.generate(prompts, streams, (), [constraint] * number)]
+
+
+def masks_of(tokenizer: Any, prompt_end: str = "") -> ReplyMasks:
+    return ReplyMasks(tokenizer, vocab_size=len(tokenizer), end_id=tokenizer.eos_token_id, prompt_end=prompt_end)
+
+
+def test_a_reply_is_one_of_the_choices_also_where_one_begins_another() -> None:
+    written = replies(ReplyConstraint(choices=PLACES), number=60)
+
+    assert set(written) == set(PLACES)
+
+
+def test_a_reply_is_json_of_the_actions_schema() -> None:
+    constraint = form_of(Buy).constraint()
+    assert constraint is not None
+
+    for written in replies(constraint, most=200):
+        if written.endswith("}"):  # otherwise it is cut off
+            assert set(json.loads(written)) <= {"kind", "amount"}
+        assert written.startswith('{"kind": "')
+
+
+def test_a_reply_is_a_call_of_one_of_the_tools() -> None:
+    schema = {"type": "object", "properties": {"city": {"enum": ["Rome", "Oslo"]}}, "required": ["city"]}
+    form = ToolForm([Tool(name=name, description="", input_schema=schema) for name in ("weather", "time")])
+
+    for written in replies(form.constraint(), most=120):
+        form.parse(written)
+
+
+def test_a_constraint_has_choices_or_a_schema() -> None:
+    with pytest.raises(ValueError, match="give one of them"):
+        ReplyConstraint(choices=("hit",), schema="{}")
+
+
+def test_choices_are_written_as_the_tokenizer_writes_them_and_then_end() -> None:
+    tokenizer = word_tokenizer(["hit stand move a1"])
+    state = masks_of(tokenizer).start(ReplyConstraint(choices=("hit", "move a1")))
+    hit, move, a1 = (tokenizer.encode(word)[0] for word in ("hit", "move", "a1"))
+    assert state is not None
+    assert state.mask is not None
+
+    assert [token for token in range(len(tokenizer)) if allows(state.mask, token)] == sorted([hit, move])
+    for tokens, following in (([hit], tokenizer.eos_token_id), ([move], a1), ([move, a1], tokenizer.eos_token_id)):
+        reached = state
+        for token in tokens:
+            reached = reached.after(token)
+        assert reached.mask is not None
+        assert num_allowed(reached.mask) == 1
+        assert allows(reached.mask, following)
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_thinking_is_free_until_its_end_mark(opens: bool) -> None:
+    tokenizer = small_tokenizer("chatml kept thinking" if opens else "chatml thinking")
+    chat = Chat(tokenizer)
+    start = chat.reply_masks(len(tokenizer)).start(ReplyConstraint(choices=("hit", "stand")))
+    thought = "<think>\nred or hit?</think>"
+    tokens = chat.encode(thought.removeprefix("<think>") if opens else thought)
+    state = start
+    for token in tokens:
+        assert state is not None
+        assert state.mask is None or allows(state.mask, token)
+        state = state.after(token)
+    assert state is not None
+    assert state.mask is not None
+    first = {chat.encode("hit")[0], chat.encode("stand")[0]}
+    allowed = {token for token in range(len(tokenizer)) if allows(state.mask, token)}
+
+    assert first <= allowed
+    assert all(not tokenizer.decode([token]).strip() for token in allowed - first)
+
+
+def test_where_the_prompt_has_ended_the_thinking_the_answer_comes_first() -> None:
+    tokenizer = small_tokenizer("chatml thinking")
+    chat = Chat(tokenizer, enable_thinking=False)
+    state = chat.reply_masks(len(tokenizer)).start(ReplyConstraint(choices=("hit",)))
+
+    assert state is not None
+    assert state.mask is not None
+    assert num_allowed(state.mask) == 1
+
+
+def test_masks_of_a_reply_in_other_tokens_are_those_that_spell_the_choices() -> None:
+    tokenizer = small_tokenizer("chatml")
+    masks = masks_of(tokenizer)
+    letters = [i for letter in "hit" for i in tokenizer.encode(letter, add_special_tokens=False)]
+    constraint = ReplyConstraint(choices=("hit", "stand"))
+
+    found = masks.masks_of(constraint, [*letters, tokenizer.eos_token_id])
+
+    assert len(found) == 4
+    assert all(allows(mask, token) for mask, token in zip(found, [*letters, tokenizer.eos_token_id], strict=True))
+    with pytest.raises(ValueError, match="not the begin of a reply"):
+        masks.masks_of(constraint, tokenizer.encode("red", add_special_tokens=False))
+
+
+def test_forbidden_tokens_have_no_probability_and_rows_without_a_mask_keep_all() -> None:
+    logits = torch.zeros(2, 8)
+
+    table = torch.softmax(masked(logits, [bytes([0b101]), None]), dim=-1)
+
+    assert table[0].tolist() == [0.5, 0, 0.5, 0, 0, 0, 0, 0]
+    assert table[1].tolist() == [1 / 8] * 8
