@@ -1,12 +1,12 @@
 """What is recorded of the best checkpoint of a run, beside its weights, and how it is named at the end."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from openenv.rl.reports.results import MetricsRow, read_rows
+from openenv.rl.reports.results import read_rows
 
 BEST = "best"
 """The folder of the best checkpoint, in the run's folder `checkpoints`."""
@@ -35,7 +35,7 @@ class BestCheckpoint:
         return cls(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
-def evaluations(rows: Sequence[MetricsRow]) -> list[MetricsRow]:
+def evaluations(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The rows of steps after which the run was evaluated."""
     return [row for row in rows if "eval/score" in row]
 
@@ -53,7 +53,7 @@ def best_line(run_dir: Path) -> str | None:
     return f"best checkpoint: step {best.step} ({there}; step {last['step']}: {here}), kept in {folder}"
 
 
-def _results(row: MetricsRow) -> str:
+def _results(row: Mapping[str, Any]) -> str:
     """The results with the most likely replies, of each environment."""
     keys = [key for key in row if key.endswith("greedy/return")]
     return ", ".join(f"{_player(key)}return {_number(row[key], '+.4f')}, {_wins(row, key)}" for key in keys)
@@ -65,7 +65,7 @@ def _player(key: str) -> str:
     return f"{label} " if label else ""
 
 
-def _wins(row: MetricsRow, key: str) -> str:
+def _wins(row: Mapping[str, Any], key: str) -> str:
     return f"win rate {_number(row[key.removesuffix('return') + 'win_rate'], '.2%')}"
 
 
