@@ -1,5 +1,6 @@
 """Evaluation while a run trains: it changes nothing, its rows are reproducible, and the best checkpoint is kept."""
 
+import asyncio
 import contextlib
 import json
 import shutil
@@ -203,3 +204,22 @@ def test_a_pretrained_model_is_evaluated_while_it_trains_and_the_tiny_one_is_not
     assert config_from_mapping({}).evaluation.interval == 0
     with pytest.raises(ConfigError, match=r"evaluation\.pass_k=0"):
         config_from_mapping({"evaluation": {"pass_k": 0}})
+
+
+async def test_a_step_is_recorded_also_if_its_evaluation_is_cancelled(tmp_path: Path) -> None:
+    run, began = SmallRun(echo_config(), tmp_path), asyncio.Event()
+
+    async def evaluate(step: int, is_last: bool) -> dict[str, Any]:
+        if step == 2:
+            began.set()
+            await asyncio.Event().wait()
+        return {}
+
+    training = asyncio.ensure_future(run.run(6, evaluate=evaluate))
+    await began.wait()
+    training.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await training
+
+    assert [row["step"] for row in read_rows(run.metrics_path)] == [1, 2]
+    assert run.checkpoints.latest_step == 2

@@ -180,12 +180,7 @@ class TrainingLoop:
                     groups = await buffer.get(self.progress.step)
             except TimeoutError:
                 continue
-            row = await _uninterrupted(self._step(groups, last, began, buffer.num_evicted))
-            try:
-                if evaluate is not None:
-                    row |= await evaluate(self.progress.step, self.progress.step == last)
-            finally:
-                row = self._log.add(row, groups, self._chat)
+            row = await self._recorded_step(groups, last, began, buffer.num_evicted, evaluate)
             if on_step is not None:
                 on_step(row)
             if self._watch.has_given_up:
@@ -198,6 +193,21 @@ class TrainingLoop:
         if self._budget.is_spent():
             log.warning("max_minutes is spent: training ends at step %d, before its schedules", self.progress.step)
         return self._budget.is_spent()
+
+    async def _recorded_step(
+        self, groups: StepGroups, last: int, began: float, num_evicted: int, evaluate: Evaluate | None
+    ) -> dict[str, Any]:
+        """Make a step, and evaluate where it is due. The step is recorded also if it or its evaluation is cancelled."""
+        step = asyncio.ensure_future(self._step(groups, last, began, num_evicted))
+        evaluated: dict[str, Any] = {}
+        try:
+            await _uninterrupted(step)
+            if evaluate is not None:
+                evaluated = await evaluate(self.progress.step, self.progress.step == last)
+        finally:
+            if step.exception() is None:
+                row = self._log.add({**step.result(), **evaluated}, groups, self._chat)
+        return row
 
     async def _step(self, groups: StepGroups, last: int, began: float, num_evicted: int) -> dict[str, Any]:
         """Train on the groups and publish the weights. Returns the metrics."""
