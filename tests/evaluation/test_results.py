@@ -1,5 +1,6 @@
 """Summaries, intervals, the table, the plot, and one observation for a person."""
 
+import itertools
 import math
 from collections import Counter
 from pathlib import Path
@@ -11,7 +12,7 @@ from rich.console import Console
 from openenv.core.env_server.types import Observation
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.evaluation import EpisodeResult, Summary, medal_table, replies_table, show_openenv_observation, summarize
-from openenv.evaluation.intervals import EpisodeOutcome, mean_and_interval, wilson_interval
+from openenv.evaluation.intervals import EpisodeOutcome, mean_and_interval, pass_at_k, wilson_interval
 from openenv.evaluation.plots import plot_summaries
 from openenv.evaluation.tables import ranked
 
@@ -168,3 +169,18 @@ def test_any_environments_observation_can_be_shown(capsys: pytest.CaptureFixture
     show_openenv_observation(Observation(reward=1.5))
 
     assert capsys.readouterr().out == "Observation\n  done: False\n  reward: 1.5\n"
+
+
+@pytest.mark.parametrize(
+    ("trials", "successes", "k"), [(4, 0, 4), (4, 1, 4), (6, 2, 3), (5, 5, 1), (7, 3, 2), (5, 3, 5)]
+)
+def test_pass_at_k_is_the_share_of_draws_of_k_trials_with_a_success(trials: int, successes: int, k: int) -> None:
+    draws = list(itertools.combinations([True] * successes + [False] * (trials - successes), k))
+
+    assert pass_at_k(trials, successes, k) == pytest.approx(sum(map(any, draws)) / len(draws))
+
+
+@pytest.mark.parametrize("k", [0, 4])
+def test_pass_at_k_needs_k_trials(k: int) -> None:
+    with pytest.raises(ValueError, match=f"k={k}"):
+        pass_at_k(3, 1, k)

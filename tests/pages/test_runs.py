@@ -14,6 +14,7 @@ from playwright.sync_api import Page, expect
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.pages.runs import runs_app
+from openenv.rl.reports.results import StepLog
 from openenv.rl.reports.run_state import running
 from tests.browser import NARROW, SCREENSHOTS, is_as_wide_as_its_screen, loaded_bytes, screenshot, serious_violations
 from tests.cli.commands import OPENENV, run
@@ -63,6 +64,23 @@ def test_a_curve_grows_while_steps_are_appended(page: Page, served: Served, tmp_
     with pytest.raises(ValueError, match="broke"), running(run_dir):
         raise ValueError("the table broke")
     expect(row_of(page, "tiny")).to_contain_text("failed: ValueError: the table broke")
+
+
+def test_the_evaluations_of_a_run_are_metrics_whose_points_are_joined(
+    page: Page, served: Served, tmp_path: Path
+) -> None:
+    run_dir = make_run(tmp_path, "tiny", steps=range(1, 20))
+    for step in (20, 40):
+        evaluated = {"step": step, "reward": 0.5, "eval/greedy/win_rate": step / 100, "eval/score": 0.1}
+        StepLog(run_dir / "metrics.jsonl", first_step=step - 1).append(evaluated)
+        append_steps(run_dir, range(step + 1, step + 20))
+    page.goto(served(runs_app(tmp_path)))
+
+    page.get_by_label("Metric").select_option("eval/greedy/win_rate")
+
+    curve = page.get_by_role("img", name=re.compile("tiny: 2 values"))
+    expect(curve).to_be_visible()
+    expect(curve.locator("path[d*=L]").first).to_be_attached()
 
 
 def test_only_the_points_that_are_new_are_sent(served: Served, tmp_path: Path) -> None:

@@ -128,12 +128,18 @@ def mixture(folder: Path, **changes: Any) -> Config:
 @pytest.mark.process
 async def test_a_run_trains_and_compares_in_each_environment(tmp_path: Path) -> None:
     pretrain = {**TINY["pretrain"], "steps": 200}  # it knows the commands, and catches now and then
-    result = await run(mixture(tmp_path, replay_buffer={"batch_size": 9}, pretrain=pretrain))
+    evaluation = {**TINY["evaluation"], "interval": 2, "interval_games": 8, "pass_k": 2}
+    changes = {"replay_buffer": {"batch_size": 9}, "pretrain": pretrain, "evaluation": evaluation}
+    result = await run(mixture(tmp_path, **changes))
 
     rows = read_rows(result.run_dir / "metrics.jsonl")
     assert all(row["num_episodes"] == 36 and row["num_groups/trained"] == 9 for row in rows)
     assert all(row[f"reward/{label}"] is not None for row in rows for label in ("blackjack", "catch"))
     assert max(row["level/catch"] for row in rows) == 1
+    assert all(
+        f"eval/{label}/{key}" in rows[1] for label in ("blackjack", "catch") for key in ("pass@2", "greedy/return")
+    )
+    assert [row["step"] for row in rows if row.get("eval/score") is not None] == [2, 3]
     names = [row.name for row in load_results(result.run_dir)]
     players = ["random", "before GRPO (sampled)", "after GRPO (greedy)"]
     assert set(names) >= {f"{label}: {player}" for label in ("blackjack", "catch") for player in players}

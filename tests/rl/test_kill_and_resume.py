@@ -48,7 +48,7 @@ CONFIG: dict[str, Any] = {
     "replay_buffer": {"batch_size": 6, "equal_groups": "redraw"},
     "trainer": {"training": {"steps": 12}},
     "checkpoint": {"interval": 4},
-    "evaluation": {"num_games": 40, "sessions": 8},
+    "evaluation": {"num_games": 40, "sessions": 8, "interval": 3, "interval_games": 8, "pass_k": 2},
 }
 CURVE = (
     "step",
@@ -60,6 +60,9 @@ CURVE = (
     "learning_rate",
     "num_tokens",
     "num_groups/played",
+    "eval/score",
+    "eval/catch/sampled/return",
+    "eval/blackjack/pass@2",
     "level/catch",
 )
 

@@ -100,7 +100,7 @@ class SmallRun:
             tokens_per_forward=512,
         )
 
-    async def run(self, steps: int, on_step: Any = None) -> list[dict[str, Any]]:
+    async def run(self, steps: int, on_step: Any = None, evaluate: Any = None) -> list[dict[str, Any]]:
         store, config = WeightStore(), self.config
         store.publish(self.model, self.progress.step)
         generator = Generator(self.new_model(9), self.chat, max_new_tokens=config.max_res_tokens, store=store)
@@ -120,7 +120,7 @@ class SmallRun:
             self.progress,
             config.replay_buffer.batch_size or 4,
         )
-        await self.loop.run(steps, on_step)
+        await self.loop.run(steps, on_step, evaluate)
         self.progress = self.loop.progress
         return read_rows(self.metrics_path)
 

@@ -24,6 +24,7 @@ from openenv.rl.config_file import config_from_mapping
 from openenv.rl.learning_signal import NothingToLearn
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import load_model
+from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.results import read_rows
 from openenv.rl.reports.run_state import failure, run_state
 from openenv.rl.run import run, with_game
@@ -48,6 +49,7 @@ TINY: dict[str, Any] = {
 }
 
 
+EVALUATED = {"num_games": 16, "sessions": 8, "interval": 1, "interval_games": 6, "pass_k": 2}
 BY_OUTCOME = {"win": 2.0, "push": 0.5, "loss": -1.0}
 
 
@@ -218,7 +220,18 @@ async def test_a_vllm_server_samples_the_replies_of_a_run(
     server = StandIn(str(saved), load_model(saved)[0], first.engine.chat, LoraSettings(rank=2))
     model = {"path": str(saved), "precision": "float32", "lora": {"rank": 2}, "vllm_url": serving(server.app)}
 
-    trainer = await setup_training(tiny(tmp_path, env=blackjack, name="served", model=model, off_by_n=0))
+    trainer = await setup_training(
+        tiny(
+            tmp_path,
+            env=blackjack,
+            name="served",
+            model=model,
+            off_by_n=0,
+            max_req_tokens=512,
+            sampling={"constrain": False},
+            evaluation=EVALUATED,
+        )
+    )
     result = await trainer.run(steps=3)
     players = [trainer.engine.player(temperature=0.0, before=before) for before in (True, False)]
     replies = [player.complete([[{"role": "user", "content": "hand J 5 dealer 7"}]]) for player in players]
@@ -227,6 +240,8 @@ async def test_a_vllm_server_samples_the_replies_of_a_run(
     rows = read_rows(result.run_dir / "metrics.jsonl")
     assert all(abs(row["mismatch_kl"]) < 1e-6 for row in rows)
     assert server.num_loaded >= 4  # three steps, and the player after training
+    assert server.max_loaded <= 3  # that of the rollouts, and the player's before and after a step
+    assert all(row["eval/score"] is not None for row in rows)
     assert server.adapters == {}
     assert all(replies)
 
@@ -374,6 +389,28 @@ async def test_a_run_compares_and_reports(tmp_path: Path, game: str) -> None:
     (after,) = (row for row in result.results if row.role == "after")
     assert scalars(result.run_dir, "eval/after/win_rate") == [(3, pytest.approx(after.win_rate))]
     assert [step for step, _ in scalars(result.run_dir, "eval/random/win_rate")] == [0]
+
+
+async def test_a_run_is_evaluated_while_it_trains_and_keeps_its_best_checkpoint(
+    tmp_path: Path, blackjack: dict[str, Any]
+) -> None:
+    phases: list[tuple[str, dict[str, Any]]] = []
+    config = tiny(tmp_path, env=blackjack, evaluation=EVALUATED, report_to="tensorboard")
+
+    result = await run(config, on_progress=lambda phase, _done, _total, known: phases.append((phase, known)))
+
+    rows = read_rows(result.run_dir / "metrics.jsonl")
+    assert [step for step, _ in scalars(result.run_dir, "eval/greedy/win_rate")] == [1, 2, 3]
+    assert all(0 <= row["eval/greedy/win_rate"] <= row["eval/greedy/win_rate_interval"][1] <= 1 for row in rows)
+    assert all(row["eval/pass@2"] >= row["eval/sampled/win_rate"] for row in rows)
+    best = BestCheckpoint.load(result.run_dir)
+    assert best is not None
+    assert best.score == max(row["eval/score"] for row in rows)
+    assert load_model(result.run_dir / "checkpoints" / "best")[1] is not None
+    assert "Win rate in evaluations" in result.report.read_text()
+    counts = [(known["evaluated"], known["to_evaluate"]) for phase, known in phases if "evaluated" in known]
+    assert counts.count((18, 18)) == 3
+    assert {phase for phase, known in phases if "evaluated" in known} == {"train"}
 
 
 async def test_the_chart_of_a_game_does_not_play_another_environments_game_of_that_name(tmp_path: Path) -> None:

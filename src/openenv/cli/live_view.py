@@ -67,6 +67,10 @@ class _Training:
     """When each of the last steps ended, and its number of episodes."""
     row: Mapping[str, Any] = field(default_factory=dict)
     transcripts: Sequence[Mapping[str, Any]] = ()
+    evaluation: Mapping[str, Any] = field(default_factory=dict)
+    """The metrics of the newest step after which the run was evaluated."""
+    evaluated: tuple[int, int] | None = None
+    """How many games of an evaluation that is being made have ended, and the number of all."""
 
 
 class LiveView:
@@ -91,12 +95,17 @@ class LiveView:
             current = self._phases[-1]
             current.done, current.total, current.took_s = done, total, now - current.began
             self._minutes_left = known.get("minutes_left")
+            if "evaluated" in known:
+                self._training.evaluated = known["evaluated"], known["to_evaluate"]
             if "step" in known:
                 self._add_step(known, now)
 
     def _add_step(self, row: Mapping[str, Any], now: float) -> None:
         training = self._training
         training.row = row
+        training.evaluated = None
+        if "eval/score" in row:
+            training.evaluation = row
         training.recent.append((now, row["num_episodes"]))
         training.transcripts = row.get("transcripts", ())
         for key, values in training.curves.items():
@@ -108,7 +117,7 @@ class LiveView:
             width = options.max_width
             parts: list[RenderableType] = [*self._head()]
             if self._training.row:
-                parts += [self._speeds(), self._charts(width)]
+                parts += [self._speeds(), *self._evaluation(), self._charts(width)]
             above = len(console.render_lines(Group(*parts), options))
             height = max(_LEAST_HEIGHT, console.height - above - 2)  # a rule, and the line of the cursor
             yield Group(*parts, *self._transcripts(width, height))
@@ -169,6 +178,17 @@ class LiveView:
             parts.append(f"{row['episodes/unparseable_ratio']:.0%} unparseable")
         return Text(" · ".join(parts))
 
+    def _evaluation(self) -> Iterator[Text]:
+        """The newest evaluation, and how far the one is that is being made."""
+        row, running = self._training.evaluation, self._training.evaluated
+        parts = list(_evaluation_figures(row))
+        if parts:
+            parts[0] = f"evaluation after step {row['step']}: {parts[0]}"
+        if running is not None:
+            parts.append(f"evaluating: {running[0]:,}/{running[1]:,} games")
+        if parts:
+            yield Text(" · ".join(parts), no_wrap=True, overflow="ellipsis")
+
     def _charts(self, width: int) -> Table:
         """A chart for each metric that has values, in two columns or beside each other."""
         known = [(key, form, self._training.curves[key]) for key, form in CHARTS if self._training.curves[key]]
@@ -193,6 +213,27 @@ class LiveView:
         for number, part in enumerate(lines):
             room = height // len(lines) + (spare if number == 0 else 0)
             yield from part[:room]
+
+
+def _evaluation_figures(row: Mapping[str, Any]) -> Iterator[str]:
+    """The results of an evaluation: of several environments, the name of each comes first."""
+    for key in row:
+        if key.startswith("eval/") and key.endswith("greedy/return"):
+            prefix = key.removesuffix("greedy/return")
+            yield from _figures_of(row, prefix)
+
+
+def _figures_of(row: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    label = prefix.removeprefix("eval/").replace("/", " ")
+    for player in ("greedy", "sampled"):
+        win_rate, mean = (row.get(f"{prefix}{player}/{name}") for name in ("win_rate", "return"))
+        known = [f"won {win_rate:.1%}"] if win_rate is not None else []
+        known += [f"return {mean:+.3f}"] if mean is not None else []
+        if known:
+            yield f"{label}{player} {', '.join(known)}"
+    for key, value in row.items():
+        if key.startswith(f"{prefix}pass@") and isinstance(value, float):
+            yield f"{label}{key.removeprefix(prefix)} {value:.1%}"
 
 
 def _chart(key: str, form: str, values: Sequence[float], width: int) -> Text:

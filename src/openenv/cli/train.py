@@ -17,6 +17,7 @@ from openenv.evaluation.intervals import Interval, mean_over_runs
 from openenv.evaluation.tables import interval_text, number_text
 from openenv.rl.config import Config
 from openenv.rl.config_file import load_config
+from openenv.rl.reports.best_checkpoint import best_line
 from openenv.rl.reports.results import PlayerResult, reply_share
 from openenv.rl.run import RunResult, run_blocking, seed_runs, with_environment, with_game
 
@@ -67,6 +68,8 @@ def _train(config: Config, resume: bool) -> RunResult:
     _console().print(results_table(result.results))
     for line in remarks(result.results):
         typer.echo(line)
+    if (best := best_line(result.run_dir)) is not None:
+        typer.echo(best)
     typer.echo(f"report: {result.report}")
     if result.failure:
         typer.echo(f"Error: {result.failure}", err=True)

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -117,6 +117,7 @@ async def play_episodes(
     text: TextInterface[Any, Any] | None = None,
     max_steps: int | None = None,
     observers: Sequence[EpisodeObserver] = (),
+    executor: Executor | None = None,
 ) -> list[EpisodeResult]:
     """Play `num_episodes` episodes with a policy. Episode i is reset with seed `seed + i`; results come in that order.
 
@@ -125,13 +126,14 @@ async def play_episodes(
     policy: any object with `name` and `select_action(observation)`; `openenv.policies.Policy` lists the optional parts.
     reset_kwargs: added to every reset. text: its situations label the counted decisions, and it names the outcomes.
     max_steps: a longer episode is stopped, and its rewards so far count. If the policy chooses no legal action, the
-    episode ends there as `unparseable`. on_progress: called in the event loop when an episode has ended.
+    episode ends there as `unparseable`. on_progress: called in the event loop when an episode has ended. executor: runs
+    a slow policy; None: any thread.
 
     Raises ServerUnreachable when a session cannot be reset because the server is gone, and any error of the policy.
     """
     policy = _with_optional_parts(policy)
     kwargs = {**policy.reset_kwargs, **(reset_kwargs or {})}
-    player = _PolicyPlayer(policy, text, max_steps, seed, num_episodes, observers, on_progress)
+    player = _PolicyPlayer(policy, text, max_steps, seed, num_episodes, observers, on_progress, executor)
     runner = EpisodeRunner(pool, player, max_steps=max_steps, num_sessions=1 if policy.learns else None)
     try:
         await runner.run({**kwargs, "seed": seed + number} for number in range(num_episodes))
@@ -178,8 +180,10 @@ class _PolicyPlayer:
         num_episodes: int,
         observers: Sequence[EpisodeObserver],
         on_progress: OnEpisodes | None,
+        executor: Executor | None,
     ) -> None:
         self._policy, self._text, self._max_steps = policy, text, max_steps
+        self._executor = executor
         self._first_seed, self._num_episodes = first_seed, num_episodes
         self._observers, self._on_progress = observers, on_progress
         self._running: dict[int, _RunningEpisode] = {}
@@ -229,7 +233,7 @@ class _PolicyPlayer:
             select.keywords["episodes"] = [waiting.episode for waiting in pending]
         if not self._policy.is_slow:
             return select()
-        choosing = asyncio.ensure_future(asyncio.to_thread(select))
+        choosing = asyncio.get_running_loop().run_in_executor(self._executor, select)
         try:
             return await asyncio.shield(choosing)
         finally:

@@ -127,8 +127,12 @@ def summarize(name: str, episodes: Sequence[EpisodeResult]) -> Summary:
     )
 
 
-def wilson_interval(successes: int, trials: int, z: float = Z_95) -> Interval:
-    """Wilson score interval of a rate, within 0 and 1. z: 1.96 for 95 %. Without trials: (0, 1)."""
+def wilson_interval(successes: float, trials: int, z: float = Z_95) -> Interval:
+    """Wilson score interval of a rate, within 0 and 1. z: 1.96 for 95 %. Without trials: (0, 1).
+
+    successes: also the sum of values from 0 to 1, one for each trial. They vary at most as much as wins and losses of
+    the same mean, so that the interval is rather too wide.
+    """
     if trials == 0:
         return 0.0, 1.0
     rate = successes / trials
@@ -138,6 +142,17 @@ def wilson_interval(successes: int, trials: int, z: float = Z_95) -> Interval:
     low = 0.0 if successes == 0 else centre - half  # exactly: rounding must not exclude the rate itself
     high = 1.0 if successes == trials else centre + half
     return low, high
+
+
+def pass_at_k(trials: int, successes: int, k: int) -> float:
+    """The probability that one of `k` trials is a success, estimated without bias from `trials` of them.
+
+    1 - C(trials - successes, k) / C(trials, k), equation 1 of arXiv:2107.03374. Raises ValueError for fewer than k
+    trials: they say nothing about k.
+    """
+    if not 1 <= k <= trials:
+        raise ValueError(f"k={k}: must be from 1 to the number of trials, {trials}.")
+    return 1.0 - math.comb(trials - successes, k) / math.comb(trials, k)
 
 
 def mean_and_interval(values: Sequence[float], z: float = Z_95) -> tuple[float, Interval]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from openenv.rl.config_file import with_current_keys
+from openenv.rl.reports.best_checkpoint import evaluations
 from openenv.rl.reports.report import CURVES
 from openenv.rl.reports.results import MetricsRow, RowReader, load_results
 from openenv.rl.reports.run_state import failure, run_state, wanted_steps
@@ -177,7 +178,8 @@ def _numbers(rows: Sequence[MetricsRow]) -> list[str]:
     """The metrics that can be drawn: the well known ones first."""
     if not rows:
         return []
-    known = {key for row in (rows[0], rows[-1]) for key, value in row.items() if _is_number(value)}
+    telling = (rows[0], rows[-1], *evaluations(rows)[-1:])
+    known = {key for row in telling for key, value in row.items() if _is_number(value)}
     return [key for key in TITLES if key in known] + sorted(known - TITLES.keys() - _NOT_DRAWN)
 
 

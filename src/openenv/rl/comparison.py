@@ -3,17 +3,17 @@
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from openenv.envs.openspiel_env.models import OpenSpielObservation
-from openenv.evaluation import play_episodes, summarize
+from openenv.evaluation import summarize
 from openenv.policies import BlackjackChartPolicy, CatchPolicy, LanguageModelPolicy, RandomPolicy
-from openenv.rl.environments import level_keywords
+from openenv.rl.evaluation_games import evaluation_keywords, model_policy, play_games
 from openenv.rl.reports.results import PlayerResult, Role, load_results, optimum, result_of, save_results
 from openenv.rl.setup import OnProgress, TrainingRun
 
 if TYPE_CHECKING:
+    from openenv.rl.models.base_generator import BaseGenerator
     from openenv.rl.rollouts.trajectory import Trajectory
 
 _CHARTS = {"blackjack": BlackjackChartPolicy, "catch": CatchPolicy}
@@ -36,11 +36,12 @@ class Comparison:
     async def baselines(self) -> None:
         """Evaluate random play, the chart if there is one, and the model before GRPO, which samples its replies."""
         known = {row.name for row in self._results}
+        before = self._training.engine.player(temperature=1.0, before=True)
         for number, environment in enumerate(self._training.engine.environments):
             players: list[tuple[str, Role, Any]] = [
                 ("random", "baseline", RandomPolicy(self._config.seed, text=environment.served.text)),
                 *self._charts(number),
-                ("before GRPO (sampled)", "before", self._model(number, temperature=1.0, before=True)),
+                ("before GRPO (sampled)", "before", self._model(number, before)),
             ]
             for name, role, policy in players:
                 if self._name(number, name) not in known:
@@ -50,18 +51,18 @@ class Comparison:
         """Evaluate the model after GRPO, add optimal play, and record a few games."""
         temperature = self._config.evaluation.temperature
         name = f"after GRPO ({'sampled' if temperature else 'greedy'})"
+        after = self._training.engine.player(temperature=temperature)
         for number in range(len(self._config.env)):
-            await self._evaluate(number, name, "after", self._model(number, temperature=temperature, before=False))
+            await self._evaluate(number, name, "after", self._model(number, after))
             for best in self._optimum(number):
                 self._keep(number, "optimum", best)
-        await self._save_games()
+        await self._save_games(after)
 
     def _name(self, number: int, player: str) -> str:
         return player if len(self._config.env) == 1 else f"{self._training.engine.environments[number].label}: {player}"
 
     def _keywords(self, number: int) -> dict[str, Any]:
-        """Keywords of resets of the evaluation: the last level of a curriculum."""
-        return level_keywords(self._config.env[number])[-1]
+        return dict(evaluation_keywords(self._config.env[number]))
 
     def _charts(self, number: int) -> list[tuple[str, Role, Any]]:
         keywords = self._keywords(number)
@@ -83,32 +84,20 @@ class Comparison:
         )
         return [best] if best else []
 
-    def _model(self, number: int, *, temperature: float, before: bool) -> LanguageModelPolicy:
-        environment = self._training.engine.environments[number]
-        generator = self._training.engine.player(temperature=temperature, before=before)
-        return LanguageModelPolicy(
-            "model",
-            environment.served.text,
-            partial(generator.complete, chat=environment.chat),
-            constrains=self._config.sampling.constrain,
-            instructions=self._config.model.shows_instructions,
-            tools=environment.chat.tools,
-            history=self._config.conversation.history,
-            rules=self._config.conversation.rules,
-            fits=environment.chat.fits(self._config.max_req_tokens),
-        )
+    def _model(self, number: int, generator: "BaseGenerator") -> LanguageModelPolicy:
+        generator.seed(self._config.seed)
+        return model_policy(self._config, self._training.engine.environments[number], generator)
 
     async def _evaluate(self, number: int, player: str, role: Role, policy: Any) -> None:
         evaluation, report, name = self._config.evaluation, self._on_progress, self._name(number, player)
         async with self._training.pool(number, min(evaluation.sessions, evaluation.num_games)) as pool:
-            episodes = await play_episodes(
+            episodes = await play_games(
                 pool,
                 policy,
                 evaluation.num_games,
                 evaluation.seed,
-                reset_kwargs=self._keywords(number),
-                text=self._training.engine.environments[number].served.text,
-                max_steps=self._config.conversation.max_turns,
+                config=self._config,
+                environment=self._training.engine.environments[number],
                 on_progress=None if report is None else lambda done, total: report(f"evaluate {name}", done, total, {}),
             )
         result = result_of(summarize(name, episodes), name, role)
@@ -121,17 +110,16 @@ class Comparison:
         label = "" if len(self._config.env) == 1 else f"{self._training.engine.environments[number].label}/"
         self._training.training_log.add_evaluation(f"{label}{player}", result, self._training.engine.progress.step)
 
-    async def _save_games(self) -> None:
+    async def _save_games(self, trained: "BaseGenerator") -> None:
         """Write games of the model before and after GRPO with equal deals to `games.json`."""
-        before = await self._recorded_games(temperature=1.0, before=True)
-        after = await self._recorded_games(temperature=self._config.evaluation.temperature, before=False)
+        before = await self._recorded_games(self._training.engine.player(temperature=1.0, before=True))
+        after = await self._recorded_games(trained)
         pairs = zip(before, after, strict=True)
         games = [{"seed": b.seed, "before": _readable(b), "after": _readable(a)} for b, a in pairs]
         (self._config.run_dir / "games.json").write_text(json.dumps(games, indent=1), encoding="utf-8")
 
-    async def _recorded_games(self, *, temperature: float, before: bool) -> "Sequence[Trajectory]":
+    async def _recorded_games(self, generator: "BaseGenerator") -> "Sequence[Trajectory]":
         """Games of each environment, about as many in all as a report shows."""
-        generator = self._training.engine.player(temperature=temperature, before=before)
         games = -(-_NUM_RECORDED_GAMES // len(self._config.env))
         indices = range(_FIRST_RECORDED_GROUP, _FIRST_RECORDED_GROUP + games)
         recorded: list[Trajectory] = []

@@ -433,7 +433,7 @@ class TranscriptsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
-    """The evaluation before and after training."""
+    """The evaluation before and after training, and while the run trains."""
 
     num_games: int = 20_000
     """Games of each player."""
@@ -443,10 +443,19 @@ class EvaluationConfig:
     """Sampling temperature of the trained model. 0 takes the most likely token."""
     seed: int = 1_000_000_000
     """Seed of the first game. Training and pretraining use seeds below the default."""
+    interval: int = 0
+    """Steps between evaluations while the run trains, which also keep the best checkpoint. 0: there are none. 20 with
+    `model.path`."""
+    interval_games: int = 200
+    """Games of such an evaluation: each from a seed of its own, the same ones each time, with the most likely
+    replies."""
+    pass_k: int = 4
+    """Sampled games from each of these seeds, and the k of pass@k: the probability that one of k games is won."""
 
     def __post_init__(self) -> None:
+        require(self.interval >= 0, "evaluation.interval", self.interval, "must be 0 or more. 0: no evaluations.")
         require(self.seed >= 1_000_000_000, "evaluation.seed", self.seed, "training uses the seeds below 1000000000.")
-        for key in ("num_games", "sessions"):
+        for key in ("num_games", "sessions", "interval_games", "pass_k"):
             require(getattr(self, key) >= 1, f"evaluation.{key}", getattr(self, key), "must be at least 1.")
         require(self.temperature >= 0, "evaluation.temperature", self.temperature, "must be at least 0.")
 
@@ -509,7 +518,7 @@ class Config:
     transcripts: TranscriptsConfig = field(default_factory=TranscriptsConfig)
     """Sample transcripts."""
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    """Evaluation before and after training."""
+    """Evaluation before, after and during training."""
     threads: int = 1
     """Number of torch threads for generation, and for training."""
 

@@ -16,7 +16,7 @@ from openenv.evaluation.episodes import EpisodeSessions
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, EnvConfig, SelfPlayConfig
 from openenv.rl.environments import labels, shares
-from openenv.rl.loop import OnStep, TrainingLoop
+from openenv.rl.loop import Evaluate, OnStep, TrainingLoop
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
@@ -31,6 +31,7 @@ from openenv.rl.models.language_model import (
 from openenv.rl.models.lora import adapter_config
 from openenv.rl.models.vllm_generator import VllmGenerator
 from openenv.rl.random_play import random_play
+from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.rollouts.rollout import Rollout
@@ -63,6 +64,8 @@ class TrainingEnvironment:
     chat: Chat
     """It shows the environment's tools."""
     reward: Reward
+    random_returns: RandomReturns
+    """What random play has shown about its returns."""
 
 
 class Engine:
@@ -89,10 +92,12 @@ class Engine:
         if config.model.gradient_checkpointing:
             checkpoint_activations(model)
         self.trainer = Trainer(model, make_reference(model, config), config, chat.pad_id)
-        self._executor = ThreadPoolExecutor(
+        self.executor = ThreadPoolExecutor(
             1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,)
         )
+        """The thread of the generators."""
         self._served: list[VllmGenerator] = []
+        self._served_player: tuple[BaseGenerator, WeightStore] | None = None
         self._generator = self._make_generator(model, self.store)
         self._opponents = {
             self_play: self._make_opponents(self_play) for env in environments if (self_play := env.config.self_play)
@@ -181,7 +186,7 @@ class Engine:
             generator or self._generator,
             played.reward,
             self.config,
-            executor or self._executor,
+            executor or self.executor,
             chat=played.chat,
             environment=environment,
             opponents=self._opponents[self_play] if self_play else None,
@@ -193,7 +198,12 @@ class Engine:
         return self._make_generator(self.trainer.model, past)
 
     async def train(
-        self, rollouts: Sequence[Sequence[Rollout]], steps: int, training_log: TrainingLog, on_step: OnStep
+        self,
+        rollouts: Sequence[Sequence[Rollout]],
+        steps: int,
+        training_log: TrainingLog,
+        on_step: OnStep,
+        evaluate: Evaluate,
     ) -> None:
         """Make `steps` more steps, as `TrainingLoop.run`. rollouts: those of each environment."""
         loop = TrainingLoop(
@@ -209,7 +219,7 @@ class Engine:
             self.budget,
         )
         try:
-            await loop.run(steps, on_step)
+            await loop.run(steps, on_step, evaluate)
         finally:
             self.progress = loop.progress
 
@@ -220,16 +230,26 @@ class Engine:
         generator.seed(self.config.seed)
         return generator
 
+    def save_best(self, best: BestCheckpoint) -> None:
+        """Save the current weights as the run's best checkpoint."""
+        self.checkpoints.save_best(self.trainer.model, self.chat, best)
+
     def close(self) -> None:
         """End the generator's thread, and take the adapters off a vLLM server."""
-        self._executor.shutdown(cancel_futures=True)
+        self.executor.shutdown(cancel_futures=True)
         for served in self._served:
             served.close()
 
     def _player_now(self) -> BaseGenerator:
-        store = WeightStore()
-        store.publish(self.trainer.model, self.progress.step)
-        return self._make_generator(self.trainer.model, store)
+        if not self.config.model.vllm_url:
+            return self._make_generator(self.trainer.model, None)
+        if self._served_player is None:  # one for all evaluations, so that the server keeps one adapter for them
+            store = WeightStore()
+            self._served_player = self._make_generator(self.trainer.model, store), store
+        generator, store = self._served_player
+        if store.version < self.trainer.step_count:
+            store.publish(self.trainer.model, self.trainer.step_count)
+        return generator
 
     def _player_before(self) -> BaseGenerator:
         if self.config.model.vllm_url:
@@ -276,6 +296,7 @@ def _environments(
             served=environment,
             chat=_chat(config, start, environment.text),
             reward=reward or EpisodeReward(config.reward, measured),
+            random_returns=measured,
         )
         for label, settings, environment, measured in zip(labels(config.env), config.env, served, returns, strict=True)
     ]

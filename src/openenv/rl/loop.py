@@ -11,7 +11,7 @@ import gc
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -46,6 +46,8 @@ class NothingPlayed(OpenEnvError):
 
 
 OnStep = Callable[[dict[str, Any]], None]
+Evaluate = Callable[[int, bool], Awaitable[dict[str, Any]]]
+"""Evaluates the current weights where it is due: receives the step, and whether it is the last. Returns metrics."""
 
 
 class TrainingLoop:
@@ -80,9 +82,10 @@ class TrainingLoop:
         self._curricula = Curricula(config.env, progress.levels)
         self._failed_in_a_row = 0
 
-    async def run(self, steps: int, on_step: OnStep | None = None) -> None:
+    async def run(self, steps: int, on_step: OnStep | None = None, evaluate: Evaluate | None = None) -> None:
         """Make `steps` more steps, or fewer if the time is up. A checkpoint is saved, also after a cancellation.
 
+        evaluate: awaited after each step, before its metrics are recorded. A cancellation leaves out what it returns.
         Raises NothingToLearn if no group of many steps had episodes with different rewards.
         """
         first, last = self.progress.step, self.progress.step + steps
@@ -91,7 +94,7 @@ class TrainingLoop:
             with self._budget.counting(), _loaded_objects_frozen():
                 async with asyncio.TaskGroup() as group:
                     playing = group.create_task(self._play_steps(buffer, first, last))
-                    await self._train(buffer, last, on_step)
+                    await self._train(buffer, last, on_step, evaluate)
                     playing.cancel()
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None  # the first caused the others
@@ -171,7 +174,7 @@ class TrainingLoop:
             return False  # over before the first decision
         return self._config.replay_buffer.equal_groups == "keep" or has_signal(group)
 
-    async def _train(self, buffer: ReplayBuffer, last: int, on_step: OnStep | None) -> None:
+    async def _train(self, buffer: ReplayBuffer, last: int, on_step: OnStep | None, evaluate: Evaluate | None) -> None:
         while self.progress.step < last and not self._is_time_up():
             began = time.monotonic()
             try:
@@ -179,10 +182,10 @@ class TrainingLoop:
                     groups = await buffer.get(self.progress.step)
             except TimeoutError:
                 continue
-            row = await _uninterrupted(self._step(groups, last, began, buffer.num_evicted))
+            row = await self._recorded_step(groups, last, began, buffer.num_evicted, evaluate)
             if on_step is not None:
                 on_step(row)
-            self._require_no_collapse()
+            await self._act_on_collapse()
             if self._watch.has_given_up:
                 self._end_without_signal(row)
                 return
@@ -193,6 +196,21 @@ class TrainingLoop:
         if self._budget.is_spent():
             log.warning("max_minutes is spent: training ends at step %d, before its schedules", self.progress.step)
         return self._budget.is_spent()
+
+    async def _recorded_step(
+        self, groups: StepGroups, last: int, began: float, num_evicted: int, evaluate: Evaluate | None
+    ) -> dict[str, Any]:
+        """Make a step, and evaluate where it is due. The step is recorded also if it or its evaluation is cancelled."""
+        step = asyncio.ensure_future(self._step(groups, last, began, num_evicted))
+        evaluated: dict[str, Any] = {}
+        try:
+            await _uninterrupted(step)
+            if evaluate is not None:
+                evaluated = await evaluate(self.progress.step, self.progress.step == last)
+        finally:
+            if step.exception() is None:
+                row = self._log.add({**step.result(), **evaluated}, groups, self._chat)
+        return row
 
     async def _step(self, groups: StepGroups, last: int, began: float, num_evicted: int) -> dict[str, Any]:
         """Train on the groups and publish the weights. Returns the metrics."""
@@ -226,10 +244,6 @@ class TrainingLoop:
         self._watch.add(groups.played)
         if self._watch.is_due:
             row["warning"] = self._watch.reason
-        row = self._log.add(row, groups, self._chat)
-        keeps = self._config.on_collapse == "rollback" and step % _GOOD_INTERVAL == 0
-        if keeps and self._log.collapse.is_clear:
-            await asyncio.to_thread(self._checkpoints.save_good, self._trainer, self._chat)
         return row
 
     def _roll_back(self) -> bool:
@@ -240,10 +254,13 @@ class TrainingLoop:
         log.warning("step %d: back to the last good weights, with half the step", self._trainer.step_count)
         return True
 
-    def _require_no_collapse(self) -> None:
-        """Raise Collapsed if the policy has collapsed and the run is to stop."""
-        if self._config.on_collapse == "stop" and self._log.collapse.sign is not None:
-            raise Collapsed(f"step {self.progress.step}: {self._log.collapse.remedy}")
+    async def _act_on_collapse(self) -> None:
+        """Keep good weights where a collapse is to end there. Raises Collapsed if it is to stop the run."""
+        collapse, action = self._log.collapse, self._config.on_collapse
+        if action == "stop" and collapse.sign is not None:
+            raise Collapsed(f"step {self.progress.step}: {collapse.remedy}")
+        if action == "rollback" and collapse.is_clear and self.progress.step % _GOOD_INTERVAL == 1:
+            await _uninterrupted(asyncio.to_thread(self._checkpoints.save_good, self._trainer, self._chat))
 
     def _end_without_signal(self, row: dict[str, Any]) -> None:
         """Say that training ends early. Raises NothingToLearn if no step of the run had a signal."""

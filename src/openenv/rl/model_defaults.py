@@ -20,7 +20,7 @@ PRETRAINED: Mapping[str, Any] = {
         "tokens_per_forward": 4096,
     },
     "replay_buffer": {"batch_decisions": 700},
-    "evaluation": {"num_games": 2000},
+    "evaluation": {"num_games": 2000, "interval": 20},
 }
 """For whole weights."""
 WITH_LORA: Mapping[str, Any] = {"trainer": {"optimizer": {"lr": 2e-4}}}

@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError, EnvConfig
 from openenv.rl.config_file import load_config, with_current_keys
 from openenv.rl.environments import shares
+from openenv.rl.evaluation_curve import EvaluationCurve
+from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.results import replace_text
 from openenv.rl.reports.run_state import failure_kept, running
 from openenv.rl.reports.trackers import Trackers, require_installed
@@ -87,8 +90,27 @@ class TrainingRun:
                 [self.engine.rollout(await pools.enter_async_context(self.pool(number)), number) for _ in range(2)]
                 for number in range(len(self.config.env))
             ]
-            await self.engine.train(rollouts, wanted, self.training_log, on_step)
+            await self.engine.train(rollouts, wanted, self.training_log, on_step, self._evaluation(first, wanted))
         return TrainingResult(run_dir=self.config.run_dir, steps=self.engine.progress.step, metrics=last)
+
+    def _evaluation(self, first: int, wanted: int) -> EvaluationCurve:
+        """The evaluation while `wanted` steps after the step `first` are made."""
+        engine = self.engine
+
+        def on_progress(done: int, total: int) -> None:
+            known = {"evaluated": done, "to_evaluate": total}
+            self._on_progress("train", engine.trainer.step_count - first, wanted, known)
+
+        return EvaluationCurve(
+            self.config,
+            engine.environments,
+            player=partial(engine.player, temperature=0.0),
+            pool=self.pool,
+            executor=engine.executor,
+            best=BestCheckpoint.load(self.config.run_dir),
+            save_best=engine.save_best,
+            on_progress=on_progress,
+        )
 
     def pool(self, environment: int = 0, num_sessions: int | None = None) -> SessionPool[Any, Any]:
         """Sessions of an environment's server. num_sessions: None for as many as one of its rollout workers uses."""
@@ -178,13 +200,14 @@ def _fresh_folder(config: Config) -> None:
 def _require_same_settings(config: Config) -> None:
     """Raise ConfigError if the configuration of a resumed run has changed in anything that its numbers depend on.
 
-    Its length, its patience, its trackers and its transcripts may differ.
+    Its length, its patience, its trackers, its transcripts and the interval of its evaluations may differ.
     """
     began = json.loads((config.run_dir / "config.json").read_text(encoding="utf-8"))
     began = with_current_keys(began, warn=False)
     now = json.loads(json.dumps(asdict(config)))
     for settings in (began, now):
         settings["trainer"].pop("training")
+        settings["evaluation"].pop("interval", None)
         for key in ("max_minutes", "report_to", "project", "transcripts"):
             settings.pop(key, None)
     changed = [key for key in now if now[key] != began.get(key)]

@@ -129,6 +129,39 @@ def test_a_metric_without_values_has_no_chart() -> None:
     assert "win_rate" not in text
 
 
+EVALUATION = {
+    "eval/greedy/win_rate": 0.5,
+    "eval/greedy/win_rate_interval": [0.4, 0.6],
+    "eval/greedy/return": 0.25,
+    "eval/sampled/win_rate": 0.25,
+    "eval/sampled/return": None,
+    "eval/pass@4": 0.75,
+    "eval/score": 0.5,
+}
+
+
+def test_the_newest_evaluation_is_shown_until_there_is_another() -> None:
+    view = trained(3, 10, **EVALUATION)
+    view("train", 4, 10, row(4))
+    lines = screen(view, width=120)
+
+    results = "greedy won 50.0%, return +0.250 · sampled won 25.0% · pass@4 75.0%"
+    assert any(line.startswith(f"evaluation after step 3: {results}") for line in lines)
+
+    view("train", 4, 10, {"evaluated": 120, "to_evaluate": 1000})
+    assert any(line.rstrip().endswith("pass@4 75.0% · evaluating: 120/1,000 games") for line in screen(view, width=130))
+    view("train", 5, 10, row(5))
+    assert not any("evaluating" in line for line in screen(view, width=130))
+
+
+def test_an_evaluation_of_several_environments_names_each() -> None:
+    several = {"eval/score": 0.1, "eval/catch/greedy/return": 0.5, "eval/guess/greedy/return": -0.5}
+
+    (line,) = (line for line in screen(trained(3, 10, **several)) if line.startswith("evaluation"))
+
+    assert line.startswith("evaluation after step 3: catch greedy return +0.500 · guess greedy return -0.500")
+
+
 def test_a_chart_shows_each_value_or_the_means_of_many() -> None:
     assert block_chart([0.0, 1.0], 10, 1) == ["▁█"]
     assert block_chart([0.0, 1.0], 10, 2) == [" █", "▁█"]

@@ -1,12 +1,16 @@
 """What the generator writes, and that the trainer finds it exactly as likely."""
 
 import random
-from typing import get_args
+from collections.abc import Sequence
+from typing import Any, get_args
 
 import pytest
 import torch
 
+from openenv.core.text.constraints import ReplyConstraint
+from openenv.policies.prompts import ChatMessage
 from openenv.rl.config import Precision
+from openenv.rl.models import base_generator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import WeightStore, autocast, tiny_model
@@ -182,3 +186,74 @@ def test_complete_answers_conversations_in_words() -> None:
 
     assert len(replies) == 3
     assert all("<|" not in reply for reply in replies)
+
+
+class CountingGenerator(Generator):
+    """Counts the contexts that the model is run for."""
+
+    num_asked = 0
+
+    def generate(self, prompts: Any, *args: Any) -> list[Segment]:
+        self.num_asked += len(prompts)
+        return super().generate(prompts, *args)
+
+
+def greedy(generator: Generator, texts: Sequence[str], constraint: ReplyConstraint | None = None) -> list[Segment]:
+    """Replies in batches of eight, as an evaluation asks for them."""
+    written: list[Segment] = []
+    for start in range(0, len(texts), 8):
+        asked: list[list[ChatMessage]] = [[{"role": "user", "content": text}] for text in texts[start : start + 8]]
+        constraints = [constraint] * len(asked) if constraint else ()
+        written += generator.answer(asked, streams(len(asked)), generator.chat, constraints)
+    return written
+
+
+def test_at_temperature_zero_each_prompt_is_run_once_however_many_games_there_are() -> None:
+    chat, config = echo_chat(), echo_config(max_res_tokens=3)
+    generator = echo_generator(config, chat, sharpness=4.0, generator_class=CountingGenerator)
+    generator.temperature = 0.0
+    texts = [" ".join(random.Random(game).choices(WORDS, k=2)) for game in range(200)]
+    uncached = generator.generate([chat.prompt([{"role": "user", "content": text}]) for text in texts], streams(200))
+    generator.num_asked = 0
+
+    written = greedy(generator, texts)
+
+    assert generator.num_asked == len(set(texts)) == 9
+    assert [segment.token_ids for segment in written] == [segment.token_ids for segment in uncached]
+    greedy(generator, texts)
+    assert generator.num_asked == 9
+
+
+def test_a_known_reply_is_not_taken_for_another_constraint_temperature_or_newer_weights() -> None:
+    chat, config = echo_chat(), echo_config(max_res_tokens=3)
+    store = WeightStore()
+    store.publish(tiny_model(config.model, chat.tokenizer, max_length=32, seed=0), 0)
+    model = tiny_model(config.model, chat.tokenizer, max_length=32, seed=1)
+    generator = CountingGenerator(model, chat, max_new_tokens=3, store=store, temperature=0.0)
+    greedy(generator, ["red"])
+
+    (constrained,) = greedy(generator, ["red"], ReplyConstraint(choices=("blue",)))
+    (again,) = greedy(generator, ["red"], ReplyConstraint(choices=("blue",)))
+    assert generator.num_asked == 2
+    assert again == constrained
+    assert any(again.masks)
+
+    store.publish(model, 3)
+    (newer,) = greedy(generator, ["red"])
+    assert (generator.num_asked, newer.policy_version) == (3, 3)
+
+    generator.temperature = 1.0
+    greedy(generator, ["red"])
+    assert generator.num_asked == 4
+
+
+def test_replies_beyond_the_room_for_them_are_generated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    chat, config = echo_chat(), echo_config(max_res_tokens=3)
+    generator = echo_generator(config, chat, generator_class=CountingGenerator)
+    generator.temperature = 0.0
+    monkeypatch.setattr(base_generator, "_MOST_KNOWN_TOKENS", len(greedy(generator, ["red"])[0].token_ids))
+
+    greedy(generator, ["red", "green"])
+    greedy(generator, ["red", "green"])
+
+    assert generator.num_asked == 3

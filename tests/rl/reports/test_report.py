@@ -3,6 +3,7 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 from openenv.rl.reports.line_chart import Series, line_chart, smoothed, ticks
 from openenv.rl.reports.report import write_report
@@ -161,3 +162,44 @@ def test_gaps_in_a_line_stay_gaps() -> None:
 
 def test_smoothing_is_the_mean_of_the_last_points() -> None:
     assert smoothed([(0, 1.0), (1, 3.0), (2, 5.0)], 2) == [(0, 1.0), (1, 2.0), (2, 4.0)]
+
+
+def evaluated(step: int, prefix: str, win_rate: float | None) -> dict[str, Any]:
+    return {
+        "step": step,
+        **ROW,
+        "eval/score": 0.1 * step,
+        f"{prefix}greedy/win_rate": win_rate,
+        f"{prefix}greedy/win_rate_interval": [0.25, 0.5],
+        f"{prefix}greedy/return": -0.1,
+        f"{prefix}greedy/return_interval": None,
+        f"{prefix}sampled/win_rate": 0.3,
+        f"{prefix}sampled/win_rate_interval": [0.2, 0.4],
+        f"{prefix}sampled/return": -0.2,
+        f"{prefix}sampled/return_interval": [-0.3, -0.1],
+        f"{prefix}pass@4": 0.7,
+        f"{prefix}pass@4_interval": [0.6, 0.8],
+    }
+
+
+def test_the_report_draws_the_evaluations_with_their_intervals(tmp_path: Path) -> None:
+    log = StepLog(tmp_path / "metrics.jsonl")
+    log.append(evaluated(2, "eval/", 0.4), {"step": 3, **ROW}, evaluated(4, "eval/", None))
+
+    page = write_report(tmp_path).read_text()
+
+    section = page.split("Evaluations during training")[1].split("<h2>Training")[0]
+    assert "Win rate in evaluations" in section
+    assert "Return in evaluations" in section
+    assert section.count('class="interval"') == 1 + 2 + 2 + 2  # greedy wins, sampled wins, pass@4, sampled returns
+    assert ">pass@4</text>" in section
+    assert "best checkpoint" not in section
+
+
+def test_the_report_draws_the_evaluations_of_each_environment(tmp_path: Path) -> None:
+    StepLog(tmp_path / "metrics.jsonl").append({**evaluated(2, "eval/a<b>/", 0.4), **evaluated(2, "eval/catch/", 0.4)})
+
+    page = write_report(tmp_path).read_text()
+
+    assert "Win rate in evaluations in a&lt;b&gt;" in page
+    assert "Return in evaluations in catch" in page

@@ -58,6 +58,16 @@ def test_tensorboard_has_the_numbers_of_each_step_and_of_evaluations(tmp_path: P
     }
 
 
+def test_the_evaluation_of_a_step_is_beside_those_before_and_after_training(tmp_path: Path) -> None:
+    config = config_of(tmp_path, "tensorboard")
+    trackers = Trackers.open(config)
+
+    trackers.log_step({"step": 4, "eval/greedy/win_rate": 0.25, "eval/greedy/win_rate_interval": [0.0, 0.5]})
+    trackers.close()
+
+    assert scalars(config.run_dir / "tensorboard") == {"eval/greedy/win_rate": [(4, 0.25)]}
+
+
 def test_a_resumed_run_replaces_the_steps_of_tensorboard_that_it_makes_again(tmp_path: Path) -> None:
     config = config_of(tmp_path, "tensorboard")
     record(config, 1, 2, 3)

@@ -123,7 +123,8 @@ async function grow() {
 
 function draw() {
   const metric = at("metric").value, width = at("smoothing").valueAsNumber;
-  const shown = names().map(name => [name, curves.get(JSON.stringify([name, metric]))]).filter(([, curve]) => curve);
+  const shown = names().map(name => [name, curves.get(JSON.stringify([name, metric]))]).filter(([, curve]) => curve).map(([name, {points}]) =>
+    [name, {points: metric.startsWith("eval/") ? points.filter(([, y]) => y !== null) : points}]);  // few steps are evaluated
   chart.label = titles[metric] || metric;
   chart.draw(shown.map(([name, {points}]) => width > 1
     ? {name, colour: colour(name), points: smoothed(points, width), faint: points} : {name, colour: colour(name), points}));

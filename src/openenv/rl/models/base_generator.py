@@ -2,7 +2,9 @@
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.policies.prompts import ChatMessage, SampledReply
@@ -13,11 +15,32 @@ from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.models.reply_masks import Mask
 from openenv.rl.rollouts.trajectory import Segment
 
+_MOST_KNOWN_TOKENS = 1 << 22  # of prompts and replies that are kept: some hundred megabytes
+
+_Question = tuple[TokenIds, tuple[bytes, ...], ReplyConstraint | None]
+"""What a reply at temperature 0 depends on: its prompt, the keys of its images, and what it may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownReply:
+    """A reply at temperature 0, without its prompt."""
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    masks: tuple[Mask | None, ...]
+
+    @classmethod
+    def of(cls, segment: Segment) -> Self:
+        """The reply of a prompt's segment."""
+        shown = segment.sampled.index(True) if any(segment.sampled) else len(segment.sampled)
+        return cls(segment.token_ids[shown:], segment.logprobs[shown:], segment.masks[shown:])
+
 
 class BaseGenerator(ABC):
     """Samples replies with the latest weights of a store.
 
-    Not thread-safe: call it from one thread at a time. Newer weights are loaded from the store between calls.
+    Not thread-safe: call it from one thread at a time. Newer weights are loaded from the store between calls. At
+    temperature 0 the weights change in no other way: replies are kept until then.
     """
 
     def __init__(self, chat: Chat, *, max_new_tokens: int, store: WeightStore | None, temperature: float) -> None:
@@ -28,6 +51,9 @@ class BaseGenerator(ABC):
         """1 samples from the model, which training requires; 0 takes the most likely token."""
         self.policy_version = -1
         self._own_stream = random.Random(0)
+        self._known: dict[_Question, _KnownReply] = {}
+        """Replies of these weights at temperature 0."""
+        self._known_tokens = 0
 
     @abstractmethod
     def generate(
@@ -67,9 +93,63 @@ class BaseGenerator(ABC):
         chat: Chat,
         constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
-        """`generate` for messages, which a chat makes prompts."""
+        """`generate` for messages, which a chat makes prompts.
+
+        At temperature 0 equal prompts have equal replies, so each is generated once for the same weights.
+        """
         prompts = [chat.prompt(messages) for messages in conversations]
-        return self.generate(prompts, streams, [chat.images(messages) for messages in conversations], constraints)
+        images = [chat.images(messages) for messages in conversations]
+        if self.temperature == 0:
+            return self._answer_once(prompts, streams, images, constraints)
+        return self.generate(prompts, streams, images, constraints)
+
+    def _answer_once(
+        self,
+        prompts: Sequence[TokenIds],
+        streams: Sequence[random.Random],
+        images: Sequence[Images],
+        constraints: Sequence[ReplyConstraint | None],
+    ) -> list[Segment]:
+        """The most likely reply to each prompt. What is known for the current weights is not generated again."""
+        if self.store is not None and self.store.newer(self.policy_version) is not None:
+            self._forget()
+        limits = constraints or [None] * len(prompts)
+        questions: list[_Question] = [
+            (prompt, tuple(image.key for image in shown), limit)
+            for prompt, shown, limit in zip(prompts, images, limits, strict=True)
+        ]
+        unknown: dict[_Question, int] = {}
+        for row, question in enumerate(questions):
+            if question not in self._known:
+                unknown.setdefault(question, row)
+        rows = list(unknown.values())
+        new: dict[_Question, _KnownReply] = {}
+        if rows:
+            segments = self.generate(
+                [prompts[row] for row in rows],
+                [streams[row] for row in rows],
+                [images[row] for row in rows],
+                [limits[row] for row in rows] if constraints else (),
+            )
+            new = {question: _KnownReply.of(segment) for question, segment in zip(unknown, segments, strict=True)}
+            self._remember(new)
+        replies = [new.get(question) or self._known[question] for question in questions]
+        return [
+            self._segment(prompt, reply.token_ids, reply.logprobs, shown, reply.masks)
+            for prompt, shown, reply in zip(prompts, images, replies, strict=True)
+        ]
+
+    def _remember(self, replies: Mapping[_Question, _KnownReply]) -> None:
+        """Keep the replies while there is room: prompts that recur, such as first observations, come early."""
+        for question, reply in replies.items():
+            size = len(question[0]) + len(reply.token_ids)
+            if self._known_tokens + size <= _MOST_KNOWN_TOKENS:
+                self._known[question] = reply
+                self._known_tokens += size
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._known_tokens = 0
 
     def reply(self, segment: Segment) -> SampledReply:
         """The sampled tokens of a segment, as text and as ids. Without a token that ends it, the reply is cut off."""

@@ -23,6 +23,8 @@ class Series:
     """Draw it thin and pale, without a legend: raw values behind a smoothed line."""
     colour: int = 0
     """Index of the colour."""
+    intervals: Sequence[tuple[float, float, float]] = ()
+    """x, lower and upper end of intervals, which are drawn as upright lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,12 +46,14 @@ def line_chart(title: str, series: Sequence[Series], *, x_label: str = "step", y
     points = [point for line in series for point in line.points if math.isfinite(point[1])]
     if not points:
         return ""
-    axes = Axes(x=_range([x for x, _ in points]), y=y_range or _range([y for _, y in points]))
+    ends = [end for line in series for _, *interval in line.intervals for end in interval]
+    axes = Axes(x=_range([x for x, _ in points]), y=y_range or _range([*(y for _, y in points), *ends]))
     named = [line for line in series if not line.faint]
     parts = [
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(title)}">',
         f'<text x="{_LEFT}" y="16" class="title">{html.escape(title)}</text>',
         *_grid(axes, x_label),
+        *(_interval(line, axes, *interval) for line in series for interval in line.intervals),
         *(_path(line, axes) for line in series),
         *(_legend(named) if len(named) > 1 else []),
         "</svg>",
@@ -108,6 +112,12 @@ def _path(line: Series, axes: Axes) -> str:
         pen_down = True
     style = "faint" if line.faint else "line"
     return f'<path d="{" ".join(commands)}" class="{style}" stroke="{COLOURS[line.colour % len(COLOURS)]}"/>'
+
+
+def _interval(line: Series, axes: Axes, x: float, low: float, high: float) -> str:
+    (across, bottom), (_, top) = axes.place((x, low)), axes.place((x, high))
+    ends = f'x1="{across:.1f}" x2="{across:.1f}" y1="{bottom:.1f}" y2="{top:.1f}"'
+    return f'<line {ends} class="interval" stroke="{COLOURS[line.colour % len(COLOURS)]}"/>'
 
 
 def _legend(named: Sequence[Series]) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from openenv.evaluation.tables import interval_text, number_text
+from openenv.rl.reports.best_checkpoint import best_line, evaluations
 from openenv.rl.reports.line_chart import Series, line_chart, smoothed
 from openenv.rl.reports.results import PlayerResult, load_results, read_rows
 from openenv.rl.reports.training_log import newest_transcripts
@@ -48,6 +49,7 @@ svg text { font: 10.5px system-ui, sans-serif; fill: var(--pale); }
 svg text.title { font-size: 13px; font-weight: 600; fill: var(--text); }
 svg .grid { stroke: var(--rule); }
 svg .line { fill: none; stroke-width: 2; } svg .faint { fill: none; stroke-width: 1; opacity: .25; }
+svg .interval { stroke-width: 3; opacity: .3; }
 .game { background: var(--box); border-radius: 6px; padding: .6rem 1rem; }
 .game p { margin: .2rem 0; } .seen { color: var(--pale); }
 pre.seen { margin: .4rem 0 0; max-height: 12rem; overflow: auto; white-space: pre-wrap; font-size: 12px; }
@@ -64,6 +66,7 @@ def write_report(run_dir: Path) -> Path:
     body = [
         f"<h1>{html.escape(run_dir.name)}</h1>",
         _table(results),
+        _evaluations(rows, best_line(run_dir)),
         _training_section(rows),
         _transcripts(newest_transcripts(read_rows(run_dir / "transcripts.jsonl"))),
         _situations(results),
@@ -121,6 +124,42 @@ def _training_section(rows: Sequence[Mapping[str, Any]]) -> str:
     charts = [_curve(rows, key, title) for key, title in (*CURVES, *of_each, *parts) if key in known]
     drawn = "".join([*charts, _situation_curve(rows)])
     return f"<h2>Training</h2><p>{note}</p>{''.join(warned)}<div class=charts>{drawn}</div>"
+
+
+def _evaluations(rows: Sequence[Mapping[str, Any]], best: str | None) -> str:
+    """Curves of the evaluations during training, those of each environment, with their intervals."""
+    evaluated = evaluations(rows)
+    if not evaluated:
+        return ""
+    keys = dict.fromkeys(key for row in evaluated for key in row)
+    of_each = [key.removesuffix("greedy/return") for key in keys if key.endswith("greedy/return")]
+    charts = []
+    for prefix in of_each:
+        label = prefix.removeprefix("eval/").rstrip("/")
+        where = f" in {label}" if label else ""
+        passed = [key for key in keys if key.startswith(f"{prefix}pass@") and not key.endswith("_interval")]
+        wins = [f"{prefix}greedy/win_rate", f"{prefix}sampled/win_rate", *passed]
+        returns = [f"{prefix}greedy/return", f"{prefix}sampled/return"]
+        charts.append(_curves_with_intervals(f"Win rate in evaluations{where}", evaluated, wins, prefix))
+        charts.append(_curves_with_intervals(f"Return in evaluations{where}", evaluated, returns, prefix))
+    note = (
+        "The same games after each of these steps, with 95 % intervals: the most likely replies (greedy), sampled ones,"
+    )
+    note += " and the probability that one of k sampled games is won (pass@k)."
+    named = "" if best is None else f"<p>{html.escape(best)}</p>"
+    return f"<h2>Evaluations during training</h2><p>{note}</p>{named}<div class=charts>{''.join(charts)}</div>"
+
+
+def _curves_with_intervals(title: str, rows: Sequence[Mapping[str, Any]], keys: Sequence[str], prefix: str) -> str:
+    """A chart of several metrics of evaluations. prefix: left out of their names."""
+    lines = []
+    for number, key in enumerate(keys):
+        known = [row for row in rows if row.get(key) is not None]
+        points = [(float(row["step"]), float(row[key])) for row in known]
+        intervals = [(float(row["step"]), *row[f"{key}_interval"]) for row in known if row.get(f"{key}_interval")]
+        name = key.removeprefix(prefix).partition("/")[0]
+        lines.append(Series(name=name, points=points, colour=number, intervals=intervals))
+    return line_chart(title, lines)
 
 
 def _split(keys: Iterable[str]) -> list[tuple[str, str, str]]:

@@ -173,8 +173,11 @@ class Trackers:
         return cls(opened)
 
     def log_step(self, row: Mapping[str, Any]) -> None:
-        """Send the numbers of a step's metrics, with the prefix `train/`. The row has the key `step`."""
-        values = {f"train/{key}": value for key, value in numbers(row).items() if key != "step"}
+        """Send the numbers of a step's metrics, with the prefix `train/` unless they are of an evaluation (`eval/`).
+
+        The row has the key `step`.
+        """
+        values = {_tracked(key): value for key, value in numbers(row).items() if key != "step"}
         self._send(lambda tracker: tracker.log(values, row["step"]))
 
     def log_evaluation(self, player: str, row: Mapping[str, Any], step: int) -> None:
@@ -199,6 +202,10 @@ class Trackers:
                 if name not in self._failed:
                     log.warning("report_to: %s failed, training continues: %s: %s", name, type(error).__name__, error)
                 self._failed.add(name)
+
+
+def _tracked(key: str) -> str:
+    return key if key.startswith("eval/") else f"train/{key}"
 
 
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:

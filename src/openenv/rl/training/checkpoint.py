@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,6 +17,7 @@ from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import ImageReader, load_image_reader
 from openenv.rl.models.language_model import device_of, load_model, without_progress_bars
 from openenv.rl.models.lora import add_adapter, has_adapter, load_adapter
+from openenv.rl.reports.best_checkpoint import BEST, BestCheckpoint
 from openenv.rl.reports.results import replace_text
 from openenv.rl.rollouts.rewards import RandomReturns
 from openenv.rl.training.trainer import Trainer
@@ -135,6 +137,25 @@ class Checkpoints:
         _restore(trainer, self.folder / _GOOD)
         trainer.step_count = step_count
         return True
+
+    def save_best(self, model: PreTrainedModel, chat: Chat, best: BestCheckpoint) -> None:
+        """Save a model as the best one, without its optimizer, in place of the one before.
+
+        `best` is a link that is replaced, so that it leads to a complete model at any moment.
+        """
+        link = self.folder / BEST
+        before = os.readlink(link) if link.is_symlink() else None
+        folder = self.folder / (f"{BEST}_b" if before == f"{BEST}_a" else f"{BEST}_a")
+        shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed here
+        _save_model(folder, model, chat)
+        best.save(folder)
+        replacement = link.with_suffix(".partial")
+        replacement.unlink(missing_ok=True)
+        replacement.symlink_to(folder.name)
+        os.replace(replacement, link)
+        if before is not None:
+            shutil.rmtree(self.folder / before, ignore_errors=True)
+        log.info("saved best checkpoint: step=%d score=%.4f", best.step, best.score)
 
     def restore(self, trainer: Trainer) -> TrainingProgress:
         """Restore the latest checkpoint into `trainer`. Raises FileNotFoundError if there is none."""
