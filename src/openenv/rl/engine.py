@@ -15,8 +15,9 @@ from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeSessions
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, EnvConfig, SelfPlayConfig
-from openenv.rl.environments import labels, shares
+from openenv.rl.environments import labels
 from openenv.rl.loop import OnStep, TrainingLoop
+from openenv.rl.memory import release_freed
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
@@ -30,6 +31,7 @@ from openenv.rl.models.language_model import (
 )
 from openenv.rl.models.lora import adapter_config
 from openenv.rl.models.vllm_generator import VllmGenerator
+from openenv.rl.plan import with_planned_passes
 from openenv.rl.random_play import random_play
 from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rewards import EpisodeReward, RandomReturns, Reward
@@ -37,6 +39,7 @@ from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.rollouts.self_play import PastWeights
 from openenv.rl.starting_model import (
     StartingModel,
+    groups_in_batch,
     make_starting_model,
     pretrain_on,
     require_agreement,
@@ -93,7 +96,7 @@ class Engine:
             1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,)
         )
         self._served: list[VllmGenerator] = []
-        self._generator = self._make_generator(model, self.store)
+        self._generator = self._make_generator(copy_of(model), self.store)
         self._opponents = {
             self_play: self._make_opponents(self_play) for env in environments if (self_play := env.config.self_play)
         }
@@ -130,6 +133,7 @@ class Engine:
         checkpoints = Checkpoints(config.run_dir)
         model, tokenizer, batch_size = checkpoints.load_reference(config.model)
         returns = checkpoints.load_random_returns()
+        config = checkpoints.with_tokens_per_forward(config)
         start = StartingModel(model, tokenizer, checkpoints.load_image_reader(model, tokenizer))
         environments = _environments(config, served, start, reward, returns)
         engine = cls(config, model, environments, batch_size, budget)
@@ -151,6 +155,8 @@ class Engine:
         checkpoints = Checkpoints(config.run_dir)
         played = await random_play(config, served, budget, on_progress)
         returns = [RandomReturns.of(one.returns) for one in played]
+        if config.model.path:
+            config = await asyncio.to_thread(with_planned_passes, config, played, served)
         start = await asyncio.to_thread(make_starting_model, config, played)
         environments = _environments(config, served, start, reward, returns)
         if config.model.path:
@@ -159,8 +165,9 @@ class Engine:
             require_room(start.model, environment.chat, one, config)
         if not config.model.path:
             await pretrain_on(played, start, config, budget, on_progress)
-        batch_size = _batch_size(config, played)
+        batch_size = groups_in_batch(config, played)
         checkpoints.save_reference(start.model, environments[0].chat, batch_size)
+        checkpoints.save_tokens_per_forward(config)
         checkpoints.save_random_returns(returns)
         return cls(config, start.model, environments, batch_size, budget)
 
@@ -190,7 +197,7 @@ class Engine:
     def _make_opponents(self, self_play: SelfPlayConfig) -> BaseGenerator:
         folder = self.config.run_dir / "opponents" / f"every_{self_play.refresh}"
         past = PastWeights(self.store, self_play.refresh, folder)
-        return self._make_generator(self.trainer.model, past)
+        return self._make_generator(copy_of(self.trainer.model), past)
 
     async def train(
         self, rollouts: Sequence[Sequence[Rollout]], steps: int, training_log: TrainingLog, on_step: OnStep
@@ -208,13 +215,19 @@ class Engine:
             self.batch_size,
             self.budget,
         )
+
+        def after_step(row: dict[str, Any]) -> None:
+            self._release_freed()
+            on_step(row)
+
         try:
-            await loop.run(steps, on_step)
+            await loop.run(steps, after_step)
         finally:
             self.progress = loop.progress
 
     def player(self, *, temperature: float, before: bool = False) -> BaseGenerator:
         """A generator with the current weights, or those before GRPO, whose `complete` is used in evaluation."""
+        self._release_freed()
         generator = self._player_before() if before else self._player_now()
         generator.temperature = temperature
         generator.seed(self.config.seed)
@@ -226,7 +239,13 @@ class Engine:
         for served in self._served:
             served.close()
 
+    def _release_freed(self) -> None:
+        if self.config.model.path:  # a tiny model leaves nothing that is worth the time
+            release_freed()
+
     def _player_now(self) -> BaseGenerator:
+        if not self.config.model.vllm_url:
+            return self._make_generator(copy_of(self.trainer.model), None)
         store = WeightStore()
         store.publish(self.trainer.model, self.progress.step)
         return self._make_generator(self.trainer.model, store)
@@ -237,7 +256,10 @@ class Engine:
         return self._make_generator(self.checkpoints.load_reference(self.config.model)[0], None)
 
     def _make_generator(self, model: PreTrainedModel, store: WeightStore | None) -> BaseGenerator:
-        """A generator with the weights of a store. Without one it has those of the model, in vLLM no adapter."""
+        """A generator with the weights of a store. Without one it has those of the model, in vLLM no adapter.
+
+        model: belongs to the generator; a vLLM server only reads which adapter it has.
+        """
         config = self.config
         if config.model.vllm_url:
             served = VllmGenerator(
@@ -252,7 +274,7 @@ class Engine:
             self._served.append(served)
             return served
         return Generator(
-            copy_of(model),
+            model,
             self.chat,
             max_new_tokens=config.max_res_tokens,
             precision=config.model.precision,
@@ -293,10 +315,3 @@ def _chat(config: Config, start: StartingModel, text: TextInterface[Any, Any]) -
         tools=tools,
         image_reader=start.image_reader,
     )
-
-
-def _batch_size(config: Config, played: Sequence[RandomPlay]) -> int:
-    """Number of groups in one training step, at least 1."""
-    buffer = config.replay_buffer
-    decisions = sum(share * play.decisions_per_episode for share, play in zip(shares(config.env), played, strict=True))
-    return buffer.batch_size or max(1, round(buffer.batch_decisions / (config.group_size * decisions)))
