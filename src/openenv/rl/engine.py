@@ -46,7 +46,6 @@ from openenv.rl.starting_model import (
     require_room,
 )
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
-from openenv.rl.training.pretraining import RandomPlay
 from openenv.rl.training.trainer import Trainer, make_reference
 
 if TYPE_CHECKING:

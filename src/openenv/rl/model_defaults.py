@@ -5,7 +5,6 @@ language and needs other numbers. Where each comes from is in docs/train.md.
 """
 
 import logging
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,9 +39,9 @@ TINY_WITHOUT_FILE: Mapping[str, Any] = {
 }
 """The tiny model in any environment, without a file. The numbers are those of benchmarks/learning.yaml, which trains a
 dozen environments with them. Replies are longer, and evaluations shorter: the environment is unknown."""
-_OF_ANY_MODEL = frozenset(
-    "name seed max_minutes env blackjack_env reward conversation off_by_n checkpoint report_to project transcripts "
-    "threads".split()
+_OF_ANY_MODEL = (
+    *("name", "seed", "max_minutes", "env", "blackjack_env", "reward", "conversation", "off_by_n", "checkpoint"),
+    *("report_to", "project", "transcripts", "threads"),
 )
 """Keys of a file whose values suit any model."""
 _SIZES = ("hidden_size", "num_layers", "num_heads", "intermediate_size")

@@ -1,7 +1,7 @@
 """The memory that a loaded model needs, from its configuration alone: no weights are read and nothing is computed.
 
-The model is made of fake tensors, which have shapes and types, and its own code runs on them. What is alive at a time is
-counted, so that every architecture, precision and kind of attention is covered without a formula of its own.
+The model is made of fake tensors, which have shapes and types, and its own code runs on them. The bytes alive at a time
+are counted, so that every architecture, precision and kind of attention is covered without a formula of its own.
 """
 
 import weakref
