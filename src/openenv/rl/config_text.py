@@ -47,8 +47,13 @@ def _lines(
             below: Any = usual if type(usual) is type(value) else type(value)()
             yield from _lines(value, below, _shown_of(value, usual, shown.get(item.name)), docs, depth + 1)
         else:
-            text = yaml.safe_dump({item.name: _plain(value)}, default_flow_style=None, sort_keys=False, width=_WIDTH)
-            yield textwrap.indent(text.rstrip(), "  " * depth)
+            yield f"{'  ' * depth}{item.name}: {_flow(value)}"
+
+
+def _flow(value: Any) -> str:
+    """A value on one line."""
+    text = yaml.safe_dump(_plain(value), default_flow_style=True, sort_keys=False, width=100_000)
+    return text.strip().removesuffix("...").rstrip()
 
 
 def _shown_of(value: Any, usual: Any, shown: Any) -> Mapping[str, Any]:
