@@ -19,7 +19,7 @@ from openenv.evaluation.intervals import Interval, mean_over_runs
 from openenv.evaluation.tables import interval_text, number_text
 from openenv.rl.config import Config
 from openenv.rl.config_file import load_config, require_model
-from openenv.rl.config_text import config_yaml
+from openenv.rl.planning.config_text import config_yaml
 from openenv.rl.reports.results import PlayerResult, reply_share
 from openenv.rl.run import (
     RunResult,

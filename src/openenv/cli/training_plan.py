@@ -11,12 +11,12 @@ from rich.table import Table
 from openenv.rl.config import Config
 
 if TYPE_CHECKING:
-    from openenv.rl.plan import MemoryPlan
+    from openenv.rl.planning.plan import MemoryPlan
 
 
 def print_plan(config: Config) -> None:
     """Print the plan of a run. Raises ConfigError if the run does not fit."""
-    from openenv.rl.plan import gigabytes, plan_run  # imports torch
+    from openenv.rl.planning.plan import gigabytes, plan_run  # imports torch
 
     plan = asyncio.run(plan_run(config))
     console = Console()
@@ -33,7 +33,7 @@ def print_plan(config: Config) -> None:
 
 def plan_table(plan: "MemoryPlan") -> Table:
     """The parts of a plan with their sizes. Of training and evaluation the larger one counts."""
-    from openenv.rl.plan import gigabytes, size_of  # imports torch
+    from openenv.rl.planning.plan import gigabytes, size_of  # imports torch
 
     title = f"Memory of {plan.num_weights / 1e6:,.1f} million weights on {plan.device}"
     table = Table(title=title, box=box.SIMPLE, pad_edge=False)

@@ -17,7 +17,6 @@ from openenv.rl.budget import Budget
 from openenv.rl.config import Config, EnvConfig, SelfPlayConfig
 from openenv.rl.environments import labels
 from openenv.rl.loop import OnStep, TrainingLoop
-from openenv.rl.memory import release_freed
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
@@ -31,7 +30,8 @@ from openenv.rl.models.language_model import (
 )
 from openenv.rl.models.lora import adapter_config
 from openenv.rl.models.vllm_generator import VllmGenerator
-from openenv.rl.plan import with_planned_passes
+from openenv.rl.planning.memory import release_freed
+from openenv.rl.planning.plan import with_planned_passes
 from openenv.rl.random_play import random_play
 from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rewards import EpisodeReward, RandomReturns, Reward

@@ -14,12 +14,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openenv.auto.environment import ServedEnvironment, named_environment, token_headers
 from openenv.core.session_pool import SessionPool
 from openenv.rl.budget import Budget
-from openenv.rl.config import Config, ConfigError, EnvConfig
+from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import load_config, require_model, with_current_keys
-from openenv.rl.environments import shares
+from openenv.rl.environments import serve_environment, shares
 from openenv.rl.reports.results import replace_text
 from openenv.rl.reports.run_state import failure_kept, running
 from openenv.rl.reports.trackers import Trackers, require_installed
@@ -131,7 +130,7 @@ async def setup_training(
     on_progress = _with_time_left(on_progress or _silent, budget)
     require_model(config.model.path)
     from openenv.rl.engine import Engine  # imports torch
-    from openenv.rl.plan import require_weights_fit
+    from openenv.rl.planning.plan import require_weights_fit
     from openenv.rl.training.checkpoint import Checkpoints
 
     await asyncio.to_thread(require_weights_fit, config)
@@ -153,24 +152,6 @@ async def setup_training(
         training_log = TrainingLog(config.run_dir, config, trackers, first_step=first_step)
         return TrainingRun(config, stack.pop_all(), engine, training_log, on_progress)
     raise AssertionError("unreachable: an exit stack suppresses no exception")
-
-
-async def serve_environment(config: EnvConfig, stack: contextlib.AsyncExitStack) -> ServedEnvironment:
-    """The environment on its server, which the stack stops if the run has started it."""
-    named = named_environment(config.name, text=config.text or None)
-    if config.server_url:
-        return await asyncio.to_thread(named.served_at, config.server_url, headers=token_headers())
-    serving = named.served()
-    starting = asyncio.ensure_future(asyncio.to_thread(serving.__enter__))
-    stack.push_async_callback(_stop, starting, serving)
-    return await asyncio.shield(starting)
-
-
-async def _stop(starting: asyncio.Future[ServedEnvironment], serving: Any) -> None:
-    """Stop the server of the environment, also one that was starting when the setup was cancelled."""
-    await asyncio.wait([starting])
-    if starting.exception() is None:
-        await asyncio.to_thread(serving.__exit__, None, None, None)
 
 
 setup_forge_training = setup_training

@@ -1,4 +1,4 @@
-"""`openenv train ENV --model PATH` needs no YAML, and says what is wrong with its arguments."""
+"""`openenv train ENV --model PATH` needs no YAML, and refuses wrong arguments with the remedy."""
 
 from pathlib import Path
 

@@ -145,11 +145,11 @@ def _replace_tensors(model: nn.Module, device: torch.device) -> None:
                 module._buffers[name] = torch.empty(buffer.shape, dtype=buffer.dtype, device=device)
 
 
-class _Live(TorchDispatchMode):
+class _Live(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of the tensors that were made inside it and are still referenced."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.most = 0
         """Most bytes at a time."""
         self._now = 0

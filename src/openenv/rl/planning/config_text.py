@@ -5,7 +5,7 @@ import dataclasses
 import inspect
 import textwrap
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -44,7 +44,7 @@ def _lines(
         yield from _comment(docs[type(config).__name__].get(item.name, ""), depth)
         if dataclasses.is_dataclass(value):
             yield f"{'  ' * depth}{item.name}:"
-            below: Any = usual if type(usual) is type(value) else type(value)()
+            below = usual if type(usual) is type(value) else cast(Any, type(value))()
             yield from _lines(value, below, _shown_of(value, usual, shown.get(item.name)), docs, depth + 1)
         else:
             yield f"{'  ' * depth}{item.name}: {_flow(value)}"

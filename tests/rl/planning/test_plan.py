@@ -12,12 +12,12 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from openenv.rl.config import ConfigError, LoraSettings, ModelConfig
-from openenv.rl.memory import _group_rooms
-from openenv.rl.models.pass_memory import ModelOutline
-from openenv.rl.plan import MemoryPlan, Part, plan_run
+from openenv.rl.planning.memory import _group_rooms
+from openenv.rl.planning.pass_memory import ModelOutline
+from openenv.rl.planning.plan import MemoryPlan, Part, plan_run
 from openenv.rl.run import config_without_file
 
-PRETRAINED = Path(__file__).parents[2] / "models" / "smollm2-135m"
+PRETRAINED = Path(__file__).parents[3] / "models" / "smollm2-135m"
 CPU = torch.device("cpu")
 SHAPE: dict[str, Any] = {"shared": 0, "columns": 2, "positions": 8}
 
@@ -106,7 +106,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 PLAN = """
 import asyncio, json, sys
 from openenv.rl.config_file import config_from_mapping
-from openenv.rl.plan import plan_run
+from openenv.rl.planning.plan import plan_run
 print(asyncio.run(plan_run(config_from_mapping(json.loads(sys.argv[1])))).total_bytes)
 """
 

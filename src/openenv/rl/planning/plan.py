@@ -17,14 +17,14 @@ from openenv.auto.environment import ServedEnvironment
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import require_model
-from openenv.rl.memory import resident_bytes, usable_bytes
+from openenv.rl.environments import serve_environment
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.gguf_file import gguf_source
 from openenv.rl.models.language_model import device_of
-from openenv.rl.models.pass_memory import ModelOutline
 from openenv.rl.models.shared_prefix import shared_length
+from openenv.rl.planning.memory import resident_bytes, usable_bytes
+from openenv.rl.planning.pass_memory import ModelOutline
 from openenv.rl.random_play import EPISODES_TO_MEASURE, random_play
-from openenv.rl.setup import serve_environment
 from openenv.rl.starting_model import groups_in_batch
 from openenv.rl.training.pretraining import RandomPlay
 from openenv.rl.training.transcripts import chat_messages, have_images

@@ -6,10 +6,10 @@ import pytest
 
 from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping, load_config, require_model
-from openenv.rl.config_text import config_yaml
+from openenv.rl.planning.config_text import config_yaml
 from openenv.rl.run import config_without_file, with_game
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/*.yaml"))
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*/*.yaml"))
 
 
 def loaded(config: Config, folder: Path) -> Config:
@@ -49,7 +49,7 @@ def test_a_folder_and_a_name_like_a_hub_id_may_be_models(path: str) -> None:
 
 @pytest.mark.parametrize("path", ["./nowhere", "/no/such/folder", "lost.gguf", "a/b/c", __file__, "src/nowhere"])
 def test_any_other_model_is_refused_at_once(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(Path(__file__).parents[2])
+    monkeypatch.chdir(Path(__file__).parents[3])
 
     with pytest.raises(ValueError, match=r"model\.path=.* there is no such folder"):
         require_model(path)
