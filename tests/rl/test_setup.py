@@ -41,6 +41,7 @@ TINY: dict[str, Any] = {
     "model": {"hidden_size": 32, "num_layers": 1, "num_heads": 2, "intermediate_size": 64},
     "group_size": 4,
     "groups_in_flight": 4,
+    "max_req_tokens": 512,
     "max_res_tokens": 3,
     "pretrain": {"max_episodes": 200, "steps": 30, "batch_size": 64},
     "replay_buffer": {"batch_size": 4},

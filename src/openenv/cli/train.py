@@ -1,9 +1,9 @@
-"""`openenv train`: GRPO on an environment, from one YAML."""
+"""`openenv train`: GRPO on an environment, from one YAML or from the names of environment and model."""
 
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +12,47 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from openenv.auto.environment import FORMS, named_environment
 from openenv.cli.live_view import live_view
+from openenv.cli.training_plan import print_plan
 from openenv.evaluation.intervals import Interval, mean_over_runs
 from openenv.evaluation.tables import interval_text, number_text
 from openenv.rl.config import Config
-from openenv.rl.config_file import load_config
+from openenv.rl.config_file import load_config, require_model
+from openenv.rl.planning.config_text import config_yaml
 from openenv.rl.reports.best_checkpoint import best_line
 from openenv.rl.reports.results import PlayerResult, reply_share
-from openenv.rl.run import RunResult, run_blocking, seed_runs, with_environment, with_game
+from openenv.rl.run import (
+    RunResult,
+    config_without_file,
+    run_blocking,
+    seed_runs,
+    with_environment,
+    with_game,
+)
 
-EXAMPLE = "Example: `openenv train examples/grpo_blackjack/blackjack.yaml --game catch`"
+EXAMPLE = (
+    "Examples: `openenv train guess --model models/smollm2-135m`, `openenv train run.yaml --game catch`, "
+    "`openenv train guess --model models/smollm2-135m --plan`"
+)
+_YAML = (".yaml", ".yml")
 
 
 def train(
-    config: Path = typer.Argument(help="Train as this YAML file describes.", exists=True, dir_okay=False),
-    env: str = typer.Option(
+    what: str = typer.Argument(
         None,
-        help="Train in this environment: a bundled name, a folder, MODULE:CLASS, FILE.py:CLASS, a URL or docker:IMAGE "
-        "(default: the environment in the file).",
+        metavar="FILE|ENV",
+        help="Train as this YAML file describes, or in this environment: a bundled name, a folder, MODULE:CLASS, "
+        "FILE.py:CLASS, a URL or docker:IMAGE.",
     ),
+    target: Path = typer.Argument(None, metavar="[NEW_FILE]", help="The file of `--init` (default NAME.yaml)."),
+    model: str = typer.Option(
+        None,
+        metavar="PATH",
+        help="Train this pretrained model: a folder, a GGUF file or a hub id (default: the model in the file, "
+        "otherwise a tiny one that the run creates).",
+    ),
+    env: str = typer.Option(None, help="Train in this environment (default: the environment in the file)."),
     game: str = typer.Option(None, help="Train on this game of the environment (default: the game in the file)."),
     steps: int = typer.Option(None, min=1, help="Run this many optimizer steps (default: the number in the file)."),
     seed: int = typer.Option(
@@ -42,11 +64,15 @@ def train(
     resume: bool = typer.Option(
         False, "--resume", help="Continue the run of the same name (default: start a new one)."
     ),
+    init: bool = typer.Option(False, "--init", help="Write the YAML of the run, and do not train (default: train)."),
+    plan: bool = typer.Option(
+        False, "--plan", help="Show the memory that the run needs, and do not train (default: train)."
+    ),
 ) -> None:
     """Train a language model to play, compare it with baselines before and after, and write a report."""
-    run = load_config(config)
-    if env is not None:
-        run = with_environment(run, env)
+    if target is not None and not init:
+        raise typer.BadParameter(f"{target}: a second file is only for --init.", param_hint="[NEW_FILE]")
+    run = _run_of(what, model, env)
     if game is not None:
         run = with_game(run, game)
     if steps is not None:
@@ -54,9 +80,64 @@ def train(
         run = dataclasses.replace(run, trainer=dataclasses.replace(run.trainer, training=training))
     if seed is not None:
         run = dataclasses.replace(run, seed=seed)
-    results = [_train(one, resume).results for one in (seed_runs(run, seeds) if seeds > 1 else [run])]
-    if seeds > 1:
-        _console().print(table_over_runs(results))
+    if init:
+        _write(run, target or Path(f"{run.name}.yaml"))
+    elif plan:
+        print_plan(run)
+    else:
+        results = [_train(one, resume).results for one in (seed_runs(run, seeds) if seeds > 1 else [run])]
+        if seeds > 1:
+            _console().print(table_over_runs(results))
+
+
+def _run_of(what: str | None, model: str | None, env: str | None) -> Config:
+    """The run of a file, or of an environment without one."""
+    remedy = "give a YAML file or an environment, such as `openenv train guess --model PATH`"
+    if not what:
+        raise typer.BadParameter(f"nothing to train in: {remedy}.", param_hint="FILE|ENV")
+    if model is not None:
+        _require(lambda: require_model(model), "--model")
+    if what.endswith(_YAML) or (Path(what).is_file() and not what.endswith(".py")):
+        if not Path(what).is_file():
+            raise typer.BadParameter(
+                f"there is no file {what!r}. Write one with `openenv train ENV --init {what}`.", param_hint="FILE|ENV"
+            )
+        run = load_config(what, model_path=model)
+        return run if env is None else with_environment(run, env)
+    if env is not None:
+        raise typer.BadParameter(f"{what!r} is an environment already. Leave --env out.", param_hint="--env")
+    _require(lambda: _require_environment(what), "FILE|ENV")
+    return config_without_file(what, model or "")
+
+
+def _require(check: Callable[[], object], parameter: str) -> None:
+    """Make a refusal that of the parameter."""
+    try:
+        check()
+    except (ValueError, LookupError) as error:
+        raise typer.BadParameter(str(error), param_hint=parameter) from error
+
+
+def _require_environment(name: str) -> None:
+    """Raise LookupError if no environment has the name, as far as that is known before it is served."""
+    place, _, class_name = name.partition(":")
+    if place.endswith(".py"):
+        if not class_name:
+            raise LookupError(f"{name!r} names no class. Write {name}:CLASS.")
+        if not Path(place).is_file():
+            raise LookupError(f"there is no file {place!r}.")
+    try:
+        named_environment(name)
+    except LookupError as error:
+        raise LookupError(f"{error} An environment is {FORMS}. A run is described by a YAML file.") from error
+
+
+def _write(run: Config, file: Path) -> None:
+    """Write the YAML of a run, and say how to train with it."""
+    if file.exists():
+        raise typer.BadParameter(f"{file} exists. Give another name: `--init OTHER.yaml`.", param_hint="--init")
+    file.write_text(config_yaml(run), encoding="utf-8")
+    typer.echo(f"wrote {file}. Train with `openenv train {file}`.")
 
 
 def _train(config: Config, resume: bool) -> RunResult:
@@ -157,6 +238,9 @@ class _TenLines:
         self._tenths: dict[str, int] = {}
 
     def __call__(self, phase: str, done: int, total: int, known: dict[str, Any]) -> None:
+        if phase == "train" and done == 2 and "minutes_to_end" in known:
+            pace = f"{known['s_a_step']:.1f} s a step, {known['minutes_to_end']:.1f} minutes to the end"
+            typer.echo(f"train: step {known['step']}: {pace}", err=True)
         tenth = 10 * done // max(1, total)
         if self._tenths.get(phase) != tenth:
             self._tenths[phase] = tenth

@@ -20,6 +20,7 @@ EqualGroups = Literal["keep", "drop", "redraw"]
 OnCollapse = Literal["warn", "stop", "rollback"]
 TrackerName = Literal["wandb", "trackio", "tensorboard"]
 
+_TOKENS_PER_FORWARD = 16_384
 _CLIP, _GSPO_CLIP = (0.2, 0.28), (3e-4, 4e-4)
 
 
@@ -379,16 +380,22 @@ class TrainerConfig:
     """Gradients with a larger norm are scaled down to this norm."""
     updates_per_batch: int = 1
     """Optimizer steps on each batch. With more than 1 the ratio differs from 1, and clipping has an effect."""
-    tokens_per_forward: int = 16_384
+    tokens_per_forward: int | None = None
     """Most tokens in one forward and backward pass, padding included. Gradients are summed over passes. A sequence that
-    is longer is run alone."""
+    is longer is run alone. None: 16,384 for the tiny model, and what fits into memory for a loaded one."""
 
     def __post_init__(self) -> None:
         for key in ("updates_per_batch", "tokens_per_forward"):
-            require(getattr(self, key) >= 1, f"trainer.{key}", getattr(self, key), "must be at least 1.")
+            value = getattr(self, key)
+            require(value is None or value >= 1, f"trainer.{key}", value, "must be at least 1.")
         target = self.kl_target
         require(target is None or target > 0, "trainer.kl_target", target, "must be above 0, or null for no budget.")
         require(self.max_grad_norm > 0, "trainer.max_grad_norm", self.max_grad_norm, "0 would prevent learning.")
+
+    @property
+    def most_tokens(self) -> int:
+        """Most tokens in one pass, where no plan has replaced the default."""
+        return self.tokens_per_forward or _TOKENS_PER_FORWARD
 
 
 @dataclass(frozen=True, kw_only=True)

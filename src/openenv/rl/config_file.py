@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import re
 import types
 import typing
 import warnings
@@ -12,7 +13,7 @@ from typing import Any, Literal
 import yaml
 
 from openenv.rl.config import Config, ConfigError, require
-from openenv.rl.model_defaults import with_model_defaults
+from openenv.rl.model_defaults import with_model, with_model_defaults
 
 RENAMED_KEYS = {
     "reading": "pretrain",
@@ -24,18 +25,28 @@ RENAMED_KEYS = {
 _RENAMED_VALUES = {"replay_buffer.drop_equal_groups": {True: "redraw", False: "keep"}}
 
 
-def load_config(path: str | Path, **changes: Any) -> Config:
-    """Read the configuration of a run from a YAML file. changes: top-level keys to replace, as plain values.
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
-    Raises ConfigError for a file that is no YAML, for an unknown key, naming the nearest known one, and for a value of
-    a wrong type.
+
+def load_config(path: str | Path, *, model_path: str | None = None, **changes: Any) -> Config:
+    """Read the configuration of a run from a YAML file.
+
+    Args:
+        path: the file.
+        model_path: trains the model there instead of that of the file, see `model_defaults.with_model`.
+        changes: top-level keys to replace, as plain values.
+
+    Raises:
+        ConfigError: the file is no YAML, has an unknown key (the nearest known one is named), or a value of a wrong
+            type.
     """
     try:
         data = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is no YAML: {error}") from error
     require(isinstance(data, dict), str(path), type(data).__name__, "the file must hold a mapping of keys.")
-    return config_from_mapping({**with_current_keys(data), **with_current_keys(changes)})
+    data = {**with_current_keys(data), **with_current_keys(changes)}
+    return config_from_mapping(data if model_path is None else with_model(data, model_path))
 
 
 def config_from_mapping(data: Mapping[str, Any]) -> Config:
@@ -53,6 +64,19 @@ def config_from_mapping(data: Mapping[str, Any]) -> Config:
     if isinstance(data.get("report_to"), str):
         data["report_to"] = [] if data["report_to"] == "none" else [data["report_to"]]
     return typing.cast(Config, _build(Config, with_model_defaults(data), ""))
+
+
+def require_model(path: str) -> None:
+    """Raise ConfigError unless a model can be loaded from `model.path`: a folder, a GGUF file, or a name like a hub id.
+
+    A hub id is not looked up. Empty: the run creates a tiny model.
+    """
+    if not path or Path(path).is_dir() or (path.lower().endswith(".gguf") and Path(path).is_file()):
+        return
+    rule = "there is no such folder, and no GGUF file. Give the path of one, or a hub id such as ORGANISATION/MODEL."
+    require(_HUB_ID.fullmatch(path) is not None and not path.lower().endswith(".gguf"), "model.path", path, rule)
+    if (Path(path).parent != Path() and Path(path).parent.is_dir()) or Path(path).exists():
+        raise ConfigError(f"model.path={path!r}: {rule}")
 
 
 def _environment(entry: Any) -> Any:

@@ -15,7 +15,7 @@ from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeSessions
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, EnvConfig, SelfPlayConfig
-from openenv.rl.environments import labels, shares
+from openenv.rl.environments import labels
 from openenv.rl.loop import Evaluate, OnStep, TrainingLoop
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
@@ -30,6 +30,8 @@ from openenv.rl.models.language_model import (
 )
 from openenv.rl.models.lora import adapter_config
 from openenv.rl.models.vllm_generator import VllmGenerator
+from openenv.rl.planning.memory import release_freed
+from openenv.rl.planning.plan import with_planned_passes
 from openenv.rl.random_play import random_play
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.training_log import TrainingLog
@@ -38,13 +40,13 @@ from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.rollouts.self_play import PastWeights
 from openenv.rl.starting_model import (
     StartingModel,
+    groups_in_batch,
     make_starting_model,
     pretrain_on,
     require_agreement,
     require_room,
 )
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
-from openenv.rl.training.pretraining import RandomPlay
 from openenv.rl.training.trainer import Trainer, make_reference
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ class Engine:
         """The thread of the generators."""
         self._served: list[VllmGenerator] = []
         self._served_player: tuple[BaseGenerator, WeightStore] | None = None
-        self._generator = self._make_generator(model, self.store)
+        self._generator = self._make_generator(copy_of(model), self.store)
         self._opponents = {
             self_play: self._make_opponents(self_play) for env in environments if (self_play := env.config.self_play)
         }
@@ -135,6 +137,7 @@ class Engine:
         checkpoints = Checkpoints(config.run_dir)
         model, tokenizer, batch_size = checkpoints.load_reference(config.model)
         returns = checkpoints.load_random_returns()
+        config = checkpoints.with_tokens_per_forward(config)
         start = StartingModel(model, tokenizer, checkpoints.load_image_reader(model, tokenizer))
         environments = _environments(config, served, start, reward, returns)
         engine = cls(config, model, environments, batch_size, budget)
@@ -156,6 +159,8 @@ class Engine:
         checkpoints = Checkpoints(config.run_dir)
         played = await random_play(config, served, budget, on_progress)
         returns = [RandomReturns.of(one.returns) for one in played]
+        if config.model.path:
+            config = await asyncio.to_thread(with_planned_passes, config, played, served)
         start = await asyncio.to_thread(make_starting_model, config, played)
         environments = _environments(config, served, start, reward, returns)
         if config.model.path:
@@ -164,8 +169,9 @@ class Engine:
             require_room(start.model, environment.chat, one, config)
         if not config.model.path:
             await pretrain_on(played, start, config, budget, on_progress)
-        batch_size = _batch_size(config, played)
+        batch_size = groups_in_batch(config, played)
         checkpoints.save_reference(start.model, environments[0].chat, batch_size)
+        checkpoints.save_tokens_per_forward(config)
         checkpoints.save_random_returns(returns)
         return cls(config, start.model, environments, batch_size, budget)
 
@@ -195,7 +201,7 @@ class Engine:
     def _make_opponents(self, self_play: SelfPlayConfig) -> BaseGenerator:
         folder = self.config.run_dir / "opponents" / f"every_{self_play.refresh}"
         past = PastWeights(self.store, self_play.refresh, folder)
-        return self._make_generator(self.trainer.model, past)
+        return self._make_generator(copy_of(self.trainer.model), past)
 
     async def train(
         self,
@@ -218,13 +224,19 @@ class Engine:
             self.batch_size,
             self.budget,
         )
+
+        def after_step(row: dict[str, Any]) -> None:
+            self._release_freed()
+            on_step(row)
+
         try:
-            await loop.run(steps, on_step, evaluate)
+            await loop.run(steps, after_step, evaluate)
         finally:
             self.progress = loop.progress
 
     def player(self, *, temperature: float, before: bool = False) -> BaseGenerator:
         """A generator with the current weights, or those before GRPO, whose `complete` is used in evaluation."""
+        self._release_freed()
         generator = self._player_before() if before else self._player_now()
         generator.temperature = temperature
         generator.seed(self.config.seed)
@@ -240,9 +252,13 @@ class Engine:
         for served in self._served:
             served.close()
 
+    def _release_freed(self) -> None:
+        if self.config.model.path:  # a tiny model leaves nothing that is worth the time
+            release_freed()
+
     def _player_now(self) -> BaseGenerator:
         if not self.config.model.vllm_url:
-            return self._make_generator(self.trainer.model, None)
+            return self._make_generator(copy_of(self.trainer.model), None)
         if self._served_player is None:  # one for all evaluations, so that the server keeps one adapter for them
             store = WeightStore()
             self._served_player = self._make_generator(self.trainer.model, store), store
@@ -257,7 +273,10 @@ class Engine:
         return self._make_generator(self.checkpoints.load_reference(self.config.model)[0], None)
 
     def _make_generator(self, model: PreTrainedModel, store: WeightStore | None) -> BaseGenerator:
-        """A generator with the weights of a store. Without one it has those of the model, in vLLM no adapter."""
+        """A generator with the weights of a store. Without one it has those of the model, in vLLM no adapter.
+
+        model: belongs to the generator; a vLLM server only reads which adapter it has.
+        """
         config = self.config
         if config.model.vllm_url:
             served = VllmGenerator(
@@ -273,7 +292,7 @@ class Engine:
             self._served.append(served)
             return served
         return Generator(
-            copy_of(model),
+            model,
             self.chat,
             max_new_tokens=config.max_res_tokens,
             precision=config.model.precision,
@@ -315,10 +334,3 @@ def _chat(config: Config, start: StartingModel, text: TextInterface[Any, Any]) -
         tools=tools,
         image_reader=start.image_reader,
     )
-
-
-def _batch_size(config: Config, played: Sequence[RandomPlay]) -> int:
-    """Number of groups in one training step, at least 1."""
-    buffer = config.replay_buffer
-    decisions = sum(share * play.decisions_per_episode for share, play in zip(shares(config.env), played, strict=True))
-    return buffer.batch_size or max(1, round(buffer.batch_decisions / (config.group_size * decisions)))

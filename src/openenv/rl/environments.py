@@ -1,6 +1,8 @@
-"""The environments of a run: which of them plays a group, and at which level of a curriculum."""
+"""The environments of a run: their servers, which of them plays a group, and at which level of a curriculum."""
 
+import asyncio
 import bisect
+import contextlib
 import itertools
 import logging
 from collections import Counter
@@ -8,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from openenv.auto.environment import ServedEnvironment, named_environment, token_headers
 from openenv.envs.catalog import game_keyword
 from openenv.rl.config import CurriculumConfig, EnvConfig
 from openenv.rl.rollouts.trajectory import Group, Trajectory
@@ -15,6 +18,24 @@ from openenv.rl.rollouts.trajectory import Group, Trajectory
 log = logging.getLogger(__name__)
 
 _GOLDEN_RATIO = 0.6180339887498949
+
+
+async def serve_environment(config: EnvConfig, stack: contextlib.AsyncExitStack) -> ServedEnvironment:
+    """The environment on its server, which the stack stops if the run has started it."""
+    named = named_environment(config.name, text=config.text or None)
+    if config.server_url:
+        return await asyncio.to_thread(named.served_at, config.server_url, headers=token_headers())
+    serving = named.served()
+    starting = asyncio.ensure_future(asyncio.to_thread(serving.__enter__))
+    stack.push_async_callback(_stop, starting, serving)
+    return await asyncio.shield(starting)
+
+
+async def _stop(starting: asyncio.Future[ServedEnvironment], serving: Any) -> None:
+    """Stop the server of the environment, also one that was starting when the setup was cancelled."""
+    await asyncio.wait([starting])
+    if starting.exception() is None:
+        await asyncio.to_thread(serving.__exit__, None, None, None)
 
 
 def environment_of(index: int, configs: Sequence[EnvConfig]) -> int:

@@ -15,6 +15,8 @@ import uvloop
 from openenv.envs.catalog import game_keyword
 from openenv.rl.comparison import Comparison
 from openenv.rl.config import Config, ConfigError, EnvConfig, RewardConfig, require
+from openenv.rl.config_file import config_from_mapping
+from openenv.rl.model_defaults import TINY_WITHOUT_FILE
 from openenv.rl.reports.report import write_report
 from openenv.rl.reports.results import PlayerResult, load_results
 from openenv.rl.reports.run_state import failure_kept
@@ -65,6 +67,15 @@ def with_environment(config: Config, name: str) -> Config:
     reward = _without_outcomes(config.reward)
     words = re.sub(r"[^\w.-]+", "_", name).strip("._") or "run"
     return dataclasses.replace(config, name=words, env=[EnvConfig(name=name)], reward=reward)
+
+
+def config_without_file(env: str, model_path: str = "") -> Config:
+    """The configuration of a run in an environment, by any name of `env.name`, that no file describes.
+
+    model_path: of a pretrained model, with its defaults. Empty: the tiny model.
+    """
+    data = {"model": {"path": model_path, "instructions": True}} if model_path else TINY_WITHOUT_FILE
+    return with_environment(config_from_mapping(data), env)
 
 
 def seed_runs(config: Config, number: int) -> list[Config]:

@@ -9,18 +9,17 @@ import itertools
 import json
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openenv.auto.environment import ServedEnvironment, named_environment, token_headers
 from openenv.core.session_pool import SessionPool
 from openenv.rl.budget import Budget
-from openenv.rl.config import Config, ConfigError, EnvConfig
-from openenv.rl.config_file import load_config, with_current_keys
-from openenv.rl.environments import shares
+from openenv.rl.config import Config, ConfigError
+from openenv.rl.config_file import load_config, require_model, with_current_keys
+from openenv.rl.environments import serve_environment, shares
 from openenv.rl.evaluation_curve import EvaluationCurve
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.results import replace_text
@@ -79,9 +78,17 @@ class TrainingRun:
         wanted = self.config.trainer.training.steps if steps is None else steps
         last: dict[str, Any] = {}
 
+        times_s: list[float] = []
+
         def on_step(row: dict[str, Any]) -> None:
             last.update(row)
-            self._on_progress("train", row["step"] - first, wanted, {**row, "transcripts": self.training_log.newest})
+            done = row["step"] - first
+            times_s.append(row["step_time"])
+            known = {**row, **_pace(times_s, wanted - done), "transcripts": self.training_log.newest}
+            if done == 2:
+                pace = (row["step"], known["s_a_step"], known["minutes_to_end"])
+                log.info("step %d: %.1f s a step, %.1f minutes to the end", *pace)
+            self._on_progress("train", done, wanted, known)
 
         async with contextlib.AsyncExitStack() as pools:
             pools.enter_context(failure_kept(self.config.run_dir))
@@ -143,13 +150,17 @@ async def setup_training(
     require_installed(config.report_to)
     budget = Budget(config.max_minutes)
     on_progress = _with_time_left(on_progress or _silent, budget)
+    require_model(config.model.path)
     from openenv.rl.engine import Engine  # imports torch
+    from openenv.rl.planning.plan import require_weights_fit
     from openenv.rl.training.checkpoint import Checkpoints
+
+    await asyncio.to_thread(require_weights_fit, config)
 
     async with contextlib.AsyncExitStack() as stack:
         resuming = resume and (config.run_dir / "config.json").exists()
         with budget.counting():
-            served = [await _served(environment, stack) for environment in config.env]
+            served = [await serve_environment(environment, stack) for environment in config.env]
             if resuming:
                 _require_same_settings(config)
             else:
@@ -163,24 +174,6 @@ async def setup_training(
         training_log = TrainingLog(config.run_dir, config, trackers, first_step=first_step)
         return TrainingRun(config, stack.pop_all(), engine, training_log, on_progress)
     raise AssertionError("unreachable: an exit stack suppresses no exception")
-
-
-async def _served(config: EnvConfig, stack: contextlib.AsyncExitStack) -> ServedEnvironment:
-    """The environment on its server, which the stack stops if the run has started it."""
-    named = named_environment(config.name, text=config.text or None)
-    if config.server_url:
-        return await asyncio.to_thread(named.served_at, config.server_url, headers=token_headers())
-    serving = named.served()
-    starting = asyncio.ensure_future(asyncio.to_thread(serving.__enter__))
-    stack.push_async_callback(_stop, starting, serving)
-    return await asyncio.shield(starting)
-
-
-async def _stop(starting: asyncio.Future[ServedEnvironment], serving: Any) -> None:
-    """Stop the server of the environment, also one that was starting when the setup was cancelled."""
-    await asyncio.wait([starting])
-    if starting.exception() is None:
-        await asyncio.to_thread(serving.__exit__, None, None, None)
 
 
 setup_forge_training = setup_training
@@ -208,6 +201,8 @@ def _require_same_settings(config: Config) -> None:
     for settings in (began, now):
         settings["trainer"].pop("training")
         settings["evaluation"].pop("interval", None)
+        if config.trainer.tokens_per_forward is None:
+            settings["trainer"].pop("tokens_per_forward")  # the checkpoint has it
         for key in ("max_minutes", "report_to", "project", "transcripts"):
             settings.pop(key, None)
     changed = [key for key in now if now[key] != began.get(key)]
@@ -216,6 +211,17 @@ def _require_same_settings(config: Config) -> None:
             f"{', '.join(changed)}: run {config.name!r} started with other values. Resume it with its own file, or "
             "give the new run another name."
         )
+
+
+def _pace(times_s: Sequence[float], left: int) -> dict[str, float]:
+    """Seconds a step, and minutes to the end of training. Empty before the second step: the first is slower.
+
+    times_s: of the steps so far. left: steps to the end.
+    """
+    if len(times_s) < 2:
+        return {}
+    mean_s = sum(times_s[1:]) / len(times_s[1:])
+    return {"s_a_step": mean_s, "minutes_to_end": mean_s * left / 60.0}
 
 
 def _with_time_left(on_progress: OnProgress, budget: Budget) -> OnProgress:

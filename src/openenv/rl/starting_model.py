@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 
 from openenv.rl.budget import PRETRAINING_SHARE, Budget
 from openenv.rl.config import Config, require
+from openenv.rl.environments import shares
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import ImageReader, load_image_reader
@@ -115,6 +116,13 @@ def _load(config: Config) -> StartingModel:
     return StartingModel(model, tokenizer, load_image_reader(settings.path, model, tokenizer))
 
 
+def groups_in_batch(config: Config, played: Sequence[RandomPlay]) -> int:
+    """Number of groups in one training step, at least 1."""
+    buffer = config.replay_buffer
+    decisions = sum(share * play.decisions_per_episode for share, play in zip(shares(config.env), played, strict=True))
+    return buffer.batch_size or max(1, round(buffer.batch_decisions / (config.group_size * decisions)))
+
+
 def _use_all_cores() -> None:
     """Nothing else runs during pretraining. In training, rollouts and trainer share the cores."""
     torch.set_num_threads(len(os.sched_getaffinity(0)))
@@ -154,7 +162,7 @@ async def pretrain_on(
             precision=config.model.precision,
             seed=config.seed,
             max_length=_longest(config),
-            tokens_per_forward=config.trainer.tokens_per_forward,
+            tokens_per_forward=config.trainer.most_tokens,
             on_progress=report,
             is_time_up=lambda: budget.is_spent(PRETRAINING_SHARE),
         )

@@ -16,6 +16,12 @@ def is_gguf(path: str | Path) -> bool:
     return str(path).lower().endswith(SUFFIX)
 
 
+def gguf_source(path: str | Path) -> tuple[str, dict[str, Any]]:
+    """What `from_pretrained` of transformers takes to read a model: its folder or hub id, and for a GGUF file its name
+    there."""
+    return (str(Path(path).parent), {"gguf_file": Path(path).name}) if is_gguf(path) else (str(path), {})
+
+
 def load_gguf(path: str | Path, *, dtype: Any, attention: str | None) -> tuple[Any, Any]:
     """The model and the tokenizer of a GGUF file. Quantized weights are converted to `dtype`.
 

@@ -65,7 +65,7 @@ def random_model(
     """A model with random weights in float32. Equal seeds give equal weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model: Any = model_class._from_config(architecture, attn_implementation=_attention(device)).float()
+        model: Any = model_class._from_config(architecture, attn_implementation=attention_of(device)).float()
     return cast(PreTrainedModel, model.to(device))
 
 
@@ -89,17 +89,17 @@ def load_model(
     dtype = getattr(torch, weights)
     if is_gguf(path):
         with without_progress_bars():
-            read, tokenizer = load_gguf(path, dtype=dtype, attention=_attention(device))
+            read, tokenizer = load_gguf(path, dtype=dtype, attention=attention_of(device))
         return read.to(device), tokenizer
     tokenizer = AutoTokenizer.from_pretrained(path)
     reads_images = AutoConfig.from_pretrained(path).model_type in ARCHITECTURES
     model_class = AutoModelForImageTextToText if reads_images else AutoModelForCausalLM
     with without_progress_bars():
-        model: Any = model_class.from_pretrained(path, dtype=dtype, attn_implementation=_attention(device))
+        model: Any = model_class.from_pretrained(path, dtype=dtype, attn_implementation=attention_of(device))
     return model.to(device), tokenizer
 
 
-def _attention(device: torch.device) -> str | None:
+def attention_of(device: torch.device) -> str | None:
     """The attention of a model there, created or loaded: a resumed run loads the model that the run has created.
 
     In bfloat16 on a processor the backward pass of eager is several times faster than that of sdpa. None: what

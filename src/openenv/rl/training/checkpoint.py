@@ -5,14 +5,14 @@ import logging
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
-from openenv.rl.config import ModelConfig
+from openenv.rl.config import Config, ModelConfig
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import ImageReader, load_image_reader
 from openenv.rl.models.language_model import device_of, load_model, without_progress_bars
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 _LATEST = "latest"
 _REFERENCE = "before_grpo"
 _GOOD = "good"
+_TOKENS_PER_FORWARD = "tokens_per_forward.json"
 _RANDOM_RETURNS = "random_returns.json"
 
 
@@ -86,6 +87,18 @@ class Checkpoints:
             add_adapter(model, config.lora, config.path)
             load_adapter(model, folder)
         return model, tokenizer, batch_size
+
+    def save_tokens_per_forward(self, config: Config) -> None:
+        """Save the length of passes, so that a run that is resumed with less free memory adds the same numbers."""
+        replace_text(self.folder / _TOKENS_PER_FORWARD, json.dumps(config.trainer.tokens_per_forward))
+
+    def with_tokens_per_forward(self, config: Config) -> Config:
+        """The configuration with the saved length of passes, where it gives none. Runs of former versions have none."""
+        file = self.folder / _TOKENS_PER_FORWARD
+        if config.trainer.tokens_per_forward is not None or not file.exists():
+            return config
+        trainer = replace(config.trainer, tokens_per_forward=json.loads(file.read_text()))
+        return replace(config, trainer=trainer)
 
     def load_image_reader(self, model: PreTrainedModel, tokenizer: Any) -> ImageReader | None:
         """The image reader that was saved with the model before GRPO; None if it reads no images."""

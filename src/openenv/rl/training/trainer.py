@@ -225,7 +225,7 @@ class Trainer:
         seen, entropy = torch.empty_like(batch.generator_logprobs), torch.empty_like(batch.generator_logprobs)
         total = 0.0
         device = self.model.device
-        for tokens, on_processor in batch.split(config.trainer.tokens_per_forward):
+        for tokens, on_processor in batch.split(config.trainer.most_tokens):
             reference = None if self.reference is None else self.reference.scores(on_processor)
             part = on_processor.to(device)
             scores = self._scores(part)
@@ -258,7 +258,7 @@ class Trainer:
             return {}
         weights = [one for group in self.optimizer.param_groups for one in group["params"]]
         before = [one.detach().clone() for one in weights]
-        tokens, sample = batch.sample(self.config.trainer.tokens_per_forward // 2)
+        tokens, sample = batch.sample(self.config.trainer.most_tokens // 2)
         self.optimizer.step()
         change = self.budget.limit(
             weights,
@@ -275,7 +275,7 @@ class Trainer:
     def _change(self, sample: TrainingBatch, logprobs: Tensor, entropy: Tensor) -> PolicyChange:
         """What a step did to the policy on some tokens. logprobs, entropy: of these tokens before it, [n]."""
         after, entropy_after = torch.empty_like(logprobs), torch.empty_like(entropy)
-        for tokens, on_processor in sample.split(self.config.trainer.tokens_per_forward):
+        for tokens, on_processor in sample.split(self.config.trainer.most_tokens):
             part = on_processor.to(self.model.device)
             scores = self._scores(part)
             after[tokens] = scores.logprobs[part.position].cpu()
