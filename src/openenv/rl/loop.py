@@ -20,10 +20,8 @@ import torch
 
 from openenv.core.errors import OpenEnvError
 from openenv.rl.budget import Budget
-from openenv.rl.collapse import Collapsed
 from openenv.rl.config import Config
 from openenv.rl.environments import Curricula, environment_of
-from openenv.rl.learning_signal import NothingToLearn, SignalWatch, has_signal
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.reports.results import environment_metrics, play_metrics
@@ -31,6 +29,8 @@ from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.replay_buffer import ReplayBuffer, StepGroups
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.rollouts.trajectory import Group
+from openenv.rl.signals.collapse import Collapsed
+from openenv.rl.signals.learning_signal import NothingToLearn, SignalWatch, has_signal
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.trainer import Trainer
 

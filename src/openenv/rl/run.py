@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import uvloop
 
 from openenv.envs.catalog import game_keyword
-from openenv.rl.comparison import Comparison
 from openenv.rl.config import Config, ConfigError, EnvConfig, RewardConfig, require
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.evaluation.comparison import Comparison
 from openenv.rl.model_defaults import TINY_WITHOUT_FILE
 from openenv.rl.reports.report import write_report
 from openenv.rl.reports.results import PlayerResult, load_results

@@ -20,7 +20,7 @@ from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import load_config, require_model, with_current_keys
 from openenv.rl.environments import serve_environment, shares
-from openenv.rl.evaluation_curve import EvaluationCurve
+from openenv.rl.evaluation.curve import EvaluationCurve
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.results import replace_text
 from openenv.rl.reports.run_state import failure_kept, running

@@ -23,7 +23,7 @@ from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import ImageReader, load_image_reader
 from openenv.rl.models.language_model import device_of, dither, load_model, multiplies_bfloat16, tiny_model
 from openenv.rl.models.lora import add_adapter
-from openenv.rl.models.tiny_vision import tiny_image_reader, tiny_vision_model
+from openenv.rl.models.sources.tiny_vision import tiny_image_reader, tiny_vision_model
 from openenv.rl.random_play import EPISODES_TO_MEASURE
 from openenv.rl.training.pretraining import RandomPlay, pretrain
 from openenv.rl.training.transcripts import Transcript, chat_messages, have_images, transcript_words

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from openenv.rl.models.chat import word_tokenizer
 from openenv.rl.models.language_model import load_model, tiny_model
-from openenv.rl.models.tiny_vision import tiny_vision_model
+from openenv.rl.models.sources.tiny_vision import tiny_vision_model
 from tests.rl.echo_game import echo_config
 
 

@@ -26,9 +26,9 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging as transformers_logging
 
 from openenv.rl.config import ConfigError, ModelConfig, Precision, WeightType
-from openenv.rl.models.gguf_file import is_gguf, load_gguf
 from openenv.rl.models.images import ARCHITECTURES, Images, image_inputs, without_image_token
 from openenv.rl.models.shared_prefix import can_share, prefix_cache, shared_length
+from openenv.rl.models.sources.gguf_file import is_gguf, load_gguf
 
 log = logging.getLogger(__name__)
 
@@ -187,14 +187,14 @@ def multiplies_bfloat16(precision: Precision, device: torch.device) -> bool:
 
 @torch.no_grad()
 def dither(model: PreTrainedModel, *, seed: int) -> None:
-    """Move each trained weight to a random place among those that bfloat16 rounds to the same number.
+    """Move each trained weight of a matrix to a random place among those that bfloat16 rounds to the same number.
 
-    Forward passes in bfloat16 are unchanged. Weights that were stored in bfloat16 lie in the middle of such a place,
+    Matrix products in bfloat16 are unchanged, and so is the model but for rounding. Weights that were stored in bfloat16 lie in the middle of such a place,
     and those of quantized files often on its border: a step that is smaller than the place changes nothing at first,
     or everything at once. From a random place it changes a share of the weights that grows with the step.
     """
     for number, weights in enumerate(model.parameters()):
-        if weights.requires_grad and weights.dtype == torch.float32:
+        if weights.requires_grad and weights.dtype == torch.float32 and weights.dim() > 1:
             draws = torch.Generator(device=weights.device).manual_seed((seed << 32) + number)
             rounded = weights.bfloat16()
             bits = rounded.view(torch.int16)

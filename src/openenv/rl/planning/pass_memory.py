@@ -17,7 +17,6 @@ from torch.utils._pytree import tree_leaves
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, PreTrainedModel
 
 from openenv.rl.config import ConfigError, ModelConfig, Precision
-from openenv.rl.models.gguf_file import gguf_source
 from openenv.rl.models.images import ARCHITECTURES
 from openenv.rl.models.language_model import (
     attention_of,
@@ -29,6 +28,7 @@ from openenv.rl.models.language_model import (
 )
 from openenv.rl.models.lora import add_adapter
 from openenv.rl.models.shared_prefix import can_share, prefix_cache
+from openenv.rl.models.sources.gguf_file import gguf_source
 
 
 class ModelOutline:

@@ -19,9 +19,9 @@ from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import require_model
 from openenv.rl.environments import serve_environment
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.gguf_file import gguf_source
 from openenv.rl.models.language_model import device_of
 from openenv.rl.models.shared_prefix import shared_length
+from openenv.rl.models.sources.gguf_file import gguf_source
 from openenv.rl.planning.memory import resident_bytes, usable_bytes
 from openenv.rl.planning.pass_memory import ModelOutline
 from openenv.rl.random_play import EPISODES_TO_MEASURE, random_play

@@ -4,13 +4,13 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openenv.rl.collapse import CollapseWatch, look_metrics
 from openenv.rl.config import Config
-from openenv.rl.reports.hacking_signals import DriftWatch, completion_metrics
 from openenv.rl.reports.results import MetricsRow, PlayerResult, StepLog
 from openenv.rl.reports.trackers import Trackers
 from openenv.rl.reports.transcripts import Transcript, sample_transcripts, turn_rows
 from openenv.rl.rollouts.replay_buffer import StepGroups
+from openenv.rl.signals.collapse import CollapseWatch, look_metrics
+from openenv.rl.signals.hacking_signals import DriftWatch, completion_metrics
 
 if TYPE_CHECKING:
     from openenv.rl.models.chat import Chat

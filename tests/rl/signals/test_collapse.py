@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from openenv.rl.collapse import SIGNS, CollapseWatch, look_metrics
 from openenv.rl.config import Config
 from openenv.rl.rollouts.trajectory import Group, Trajectory, Turn
+from openenv.rl.signals.collapse import SIGNS, CollapseWatch, look_metrics
 from tests.rl.echo_game import echo_config
 
 HEALTHY = {

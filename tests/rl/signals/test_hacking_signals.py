@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from openenv.rl.reports.hacking_signals import WINDOW, DriftWatch, completion_metrics, repetition
 from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory
+from openenv.rl.signals.hacking_signals import WINDOW, DriftWatch, completion_metrics, repetition
 
 END = 9
 PROMPT = (7, 7)

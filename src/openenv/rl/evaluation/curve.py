@@ -27,7 +27,7 @@ from openenv.evaluation.intervals import (
 )
 from openenv.rl.config import Config
 from openenv.rl.environments import shares
-from openenv.rl.evaluation_games import model_policy, play_games
+from openenv.rl.evaluation.games import model_policy, play_games
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.results import MetricsRow
 

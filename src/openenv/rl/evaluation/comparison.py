@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from openenv.envs.openspiel_env.models import OpenSpielObservation
 from openenv.evaluation import summarize
 from openenv.policies import BlackjackChartPolicy, CatchPolicy, LanguageModelPolicy, RandomPolicy
-from openenv.rl.evaluation_games import evaluation_keywords, model_policy, play_games
+from openenv.rl.evaluation.games import evaluation_keywords, model_policy, play_games
 from openenv.rl.reports.results import PlayerResult, Role, load_results, optimum, result_of, save_results
 from openenv.rl.setup import OnProgress, TrainingRun
 

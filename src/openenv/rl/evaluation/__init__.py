@@ -1,0 +1,1 @@
+"""Evaluations of a run: before and after training, and at intervals during it."""

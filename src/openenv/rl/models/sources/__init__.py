@@ -1,0 +1,1 @@
+"""Where models come from, beside the folders and hubs of transformers."""
