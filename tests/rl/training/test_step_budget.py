@@ -93,6 +93,8 @@ def test_dithered_weights_round_to_the_same_numbers_and_small_steps_change_a_sha
     changed = 0
     for weights, old in zip(model.parameters(), stored, strict=True):
         assert torch.equal(weights.bfloat16().float(), old)
+        if weights.dim() < 2:  # not in a matrix product
+            continue
         changed += int(((weights + step).bfloat16().float() != old).sum())
         assert not bool(((old + step).bfloat16().float() != old)[old.abs() > 0.01].any())
     assert changed > 0
