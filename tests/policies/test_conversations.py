@@ -170,7 +170,7 @@ def test_a_forgotten_call_leaves_no_result_behind() -> None:
 def test_a_language_model_in_evaluation_has_the_same_rules() -> None:
     script = Script(**{"0": ["blue", "red", "red"]})
     policy = LanguageModelPolicy(
-        "model", Colours(), lambda talks: script(["0"] * len(talks), talks), instructions=False,
+        "model", Colours(), lambda talks: script(["0"] * len(talks), talks, []), instructions=False,
         rules=ReplyRules(retries=1, max_episode_tokens=2),
     )  # fmt: skip
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_STEPS_TO_JUDGE = 10
+"""A shorter run may have learned nothing by chance."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
@@ -126,7 +129,7 @@ def _failure(training: TrainingRun) -> str:
     collapse, progress = training.training_log.collapse, training.engine.progress
     if collapse.sign is not None and collapse.has_learned_nothing:
         return f"the policy has collapsed ({collapse.sign.name}): {collapse.remedy}"
-    if progress.step and not progress.last_signal:
+    if progress.step >= _STEPS_TO_JUDGE and not progress.last_signal:
         return (
             f"in none of {progress.step} steps had the episodes from one start different rewards, so that nothing was "
             "learned. Raise group_size, or let the environment reward progress."

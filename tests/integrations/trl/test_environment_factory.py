@@ -109,7 +109,7 @@ def test_a_client_class_plays_a_server_that_runs() -> None:
     with LocalServer("openenv.envs.echo_env.server.app") as server:
         env = as_environment_factory(EchoEnv, base_url=server.base_url, instructions="Echo a word.")()
         assert env.reset().startswith("Echo a word.\n")
-        assert env.echo(message="hello") == "received hello"
+        assert env.echo(message="hello") == "Received: hello"
         assert env.get_reward() == pytest.approx(0.5)
 
 

@@ -129,7 +129,8 @@ def test_a_conversational_prompt_comes_before_what_is_seen(blackjack_url: str, t
     rollout_func.close()
 
     shown = words_tokenizer([BLACKJACK]).decode(output["prompt_ids"][0])
-    assert shown.startswith("<|system|> play : <|end|> <|user|> win cards")
+    assert shown.startswith("<|system|> play : <|end|> <|user|> win")
+    assert "dealer" in shown
 
 
 def test_a_failing_environment_is_an_error_with_its_reason(tmp_path: Path) -> None:

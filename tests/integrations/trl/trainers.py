@@ -103,7 +103,7 @@ def echo_caller(
     )  # fmt: skip
     encode = partial(tokenizer.encode, add_special_tokens=False)
     taught = random.Random(0).choices(calls, weights, k=64)
-    teach(model, encode(shown), [encode(call) for call in taught], steps=150)
+    teach(model, encode(shown), [encode(call) for call in taught], steps=300)
     return model, tokenizer
 
 

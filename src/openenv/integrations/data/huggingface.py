@@ -55,6 +55,7 @@ def dataset_of(episodes: Sequence[RecordedEpisode]) -> "Dataset":
                     "reward": number,
                     "done": flag,
                     "truncated": flag,
+                    "cut_off": flag,
                     "prompt_tokens": whole,
                     "completion_tokens": whole,
                 }
