@@ -297,9 +297,9 @@ class LossConfig:
     """Upper limit of the weight exp(lp_old - lp_generator) that corrects policy loss and divergence for stale data."""
 
     entropy_floor: float = 0.0
-    """Least entropy of the actions in the first step, as a part of that of uniformly random play, 0 to 1. It is held
-    where replies are constrained (`sampling.constrain`) and named by few tokens: by a bonus whose weight follows the
-    distance, and with `trainer.kl_target` by shorter steps."""
+    """Least entropy of the actions at the beginning, as a part of that before the first step, 0 to 1. It is held where
+    replies are constrained (`sampling.constrain`) and named by few tokens, and where steps have a budget
+    (`trainer.kl_target`): by a bonus whose weight follows the distance, and by shorter steps."""
     entropy_floor_end: float = 0.0
     """The floor at the end of training; in between it falls in a straight line."""
 

@@ -15,7 +15,7 @@ PRETRAINED: Mapping[str, Any] = {
     "sampling": {"constrain": True},
     "max_req_tokens": 1024,
     "max_res_tokens": 64,
-    "loss": {"kl_weight": 0.0, "entropy_floor": 0.85, "entropy_floor_end": 0.03},
+    "loss": {"kl_weight": 0.0, "entropy_floor": 0.9, "entropy_floor_end": 0.03},
     "trainer": {
         "training": {"steps": 130},
         "optimizer": {"lr": 1e-5},

@@ -11,15 +11,16 @@ from tests.rl.models.small_models import small_model
 
 
 def limited(
-    budget: StepBudget, *, curvature: float, floor: float = 0.0, slope: float = 0.0
+    budget: StepBudget, *, curvature: float, floor: float = 0.0, slope: float = 0.0, entropy: float = 0.8
 ) -> tuple[float, PolicyChange]:
-    """The length of a step of 1 after its limit. The divergence is curvature times length squared, the entropy 0.8 less
-    slope times length."""
+    """The length of a step of 1 after its limit. The divergence is curvature times length squared.
+
+    The entropy falls by slope times length."""
     weights, before = [torch.ones(1)], [torch.zeros(1)]
 
     def measure() -> PolicyChange:
         length = float(weights[0])
-        return PolicyChange(curvature * length**2, 0.8, 0.8 - slope * length)
+        return PolicyChange(curvature * length**2, entropy, entropy - slope * length)
 
     change = budget.limit(weights, before, measure, scale=1.0, floor=floor)
     return float(weights[0]), change
@@ -57,18 +58,34 @@ def test_a_step_that_measures_no_number_is_shortened() -> None:
 
 
 def test_a_step_does_not_take_the_entropy_far_below_its_floor() -> None:
-    length, change = limited(StepBudget(0.02), curvature=1e-6, floor=0.8, slope=0.4)
+    length, change = limited(StepBudget(0.02), curvature=1e-6, floor=0.8, slope=0.79)
 
-    assert change.entropy_after >= 0.9 * 0.8
+    assert change.entropy_after >= 0.2 * 0.8 * 0.8
     assert length < 1.0
+
+
+def test_the_floor_is_a_part_of_the_entropy_before_the_first_step() -> None:
+    length, _ = limited(StepBudget(0.02), curvature=1e-6, floor=0.9, slope=0.04, entropy=0.15)
+
+    assert length == 1.0  # a fifth of 0.9 would be above what is left, 0.11
+
+
+def test_far_below_the_floor_a_small_fall_does_not_shorten_a_step() -> None:
+    budget = StepBudget(0.02)
+    limited(budget, curvature=1e-6, floor=0.9)
+
+    assert limited(budget, curvature=1e-6, floor=0.9, slope=0.001, entropy=0.1)[0] == 1.0
+    assert limited(budget, curvature=1e-6, floor=0.9, slope=0.05, entropy=0.1)[0] < 1.0
 
 
 def test_the_bonus_follows_the_distance_to_the_floor() -> None:
     low, high = StepBudget(0.02), StepBudget(0.02)
-    limited(low, curvature=1.0, floor=0.95)
-    limited(high, curvature=1.0, floor=0.5)
+    for budget, entropy in ((low, 0.4), (high, 0.8)):
+        limited(budget, curvature=1.0, floor=0.9)
+        before = budget.bonus
+        limited(budget, curvature=1.0, floor=0.9, entropy=entropy)
 
-    assert low.bonus > StepBudget(0.02).bonus > high.bonus
+        assert (budget.bonus > before) is (budget is low)
 
 
 def test_a_restored_budget_goes_on_where_it_was() -> None:

@@ -121,7 +121,7 @@ def _hold_entropy(config: Config) -> str:
     floor = config.loss.entropy_floor
     if floor and config.sampling.constrain:
         return f"raise loss.entropy_floor={floor:g}, or lower trainer.kl_target={config.trainer.kl_target}"
-    return "set sampling.constrain: true with loss.entropy_floor: 0.85, and trainer.kl_target: 0.02"
+    return "set sampling.constrain: true with loss.entropy_floor: 0.9, and trainer.kl_target: 0.02"
 
 
 def _shorten(config: Config) -> str:

@@ -12,6 +12,7 @@ weight of the entropy bonus follows the distance to the floor (the temperature o
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,8 +27,10 @@ _LONGEST = 100.0
 _BONUS_RATE = 2.0
 _BONUS = (1e-3, 2.0)
 """Least and greatest weight of the entropy bonus, in units of the reward."""
-_FLOOR_SLACK = 0.9
-"""A step may end at this part of the floor."""
+_FLOOR_SLACK = 0.2
+"""A step may end at this part of the floor: the bonus holds the floor, and the search prevents a fall through it."""
+_MOST_FALL = 0.98
+"""Below that, a step may leave this part of the entropy before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +54,16 @@ class StepBudget:
         """Length of the last step, in learning rates."""
         self.bonus = 0.05
         """Weight of the entropy bonus."""
+        self.first_entropy: float | None = None
+        """Entropy of the actions before the first step, of which the floor is a part."""
 
-    def state_dict(self) -> dict[str, float]:
+    def state_dict(self) -> dict[str, float | None]:
         """What `load_state_dict` restores."""
-        return {"length": self.length, "bonus": self.bonus}
+        return {"length": self.length, "bonus": self.bonus, "first_entropy": self.first_entropy}
 
-    def load_state_dict(self, state: dict[str, float]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a saved state."""
-        self.length, self.bonus = state["length"], state["bonus"]
+        self.length, self.bonus, self.first_entropy = state["length"], state["bonus"], state["first_entropy"]
 
     @torch.no_grad()
     def limit(
@@ -68,12 +73,15 @@ class StepBudget:
         """Shorten the step from `before` to the present weights until it is within its budget. Returns what it did.
 
         measure: compares the policy with that before the step. scale: part of the target that this step has, which a
-        schedule lowers. floor: least entropy of the actions as a part of the greatest possible one; 0: none.
+        schedule lowers. floor: least entropy of the actions as a part of that before the first step; 0: none.
         """
         assert self.target is not None
         target = max(1e-6, self.target * scale)
         share, change = 1.0, measure()
         first = change
+        if self.first_entropy is None and not math.isnan(first.entropy_before):
+            self.first_entropy = first.entropy_before
+        floor *= self.first_entropy or 0.0
         for _ in range(_MOST_TRIES):
             part = _part(change, target, floor)
             if part >= 1.0:
@@ -104,5 +112,5 @@ def _part(change: PolicyChange, target: float, floor: float) -> float:
         return 0.1
     if change.kl > _TOLERANCE * target:
         part = math.sqrt(target / change.kl)
-    falls = change.entropy_after < min(_FLOOR_SLACK * floor, change.entropy_before)
+    falls = change.entropy_after < min(_FLOOR_SLACK * floor, _MOST_FALL * change.entropy_before)
     return min(part, 0.5) if falls else part
