@@ -3,6 +3,8 @@
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import pytest
+
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text_interface import History, TextInterface
@@ -179,3 +181,30 @@ def test_a_language_model_in_evaluation_has_the_same_rules() -> None:
     assert policy.follows_episodes
     assert colour(first[0]) == "red"
     assert isinstance(second[0], EndEpisode)
+
+
+class Constrained(Colours):
+    """Counts how often it is asked what a reply may be."""
+
+    asked = 0
+
+    def constraint(self, observation: Any) -> ReplyConstraint | None:
+        type(self).asked += 1
+        return super().constraint(observation)
+
+
+@pytest.mark.parametrize("constrains", [False, True])
+def test_what_a_reply_may_be_is_found_out_where_it_is_used_alone(constrains: bool) -> None:
+    received: list[Any] = []
+    Constrained.asked = 0
+
+    def complete(episodes: Sequence[Hashable], talks: Any, constraints: Sequence[ReplyConstraint | None]) -> list[str]:
+        received.append(constraints)
+        return ["red"] * len(episodes)
+
+    text = Constrained()
+    talks = Conversations(PromptBuilder(text, instructions=False), text, complete, constrains=constrains)
+    talks.choose([("0", turn(1))])
+
+    assert Constrained.asked == constrains
+    assert [len(constraints) for constraints in received] == [int(constrains)]

@@ -17,7 +17,8 @@ from openenv.policies.prompts import ChatMessage, PromptBuilder, SampledReply, a
 OutOfTokens = Literal["fail", "end", "forget"]
 
 CompleteTurns = Callable[[Sequence[Hashable], list[list[ChatMessage]], Sequence[ReplyConstraint | None]], Sequence[str]]
-"""Completes a batch of conversations, given the episode and the constraint of each: returns one reply for each."""
+"""Completes a batch of conversations, given the episode of each, and what each reply may be (empty: anything). Returns
+one reply for each."""
 OnReply = Callable[[Hashable, Any, str, Any], None]
 """Called with the episode, the observation, the reply, and the action that it names or None."""
 
@@ -49,17 +50,20 @@ class Conversations:
         text: TextInterface[Any, Any],
         complete: CompleteTurns,
         *,
+        constrains: bool = False,
         rules: ReplyRules | None = None,
         fits: Callable[[list[ChatMessage]], bool] | None = None,
         on_reply: OnReply | None = None,
     ) -> None:
-        """fits: whether a prompt is short enough; None: all are. on_reply: receives every reply, in its order."""
+        """constrains: whether `complete` receives what each reply may be. fits: whether a prompt is short enough; None:
+        all are. on_reply: receives every reply, in its order."""
         self.rules = rules or ReplyRules()
         self.num_unparseable = 0
         """Number of replies that named no legal action."""
         self._prompts = prompts
         self._text = text
         self._complete = complete
+        self._constrains = constrains
         self._fits = fits
         self._on_reply = on_reply
         self._sampled: Counter[Hashable] = Counter()
@@ -79,7 +83,7 @@ class Conversations:
             if not asked:
                 break
             episodes = [turns[number][0] for number in asked]
-            constraints = [self._text.constraint(turns[number][1]) for number in asked]
+            constraints = [self._text.constraint(turns[number][1]) for number in asked] if self._constrains else ()
             replies = self._complete(episodes, list(asked.values()), constraints)
             waiting = {}
             for number, reply in zip(asked, replies, strict=True):

@@ -71,7 +71,7 @@ class LanguageModelPolicy(Policy):
             text, instructions=instructions, tools=tools, calls_functions=calls_functions, history=history
         )
         self.conversations = Conversations(
-            prompts, text, self._replies, rules=rules, fits=fits, on_reply=self._on_reply
+            prompts, text, self._replies, constrains=constrains, rules=rules, fits=fits, on_reply=self._on_reply
         )
         self._needs_episodes = prompts.remembers_episodes or self.conversations.rules.max_episode_tokens is not None
         self._functions: dict[Hashable, list[Tool]] = {}

@@ -111,14 +111,14 @@ class Rollout:
             constraints: Sequence[ReplyConstraint | None],
         ) -> list[str]:
             chosen = [streams[episode] for episode in episodes]
-            limits = constraints if config.sampling.constrain else ()
-            segments = generator.answer(conversations, chosen, self._chat, limits)
+            segments = generator.answer(conversations, chosen, self._chat, constraints)
             return [generator.reply(segment) for segment in segments]
 
         conversations = Conversations(
             _prompt_builder(self._text, self._chat, config),
             self._text,
             complete,
+            constrains=config.sampling.constrain,
             rules=config.conversation.rules,
             fits=self._chat.fits(config.max_req_tokens),
         )
@@ -173,11 +173,11 @@ class _RecordingPlayer:
         self._chat = chat
         self._executor = executor
         self._max_turns = config.conversation.max_turns
-        self._constrains = config.sampling.constrain
         self._conversations = Conversations(
             prompts,
             text,
             self._complete,
+            constrains=config.sampling.constrain,
             rules=config.conversation.rules,
             fits=chat.fits(config.max_req_tokens),
             on_reply=self._record_turn,
@@ -231,8 +231,7 @@ class _RecordingPlayer:
     ) -> list[str]:
         """A sampled reply to each conversation. Its tokens are recorded."""
         streams = [self._streams[episode] for episode in episodes]
-        limits = constraints if self._constrains else ()
-        segments = self._generator.answer(conversations, streams, self._chat, limits)
+        segments = self._generator.answer(conversations, streams, self._chat, constraints)
         for episode, segment in zip(episodes, segments, strict=True):
             _record_tokens(self.trajectories[episode], segment)
         return [self._generator.reply(segment) for segment in segments]
