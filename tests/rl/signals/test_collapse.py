@@ -73,6 +73,10 @@ def test_a_sign_that_goes_away_is_none() -> None:
     assert not any(watched(*[{}] * 6, *[{"step_kl": 1.5}, {}] * 8))
 
 
+def test_a_policy_that_passes_through_one_action_as_that_of_the_demo_does_has_not_collapsed() -> None:
+    assert not any(watched(*[{}] * 8, *[COLLAPSES["one action"]] * 5, *[{}] * 10))
+
+
 def group(*turns: tuple[str, str]) -> Group:
     played = [
         Trajectory(seed=0, outcome="won", turns=[Turn("", action, situation, action)]) for situation, action in turns

@@ -14,8 +14,9 @@ from openenv.core.errors import OpenEnvError
 from openenv.rl.config import Config
 from openenv.rl.rollouts.trajectory import Group
 
-WINDOW = 4
-"""Steps in a row that show a sign before it is named."""
+WINDOW = 8
+"""Steps in a row that show a sign before it is named. The tiny model stands in 97 % of its hands for five steps of the
+demo, and then learns when to hit."""
 _FIRST = 3
 """Steps whose means stand for the beginning of the run."""
 _ALL = 0.99

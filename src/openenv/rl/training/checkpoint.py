@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 _LATEST = "latest"
 _REFERENCE = "before_grpo"
-_GOOD = "good"
+_GOOD, _CANDIDATE = "good", "good_candidate"
 _TOKENS_PER_FORWARD = "tokens_per_forward.json"
 _RANDOM_RETURNS = "random_returns.json"
 
@@ -134,13 +134,18 @@ class Checkpoints:
         return folder
 
     def save_good(self, trainer: Trainer, chat: Chat) -> None:
-        """Save the present weights as those to go back to when the policy collapses."""
-        folder = self.folder / _GOOD
-        partial = folder.with_suffix(".partial")
+        """Save the present weights as a candidate to go back to when the policy collapses.
+
+        Call it while the policy is sound: the candidate before, after which it was sound too, becomes the good one.
+        """
+        good, candidate = self.folder / _GOOD, self.folder / _CANDIDATE
+        if candidate.exists():
+            shutil.rmtree(good, ignore_errors=True)
+            candidate.rename(good)
+        partial = candidate.with_suffix(".partial")
         _save_model(partial, trainer.model, chat)
         torch.save(trainer.state_dict(), partial / "trainer.pt")
-        shutil.rmtree(folder, ignore_errors=True)
-        partial.rename(folder)
+        partial.rename(candidate)
 
     def restore_good(self, trainer: Trainer) -> bool:
         """Go back to the good weights and their optimizer; the count of steps stays. False if there are none."""

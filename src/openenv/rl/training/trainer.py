@@ -146,6 +146,7 @@ class Trainer:
 
         progress: the fraction of training that is done, 0 to 1, which the schedules follow.
         """
+        self._set_learning_rate(progress)
         metrics: dict[str, float] = {"grad_norm": 0.0}
         if groups:
             batch = make_batch(groups, self.config.advantage, self._pad_id)
@@ -164,6 +165,7 @@ class Trainer:
         old: Tensor | None = None
         metrics: dict[str, float] = {}
         for _ in range(self.config.trainer.updates_per_batch if len(batch.position) else 0):
+            self._set_learning_rate(progress)  # with a budget it follows the length of the update before
             old, metrics = self._update(batch, weights, old, progress)
         return metrics
 
@@ -252,7 +254,6 @@ class Trainer:
 
         logprobs, entropy: of the batch's tokens under the weights before, [N].
         """
-        self._set_learning_rate(progress)
         if self.budget.target is None:
             self.optimizer.step()
             return {}
