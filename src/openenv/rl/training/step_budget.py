@@ -24,9 +24,11 @@ _GROWTH, _FAST_GROWTH = 1.25, 2.0
 """How much longer the next step may be than one below its budget, or far below it."""
 _LONGEST = 100.0
 """Longest step, in learning rates."""
-_BONUS_RATE = 2.0
-_BONUS = (1e-3, 2.0)
-"""Least and greatest weight of the entropy bonus, in units of the reward."""
+_NOW, _LATER = 3.0, 0.2
+"""How much the weight of the bonus follows the distance to the floor: at once, and lastingly (a controller with a
+proportional and an integral part). With the second alone it swings between its limits, and the policy with it."""
+_BONUS = (1e-3, 0.5)
+"""Least and greatest lasting weight of the bonus, in units of the reward."""
 _FLOOR_SLACK = 0.2
 """A step may end at this part of the floor: the bonus holds the floor, and the search prevents a fall through it."""
 _MOST_FALL = 0.98
@@ -53,17 +55,25 @@ class StepBudget:
         self.length = 1.0
         """Length of the last step, in learning rates."""
         self.bonus = 0.05
-        """Weight of the entropy bonus."""
+        """Weight of the entropy bonus in the next step."""
+        self.lasting_bonus = self.bonus
+        """The part of it that distances of earlier steps have left."""
         self.first_entropy: float | None = None
         """Entropy of the actions before the first step, of which the floor is a part."""
 
     def state_dict(self) -> dict[str, float | None]:
         """What `load_state_dict` restores."""
-        return {"length": self.length, "bonus": self.bonus, "first_entropy": self.first_entropy}
+        return {
+            "length": self.length,
+            "bonus": self.bonus,
+            "lasting_bonus": self.lasting_bonus,
+            "first_entropy": self.first_entropy,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a saved state."""
-        self.length, self.bonus, self.first_entropy = state["length"], state["bonus"], state["first_entropy"]
+        self.length, self.first_entropy = state["length"], state["first_entropy"]
+        self.bonus, self.lasting_bonus = state["bonus"], state["lasting_bonus"]
 
     @torch.no_grad()
     def limit(
@@ -100,8 +110,10 @@ class StepBudget:
 
     def _adapt_bonus(self, entropy: float, floor: float) -> None:
         if floor > 0 and not math.isnan(entropy):
+            distance = max(-1.0, (floor - entropy) / floor)
             low, high = _BONUS
-            self.bonus = min(high, max(low, self.bonus * math.exp(_BONUS_RATE * (floor - entropy))))
+            self.lasting_bonus = min(high, max(low, self.lasting_bonus * math.exp(_LATER * distance)))
+            self.bonus = self.lasting_bonus * math.exp(_NOW * distance)
 
 
 def _part(change: PolicyChange, target: float, floor: float) -> float:
