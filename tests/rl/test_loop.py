@@ -347,4 +347,4 @@ async def test_training_ends_early_without_an_error_when_a_policy_has_nothing_le
     rows = await SmallRun(config, tmp_path).run(2000)
 
     assert len(rows) < 2000
-    assert "no group of the last 10 steps had episodes with different rewards" in rows[-1]["warning"]
+    assert "all returns are 1" in rows[-1]["warning"]

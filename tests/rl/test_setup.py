@@ -230,6 +230,7 @@ async def test_a_vllm_server_samples_the_replies_of_a_run(
             off_by_n=0,
             max_req_tokens=512,
             sampling={"constrain": False},
+            loss={"kl_weight": 0.05},  # each step has a gradient
             evaluation=EVALUATED,
         )
     )
@@ -239,7 +240,7 @@ async def test_a_vllm_server_samples_the_replies_of_a_run(
     await trainer.shutdown()
 
     rows = read_rows(result.run_dir / "metrics.jsonl")
-    assert all(abs(row.get("mismatch_kl", 0.0)) < 1e-6 for row in rows)  # a step without a signal has none
+    assert all(abs(row["mismatch_kl"]) < 1e-6 for row in rows)
     assert server.num_loaded >= 4  # three steps, and the player after training
     assert server.max_loaded <= 3  # that of the rollouts, and the player's before and after a step
     assert all(row["eval/score"] is not None for row in rows)

@@ -28,7 +28,9 @@ from tests.integrations_table import Record
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore")]
 
 DIGITS = "zero one two three four five six seven eight nine 0 1 2 3 4 5 6 7 8 9"
-BLACKJACK = "cards dealer hit stand win loss push A 2 3 4 5 6 7 8 9 10 J Q K play :"
+BLACKJACK = (
+    "You have and , hard soft The dealer shows . cards dealer hit stand win loss push A 2 3 4 5 6 7 8 9 10 J Q K play :"
+)
 
 
 @pytest.fixture(scope="module")
@@ -129,8 +131,7 @@ def test_a_conversational_prompt_comes_before_what_is_seen(blackjack_url: str, t
     rollout_func.close()
 
     shown = words_tokenizer([BLACKJACK]).decode(output["prompt_ids"][0])
-    assert shown.startswith("<|system|> play : <|end|> <|user|> win")
-    assert "dealer" in shown
+    assert shown.startswith("<|system|> play : <|end|> <|user|> win You have ")
 
 
 def test_a_failing_environment_is_an_error_with_its_reason(tmp_path: Path) -> None:

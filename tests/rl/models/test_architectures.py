@@ -21,6 +21,7 @@ from tests.rl.models.small_models import ARCHITECTURES, BACKEND, DEVICES, STATEF
 
 BOUND = 1e-4  # nats; float32 in matrix products of different shapes
 TURNS = 8
+THOUGHT = 4  # most tokens of a thought, its end included
 
 
 class AnyReplyText(RememberingEchoText):
@@ -31,6 +32,20 @@ class AnyReplyText(RememberingEchoText):
 
     def parse_cut_off(self, reply: str, observation: SeenObservation) -> SayAction:
         return self.parse(reply, observation)
+
+
+class Concluding(Generator):
+    """Ends its thoughts before a reply ends, with the log-probability of the mark."""
+
+    def _sample(self, rows: Any, logprobs: torch.Tensor, masks: Any) -> None:
+        contexts = [row.context for row in rows]
+        super()._sample(rows, logprobs, masks)
+        end = self.chat.tokenizer.convert_tokens_to_ids("</think>")
+        for row, context in zip(rows, contexts, strict=True):
+            text = "<think>" * self.chat.template.opens_thinking + self.chat.tokenizer.decode(row.token_ids)
+            is_over = len(row.token_ids) >= THOUGHT or row.token_ids[-1] in self.chat.end_ids
+            if is_over and text.rfind("<think>") > text.rfind("</think>"):
+                row.token_ids[-1], row.logprobs[-1] = end, float(logprobs[context, end])
 
 
 async def played(generator: Generator, config: Config) -> list[Group]:
@@ -74,7 +89,7 @@ async def test_generator_trainer_and_the_models_own_forward_agree_in_conversatio
 ) -> None:
     model, tokenizer = small_model(name, device)
     chat, config = Chat(tokenizer), conversation_config(sampling={"constrain": constrain})
-    generator = Generator(model, chat, max_new_tokens=config.max_res_tokens)
+    generator = Concluding(model, chat, max_new_tokens=config.max_res_tokens)
     generator.require_agreement()
     groups = await played(generator, config)
     trajectories = [t for group in groups for t in group.trajectories]
@@ -85,7 +100,7 @@ async def test_generator_trainer_and_the_models_own_forward_agree_in_conversatio
     of_trainer = Trainer(model, reference, config, chat.pad_id).step(groups, 0.0)
 
     own = plain_logprobs(reference.model, groups)
-    assert sum(len(t.turns) for t in trajectories) >= TURNS  # an unfinished thought ends an episode
+    assert all(len(t.turns) == TURNS for t in trajectories)
     if constrain:  # thinking is free
         turns = [] if chat.template.opens_thinking else [turn for t in trajectories for turn in t.turns]
         answers = {turn.reply.strip() for turn in turns if "<think>" not in turn.reply}
