@@ -85,9 +85,11 @@ def train(
     elif plan:
         print_plan(run)
     else:
-        results = [_train(one, resume).results for one in (seed_runs(run, seeds) if seeds > 1 else [run])]
+        results = [_train(one, resume) for one in (seed_runs(run, seeds) if seeds > 1 else [run])]
         if seeds > 1:
-            _console().print(table_over_runs(results))
+            _console().print(table_over_runs([result.results for result in results]))
+        if any(result.failure for result in results):
+            raise typer.Exit(1)
 
 
 def _run_of(what: str | None, model: str | None, env: str | None) -> Config:
@@ -154,7 +156,6 @@ def _train(config: Config, resume: bool) -> RunResult:
     typer.echo(f"report: {result.report}")
     if result.failure:
         typer.echo(f"Error: {result.failure}", err=True)
-        raise typer.Exit(1)
     return result
 
 

@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from rich.table import Table
+from typer.testing import CliRunner
 
+from openenv.cli.main import app
 from openenv.cli.train import remarks, results_table, table_over_runs
 from openenv.rl.reports.results import PlayerResult
+from openenv.rl.run import RunResult
 from tests.cli.commands import OPENENV, run
 
 pytestmark = pytest.mark.process
@@ -126,3 +129,20 @@ def test_the_remark_on_games_without_a_legal_reply_names_what_leaves_them_out():
 
     assert remark.startswith("before: 4 games ended by a reply that is not a legal action")
     assert remark.endswith("(not won, and left out of the mean return)")
+
+
+def test_a_seed_that_has_learned_nothing_is_an_exit_code_after_the_others_have_run(tmp_path, monkeypatch):
+    (tmp_path / "tiny.yaml").write_text(TINY_RUN)
+    seeds: list[int] = []
+
+    def run_without_training(config, **_):
+        seeds.append(config.seed)
+        failure = "" if config.seed else "the policy has collapsed"
+        return RunResult(run_dir=tmp_path, report=tmp_path / "report.html", results=[], steps=1, failure=failure)
+
+    monkeypatch.setattr("openenv.cli.train.run_blocking", run_without_training)
+    result = CliRunner().invoke(app, ["train", str(tmp_path / "tiny.yaml"), "--seeds", "2"])
+
+    assert result.exit_code == 1
+    assert seeds == [0, 1]
+    assert "the policy has collapsed" in result.stderr
