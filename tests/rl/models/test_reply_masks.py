@@ -64,6 +64,25 @@ def test_a_reply_is_one_of_the_choices_also_where_one_begins_another() -> None:
     assert set(written) == set(PLACES)
 
 
+@pytest.mark.parametrize(("choices", "passes"), [(("a", "b"), 1), (("a", "ab"), 2)])
+def test_an_end_that_alone_may_follow_costs_no_pass(choices: tuple[str, ...], passes: int) -> None:
+    tokenizer = byte_tokenizer()
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    model = random_model(LlamaForCausalLM, AutoConfig.for_model("llama", vocab_size=len(tokenizer), **sizes), seed=0)
+    chat, calls = Chat(tokenizer), []
+    model.register_forward_pre_hook(lambda *_: calls.append(1))
+    streams = [random.Random(i) for i in range(20)]
+
+    generator = Generator(model, chat, max_new_tokens=8)
+    segments = generator.generate([(5, 6)] * 20, streams, (), [ReplyConstraint(choices=choices)] * 20)
+
+    assert {str(generator.reply(segment)) for segment in segments} == set(choices)
+    assert len(calls) == passes
+    for segment in segments:
+        assert segment.token_ids[-1] == chat.end_id
+        assert len(segment.masks) == len(segment.logprobs) == len(segment.token_ids)
+
+
 def test_a_reply_is_json_of_the_actions_schema() -> None:
     constraint = form_of(Buy).constraint()
     assert constraint is not None

@@ -16,9 +16,17 @@ from openenv.rl.config import Precision
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images, image_inputs
-from openenv.rl.models.language_model import WeightStore, accepts, autocast, kept_logits, next_token_logits, row_count
+from openenv.rl.models.language_model import (
+    WeightStore,
+    accepts,
+    autocast,
+    cast_matrices,
+    kept_logits,
+    next_token_logits,
+    row_count,
+)
 from openenv.rl.models.prompt_tokens import TokenIds
-from openenv.rl.models.reply_masks import Mask, ReplyState, masked
+from openenv.rl.models.reply_masks import Mask, ReplyState, allows, masked, num_allowed
 from openenv.rl.models.shared_prefix import can_share, prefix_cache, shared_length
 from openenv.rl.rollouts.trajectory import Segment
 
@@ -63,6 +71,7 @@ class Generator(BaseGenerator):
     ) -> None:
         super().__init__(chat, max_new_tokens=max_new_tokens, store=store, temperature=temperature)
         self.model = model.train(False)
+        cast_matrices(model, precision)
         self.precision = precision
         self._cache_parameter = cache_parameter(model)
         self._shares = can_share(model)
@@ -143,8 +152,9 @@ class Generator(BaseGenerator):
             logits = self._forward(input_ids, mask, cache, offsets, shown if position == 0 else {})
             masks = [None if state is None else state.mask for state in states]
             self._sample(rows, torch.log_softmax(masked(logits, masks), dim=-1), masks)
-            rows = [row for row in rows if row.token_ids[-1] not in self.chat.end_ids]
-            if not rows or position == self.max_new_tokens - 1:
+            room = self.max_new_tokens - position - 1
+            rows = [row for row in rows if not self._has_ended(row, states[row.context], room)]
+            if not rows or not room:
                 return
             parents, tokens = self._branch(rows)
             states = [
@@ -154,6 +164,21 @@ class Generator(BaseGenerator):
             input_ids = tokens[:, None]
             mask = torch.cat([mask[parents], torch.ones_like(input_ids)], dim=1)
             offsets = None if offsets is None else offsets[parents]
+
+    def _has_ended(self, row: _Reply, state: ReplyState | None, room: int) -> bool:
+        """Whether its last token ended a reply. An end token that is the only one to follow is added without a pass.
+
+        state: before the last token. room: tokens that may follow.
+        """
+        if row.token_ids[-1] in self.chat.end_ids:
+            return True
+        following = None if state is None or not room else state.after(row.token_ids[-1]).mask
+        if following is None or num_allowed(following) > 1 or not allows(following, self.chat.end_id):
+            return False
+        row.masks.append(following)
+        row.token_ids.append(self.chat.end_id)
+        row.logprobs.append(0.0)
+        return True
 
     def _begun(self, prompts: list[TokenIds], *, has_images: bool) -> tuple[Tensor, Tensor, Any]:
         """The ids that are left to run of each prompt, their mask, and the cache, with the tokens that all share."""

@@ -185,6 +185,32 @@ def multiplies_bfloat16(precision: Precision, device: torch.device) -> bool:
     return precision == "bfloat16" or (precision == "auto" and _has_bfloat16(device))
 
 
+def cast_matrices(model: PreTrainedModel, precision: Precision) -> None:
+    """Keep the trained matrices of linear layers in bfloat16, where passes would cast them each time.
+
+    For a model that only samples: results are the same to the bit. Matrices that are frozen, or tied to the embedding,
+    are shared with others and stay.
+    """
+    for layer in layers_to_cast(model, precision):
+        layer.weight = torch.nn.Parameter(layer.weight.detach().bfloat16())
+
+
+def layers_to_cast(model: PreTrainedModel, precision: Precision) -> list[torch.nn.Linear]:
+    """The layers that `cast_matrices` changes."""
+    if not multiplies_bfloat16(precision, model.device):
+        return []
+    shared = {id(weights) for layer in model.modules() if not isinstance(layer, torch.nn.Linear)
+              for weights in layer.parameters(recurse=False)}  # fmt: skip
+    return [
+        layer
+        for layer in model.modules()
+        if type(layer) is torch.nn.Linear
+        and layer.weight.requires_grad
+        and layer.weight.dtype == torch.float32
+        and id(layer.weight) not in shared
+    ]
+
+
 @torch.no_grad()
 def dither(model: PreTrainedModel, *, seed: int) -> None:
     """Move each trained weight of a matrix to a random place among those that bfloat16 rounds to the same number.

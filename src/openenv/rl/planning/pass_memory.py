@@ -23,6 +23,7 @@ from openenv.rl.models.language_model import (
     autocast,
     checkpoint_activations,
     kept_logits,
+    layers_to_cast,
     row_count,
     without_dropout,
 )
@@ -60,6 +61,12 @@ class ModelOutline:
     def trained_bytes(self) -> int:
         """Bytes of the weights that are trained: all, or those of the adapter."""
         return sum(weights.nbytes for weights in self._model.parameters() if weights.requires_grad)
+
+    @property
+    def generator_bytes(self) -> int:
+        """Bytes of the generator's own weights: the trained ones, of which it keeps matrices in bfloat16."""
+        cast = sum(layer.weight.nbytes // 2 for layer in layers_to_cast(self._model, self._precision))
+        return self.trained_bytes - cast
 
     def training_bytes(self, rows: int, length: int, *, shared: int, columns: int, positions: int) -> int:
         """Most bytes alive in a forward and backward pass, without weights and their gradients.

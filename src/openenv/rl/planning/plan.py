@@ -210,7 +210,7 @@ def _plan(config: Config, outline: ModelOutline) -> MemoryPlan:
         Part(name="weights", size_bytes=weights, note=config.model.weights),
         Part(name="gradients", size_bytes=trained, note="of the trained weights"),
         Part(name="optimizer", size_bytes=2 * trained, note="two numbers a trained weight"),
-        Part(name="generator's weights", size_bytes=trained, note="frozen weights are shared"),
+        Part(name="generator's weights", size_bytes=outline.generator_bytes, note="frozen weights are shared"),
         Part(name="published versions", size_bytes=versions * trained, note=f"{versions} versions, by off_by_n"),
     ]
     if config.loss.needs_reference and not config.model.lora:
