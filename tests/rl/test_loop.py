@@ -295,11 +295,22 @@ async def test_at_a_checkpoint_the_reference_forgets_what_a_resumed_run_does_not
     assert with_checkpoint[3] > without[3]
 
 
-async def test_the_schedules_follow_the_steps_alone(tmp_path: Path) -> None:
+async def test_the_schedules_follow_the_steps_where_these_end_before_the_time(tmp_path: Path) -> None:
     limited = await SmallRun(echo_config(max_minutes=10), tmp_path / "a").run(6)
     free = await SmallRun(echo_config(), tmp_path / "b").run(6)
 
     assert [row["learning_rate"] for row in limited] == [row["learning_rate"] for row in free]
+
+
+async def test_the_schedules_follow_the_time_where_it_ends_before_the_steps(tmp_path: Path) -> None:
+    optimizer = {"warmup_steps": 0, "decay_from": 0.0}
+    config = echo_config(trainer={"training": {"steps": 100_000}, "optimizer": optimizer}, max_minutes=0.05)
+
+    rates = [row["learning_rate"] for row in await SmallRun(config, tmp_path).run(100_000)]
+
+    assert len(rates) < 100_000
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] < 0.3 * rates[0]
 
 
 @pytest.mark.parametrize(("equal_groups", "trained"), [("drop", range(1, 12)), ("redraw", [12])])

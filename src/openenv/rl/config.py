@@ -478,7 +478,7 @@ class Config:
     max_minutes: float | None = None
     """Time for random play, pretraining, the evaluation before training, and training, in minutes. Random play takes at
     most a sixth of it, and has ended together with pretraining after half. The evaluation after training is not cut
-    short. None: no limit."""
+    short. Schedules follow the time where it ends before the steps. None: no limit."""
     env: list[EnvConfig] = field(default_factory=lambda: [EnvConfig()])
     """The environment, or a list of several. A string is its name. The tutorial's `blackjack_env.server_url` is
     accepted too."""

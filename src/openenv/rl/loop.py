@@ -194,7 +194,7 @@ class TrainingLoop:
 
     def _is_time_up(self) -> bool:
         if self._budget.is_spent():
-            log.warning("max_minutes is spent: training ends at step %d, before its schedules", self.progress.step)
+            log.warning("max_minutes is spent: training ends at step %d", self.progress.step)
         return self._budget.is_spent()
 
     async def _recorded_step(
@@ -216,7 +216,7 @@ class TrainingLoop:
         """Train on the groups and publish the weights. Returns the metrics."""
         waited_s = time.monotonic() - began
         step = self.progress.step
-        part_done = min(1.0, step / max(self._config.trainer.training.steps, last))
+        part_done = self._part_done(step / max(self._config.trainer.training.steps, last))
         played = play_metrics(groups.played, groups.trained, step)
         played |= environment_metrics(groups.played, groups.levels, self._config.env)
         age = played["off_policy/max_age"]
@@ -245,6 +245,12 @@ class TrainingLoop:
         if self._watch.is_due:
             row["warning"] = self._watch.reason
         return row
+
+    def _part_done(self, part_of_steps: float) -> float:
+        """The fraction of training that is done, 0 to 1: of its steps, or of its time where that ends first."""
+        left_s, spent_s = self._budget.left_s, self.progress.training_s
+        part_of_time = 0.0 if left_s is None else spent_s / max(1e-9, spent_s + left_s)
+        return min(1.0, max(part_of_steps, part_of_time))
 
     def _roll_back(self) -> bool:
         """Go back to the last good weights, with half the step. False if there are none."""
