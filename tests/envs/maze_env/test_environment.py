@@ -9,6 +9,7 @@ from openenv.envs.maze_env import MazeAction, MazeEnv, MazeObservation
 from openenv.envs.maze_env.server import measured
 from openenv.envs.maze_env.server.app import app
 from openenv.envs.maze_env.server.maze import OPPOSITE, STEPS, Maze, neighbour
+from openenv.envs.maze_env.text import MazeText
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +110,17 @@ def test_a_saved_episode_is_restored(url):
 def test_a_wrong_reset_is_an_error_that_names_the_field(url, keywords, message):
     with MazeEnv(url) as env, pytest.raises(EnvironmentFault, match=message):
         env.reset(**keywords)
+
+
+def test_a_message_says_where_the_player_is_and_the_open_ways() -> None:
+    text, seen = MazeText(), {"goal_row": 3, "goal_column": 3, "row": 0}
+    first = MazeObservation(**seen, column=0, legal_actions=["east"])
+    later = MazeObservation(**seen, column=1, came_from="west", legal_actions=["south", "west"])
+
+    assert text.describe(first) == "You are in row 0, column 0. The goal is in row 3, column 3. Open ways: east."
+    assert text.describe(later).endswith(
+        "You came from the west. The goal is in row 3, column 3. Open ways: south and west."
+    )
+    assert text.parse("I would go south.", later) == MazeAction(direction="south")
+    assert text.parse("north", later) is None
+    assert (text.situation(first), text.situation(later)) == ("dead end", "corridor")
