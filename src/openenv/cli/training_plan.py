@@ -27,6 +27,9 @@ def print_plan(config: Config) -> None:
     if plan.tokens_per_forward is not None:
         given = "given" if config.trainer.tokens_per_forward else "chosen"
         typer.echo(f"trainer.tokens_per_forward: {plan.tokens_per_forward} ({given}).")
+    if plan.tokens_at_once is not None:
+        given = "given" if config.sampling.tokens_at_once else "chosen"
+        typer.echo(f"sampling.tokens_at_once: {plan.tokens_at_once} ({given}).")
     steps = config.trainer.training.steps
     typer.echo(f"Time: {steps} steps. The run shows the minutes to their end after its second step.")
 

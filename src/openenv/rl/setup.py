@@ -203,6 +203,8 @@ def _require_same_settings(config: Config) -> None:
         settings["evaluation"].pop("interval", None)
         if config.trainer.tokens_per_forward is None:
             settings["trainer"].pop("tokens_per_forward")  # the checkpoint has it
+        if config.sampling.tokens_at_once is None:
+            settings["sampling"].pop("tokens_at_once", None)
         for key in ("max_minutes", "report_to", "project", "transcripts"):
             settings.pop(key, None)
     changed = [key for key in now if now[key] != began.get(key)]

@@ -93,6 +93,25 @@ def test_a_reply_does_not_depend_on_what_else_is_in_the_batch() -> None:
     assert [segment.token_ids for segment in together] == [segment.token_ids for segment in alone]
 
 
+def test_prompts_beyond_the_tokens_at_once_are_answered_in_parts_with_equal_replies() -> None:
+    chat, config = echo_chat(), echo_config(max_res_tokens=5)
+    model = echo_generator(config, chat, sharpness=4.0).model
+    asked, sizes = prompts(chat, 40, (1, 3, 6, 20)), []
+    whole = Generator(model, chat, max_new_tokens=5).generate(asked, streams(40))
+
+    def measure(_model: Any, _args: Any, given: dict[str, Any]) -> None:
+        count, width = given["input_ids"].shape
+        sizes.append(count * (given["past_key_values"].get_seq_length() + width))
+
+    model.register_forward_pre_hook(measure, with_kwargs=True)
+    parts = Generator(model, chat, max_new_tokens=5, tokens_at_once=120).generate(asked, streams(40))
+
+    assert [part.token_ids for part in parts] == [one.token_ids for one in whole]
+    for part, one in zip(parts, whole, strict=True):
+        assert part.logprobs == pytest.approx(one.logprobs, abs=1e-4)
+    assert max(sizes) <= 120
+
+
 def test_only_what_was_sampled_is_marked_as_sampled() -> None:
     chat, config = echo_chat(), echo_config(max_res_tokens=3)
     prompt = prompts(chat, 1)[0]

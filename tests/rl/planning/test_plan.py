@@ -12,9 +12,10 @@ import torch
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from openenv.rl.config import ConfigError, LoraSettings, ModelConfig
+from openenv.rl.config_file import config_from_mapping
 from openenv.rl.planning.memory import _group_rooms
 from openenv.rl.planning.pass_memory import ModelOutline
-from openenv.rl.planning.plan import MemoryPlan, Part, plan_run
+from openenv.rl.planning.plan import MemoryPlan, Part, Sequences, _with_passes, plan_run
 from openenv.rl.run import config_without_file
 
 PRETRAINED = Path(__file__).parents[3] / "models" / "smollm2-135m"
@@ -94,6 +95,33 @@ def test_the_limits_of_all_control_groups_hold(tmp_path: Path) -> None:
 async def test_the_tiny_model_has_no_plan() -> None:
     with pytest.raises(ConfigError, match="the tiny model fits into 2 GB"):
         await plan_run(config_without_file("guess"))
+
+
+LONG = Sequences(longest=900, shared=100, columns=800, sampled=4, in_batch=16, in_flight=400)
+
+
+def planned(small: ModelConfig, usable_bytes: int | None, **settings: Any) -> MemoryPlan:
+    """The plan of a run with long prompts and 256 sessions of evaluation."""
+    config = config_from_mapping({"model": {"path": small.path, "precision": "float32"}, **settings})
+    outline = ModelOutline(small, CPU)
+    begun = MemoryPlan(
+        device="cpu", usable_bytes=usable_bytes, num_weights=1, training=[], evaluation=[],
+        always=[Part(name="weights", size_bytes=outline.weight_bytes)],
+    )  # fmt: skip
+    return _with_passes(config, outline, begun, LONG)
+
+
+def test_prompts_are_answered_in_as_many_parts_as_fit(small: ModelConfig) -> None:
+    free = planned(small, None)
+    assert free.tokens_at_once is None
+
+    tight = planned(small, free.total_bytes // 3)
+
+    assert tight.fits
+    assert tight.tokens_at_once is not None
+    assert tight.tokens_at_once < 256 * LONG.longest / 2
+    given = planned(small, free.total_bytes // 3, sampling={"tokens_at_once": 500_000})
+    assert not given.fits, "what the file says is not changed"
 
 
 RUN = """

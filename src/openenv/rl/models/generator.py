@@ -68,11 +68,14 @@ class Generator(BaseGenerator):
         precision: Precision = "float32",
         store: WeightStore | None = None,
         temperature: float = 1.0,
+        tokens_at_once: int | None = None,
     ) -> None:
+        """tokens_at_once: most tokens of prompts and replies, padding included, in one batch; None: no limit."""
         super().__init__(chat, max_new_tokens=max_new_tokens, store=store, temperature=temperature)
         self.model = model.train(False)
         cast_matrices(model, precision)
         self.precision = precision
+        self._tokens_at_once = tokens_at_once
         self._cache_parameter = cache_parameter(model)
         self._shares = can_share(model)
         self._reply_masks = chat.reply_masks(model.config.get_text_config().vocab_size)
@@ -91,11 +94,11 @@ class Generator(BaseGenerator):
         rows = [_Reply(stream) for stream in streams]
         none = [None] * len(prompts)
         shown = list(zip(prompts, images or [()] * len(prompts), constraints or none, strict=True))
-        contexts: dict[_Context, int] = {}
-        for row, context in zip(rows, shown, strict=True):
-            row.context = contexts.setdefault(context, len(contexts))
-        if rows:
-            self._write(rows, list(contexts))
+        for part in self._parts([len(prompt) for prompt in prompts]) if rows else []:
+            contexts: dict[_Context, int] = {}
+            for number in part:
+                rows[number].context = contexts.setdefault(shown[number], len(contexts))
+            self._write([rows[number] for number in part], list(contexts))
         return [
             self._segment(prompt, row.token_ids, row.logprobs, seen, row.masks)
             for (prompt, seen, _), row in zip(shown, rows, strict=True)
@@ -141,6 +144,21 @@ class Generator(BaseGenerator):
                     f"{name} is {distance:.2g} nats a token away from its own forward pass when it generates with "
                     f"padding and a cache. {_OTHERS}"
                 )
+
+    def _parts(self, lengths: Sequence[int]) -> list[list[int]]:
+        """The numbers of the replies that are written together, those to prompts of like length side by side.
+
+        lengths: of their prompts.
+        """
+        if self._tokens_at_once is None:
+            return [list(range(len(lengths)))]
+        waiting = sorted(range(len(lengths)), key=lengths.__getitem__)
+        parts = []
+        while waiting:
+            size = max(1, self._tokens_at_once // (lengths[waiting[-1]] + self.max_new_tokens))
+            parts.append(waiting[-size:])
+            del waiting[-size:]
+        return parts
 
     def _write(self, rows: list[_Reply], contexts: list[_Context]) -> None:
         contexts = _padded_contexts(contexts)

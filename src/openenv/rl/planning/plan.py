@@ -6,6 +6,7 @@ a few episodes of random play show their lengths, and `ModelOutline` the rest.
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import logging
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from openenv.rl.planning.memory import resident_bytes, usable_bytes
 from openenv.rl.planning.pass_memory import ModelOutline
 from openenv.rl.random_play import EPISODES_TO_MEASURE, random_play
 from openenv.rl.starting_model import groups_in_batch
-from openenv.rl.training.pretraining import RandomPlay
+from openenv.rl.training.teacher_play import CollectedPlay
 from openenv.rl.training.transcripts import chat_messages, have_images
 
 log = logging.getLogger(__name__)
@@ -34,13 +35,14 @@ log = logging.getLogger(__name__)
 _MOST_TOKENS = {"cpu": 4096, "cuda": 16_384}
 """Passes with more are not faster."""
 _LEAST_TOKENS = 256
+_LEAST_PROMPTS = 4
 _SPARE = 0.9
 """Part of the usable memory that a run takes by itself."""
 _LIBRARIES = 280 << 20
 """Kernels and scratch space of the matrix library, beside what is imported. Measured on a processor."""
 _REMEDIES = (
-    "Lower trainer.tokens_per_forward or groups_in_flight, set model.lora, model.lora with model.weights: bfloat16, or "
-    "model.gradient_checkpointing, or use a smaller model."
+    "Lower trainer.tokens_per_forward, sampling.tokens_at_once or groups_in_flight, set model.lora, model.lora with "
+    "model.weights: bfloat16, or model.gradient_checkpointing, or use a smaller model."
 )
 
 
@@ -68,6 +70,8 @@ class MemoryPlan:
     """Beside it while the trained model is evaluated."""
     tokens_per_forward: int | None = None
     """The value of `trainer.tokens_per_forward` that the plan is for; None: no pass was measured."""
+    tokens_at_once: int | None = None
+    """That of `sampling.tokens_at_once`; None: all prompts are answered together."""
 
     @property
     def total_bytes(self) -> int:
@@ -83,7 +87,8 @@ class MemoryPlan:
         """Raise ConfigError, with what helps, if the run does not fit."""
         if not self.fits:
             assert self.usable_bytes is not None
-            most = max((*self.always, *self.training), key=lambda part: part.size_bytes)
+            phase = max(self.training, self.evaluation, key=size_of)
+            most = max((*self.always, *phase), key=lambda part: part.size_bytes)
             raise ConfigError(
                 f"model.path: training needs {gigabytes(self.total_bytes)} of memory on {self.device}, and "
                 f"{gigabytes(self.usable_bytes)} can be used. The largest part is {most.name}, "
@@ -140,16 +145,25 @@ def require_weights_fit(config: Config) -> None:
         _plan(config, outline).require()
 
 
-def with_planned_passes(config: Config, played: Sequence[RandomPlay], served: Sequence[ServedEnvironment]) -> Config:
-    """The configuration with the `trainer.tokens_per_forward` that fits. Raises ConfigError if none does."""
+def with_planned_passes(config: Config, played: Sequence[CollectedPlay], served: Sequence[ServedEnvironment]) -> Config:
+    """The configuration with the passes that fit: `trainer.tokens_per_forward` and `sampling.tokens_at_once`.
+
+    Raises ConfigError if none do.
+    """
     plan = plan_of(config, played, served)
     plan.require()
-    log.info("planned: memory=%s tokens_per_forward=%s", gigabytes(plan.total_bytes), plan.tokens_per_forward)
     tokens = plan.tokens_per_forward or config.trainer.tokens_per_forward or _MOST_TOKENS["cpu"]
-    return dataclasses.replace(config, trainer=dataclasses.replace(config.trainer, tokens_per_forward=tokens))
+    at_once = plan.tokens_at_once or config.sampling.tokens_at_once
+    size = gigabytes(plan.total_bytes)
+    log.info("planned: memory=%s tokens_per_forward=%s tokens_at_once=%s", size, tokens, at_once)
+    return dataclasses.replace(
+        config,
+        trainer=dataclasses.replace(config.trainer, tokens_per_forward=tokens),
+        sampling=dataclasses.replace(config.sampling, tokens_at_once=at_once),
+    )
 
 
-def plan_of(config: Config, played: Sequence[RandomPlay], served: Sequence[ServedEnvironment]) -> MemoryPlan:
+def plan_of(config: Config, played: Sequence[CollectedPlay], served: Sequence[ServedEnvironment]) -> MemoryPlan:
     """The plan of a run in environments that were played at random, with the most tokens in a pass that fit.
 
     A model whose passes cannot be measured without weights, and one that is shown images, is planned without them.
@@ -167,7 +181,7 @@ def plan_of(config: Config, played: Sequence[RandomPlay], served: Sequence[Serve
         return begun
 
 
-def sequences_of(config: Config, played: Sequence[RandomPlay], served: Sequence[ServedEnvironment]) -> Sequences:
+def sequences_of(config: Config, played: Sequence[CollectedPlay], served: Sequence[ServedEnvironment]) -> Sequences:
     """The sequences of the run's longest environment. Later prompts of a group differ; the first is the same for all.
 
     A limit of tokens holds for prompts and replies that are longer in random play.
@@ -233,31 +247,64 @@ def _plan(config: Config, outline: ModelOutline) -> MemoryPlan:
 
 
 def _with_passes(config: Config, outline: ModelOutline, begun: MemoryPlan, sequences: Sequences) -> MemoryPlan:
-    """The plan with passes: of as many tokens as the configuration gives, or as fit."""
+    """The plan with passes: of as many tokens as the configuration gives, or as fit.
+
+    Passes that are too large are halved, those of training or of sampling, whichever are most at a time.
+    """
     device = device_of(config.model.device)
-    model = dataclasses.replace(config.model, gradient_checkpointing=False)
-    player = ModelOutline(model, device) if config.model.gradient_checkpointing else outline
-    shape = {"length": sequences.longest, "shared": sequences.shared}
-    evaluated = min(config.evaluation.sessions, config.evaluation.num_games)
-    playing = _sampling_part(player.sampling_bytes(sequences.in_flight, **shape), sequences.in_flight)
-    evaluating = _sampling_part(player.sampling_bytes(evaluated, **shape), evaluated)
+    passes = _Passes(config, outline, begun, sequences)
     tokens = config.trainer.tokens_per_forward or _MOST_TOKENS.get(device.type, _MOST_TOKENS["cpu"])
+    at_once = config.sampling.tokens_at_once
     while True:
-        rows = max(1, min(tokens // sequences.longest, sequences.in_batch))
-        columns, positions = sequences.columns, rows * sequences.sampled
-        size = outline.training_bytes(rows, columns=columns, positions=positions, **shape)
-        one = Part(name="a pass", size_bytes=size, note=f"{rows} sequences of {sequences.longest} tokens")
-        # the copy for the budget is made after the pass
-        training = [max([one], begun.training, key=size_of)[0], playing]
-        plan = dataclasses.replace(
-            begun, training=training, evaluation=[*begun.evaluation, evaluating], tokens_per_forward=tokens
-        )
-        room = None if plan.usable_bytes is None else _SPARE * plan.usable_bytes
-        is_given = config.trainer.tokens_per_forward is not None
-        if is_given or room is None or plan.total_bytes <= room or tokens <= _LEAST_TOKENS or rows == 1:
+        plan = passes.plan(tokens, at_once)
+        if plan.usable_bytes is None or plan.total_bytes <= _SPARE * plan.usable_bytes:
             return plan
-        tokens = max(_LEAST_TOKENS, tokens // 2)
+        may_shorten = config.trainer.tokens_per_forward is None and tokens > max(_LEAST_TOKENS, sequences.longest)
+        together = at_once or passes.most_prompts * sequences.longest
+        may_divide = config.sampling.tokens_at_once is None and together > _LEAST_PROMPTS * sequences.longest
+        is_sampling = size_of(plan.evaluation) > size_of(plan.training)
+        if may_divide and (is_sampling or not may_shorten):
+            at_once = together // 2
+        elif may_shorten and not is_sampling:
+            tokens = max(_LEAST_TOKENS, tokens // 2)
+        else:
+            return plan
 
 
-def _sampling_part(size_bytes: int, prompts: int) -> Part:
-    return Part(name="replies being sampled", size_bytes=size_bytes, note=f"{prompts} prompts, keys and values, logits")
+class _Passes:
+    """Plans of a run with passes of several lengths."""
+
+    def __init__(self, config: Config, outline: ModelOutline, begun: MemoryPlan, sequences: Sequences) -> None:
+        model = dataclasses.replace(config.model, gradient_checkpointing=False)
+        self._outline = outline
+        self._player = ModelOutline(model, device_of(model.device)) if config.model.gradient_checkpointing else outline
+        self._begun = begun
+        self._sequences = sequences
+        self._shape = {"length": sequences.longest, "shared": sequences.shared}
+        self._evaluated = min(config.evaluation.sessions, config.evaluation.num_games)
+        self.most_prompts = max(self._evaluated, sequences.in_flight)
+        """Prompts that may have to be answered together."""
+
+    def plan(self, tokens: int, at_once: int | None) -> MemoryPlan:
+        """The plan with `trainer.tokens_per_forward` and `sampling.tokens_at_once`."""
+        longest = self._sequences.longest
+        rows = max(1, min(tokens // longest, self._sequences.in_batch))
+        size = self._outline.training_bytes(
+            rows, columns=self._sequences.columns, positions=rows * self._sequences.sampled, **self._shape
+        )
+        one = Part(name="a pass", size_bytes=size, note=f"{rows} sequences of {longest} tokens")
+        most = self.most_prompts if at_once is None else max(1, at_once // longest)
+        # the copy for the budget is made after the pass
+        training = [
+            max([one], self._begun.training, key=size_of)[0],
+            self._sampling(min(most, self._sequences.in_flight)),
+        ]
+        evaluation = [*self._begun.evaluation, self._sampling(min(most, self._evaluated))]
+        return dataclasses.replace(
+            self._begun, training=training, evaluation=evaluation, tokens_per_forward=tokens, tokens_at_once=at_once
+        )
+
+    @functools.cache  # noqa: B019  lives as long as one plan is made
+    def _sampling(self, prompts: int) -> Part:
+        size = self._player.sampling_bytes(prompts, **self._shape)
+        return Part(name="replies being sampled", size_bytes=size, note=f"{prompts} prompts, keys and values, logits")
