@@ -10,11 +10,13 @@ from openenv.core.client_types import StepResult
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.errors import EnvironmentFault
 from openenv.core.text_interface import History, TextInterface
+from openenv.policies.prompts import PromptBuilder
 from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import tiny_model
+from openenv.rl.training.teacher_play import CollectedPlay, RandomTeacher, collect_play
 
 WORDS = ("red", "green", "blue")
 
@@ -82,6 +84,20 @@ class EchoPool:
         if turn + 1 == self.turns:
             return StepResult(SeenObservation(word="none", done=True), 1.0 if right else -1.0, True)
         return StepResult(SeenObservation(word=words[turn + 1], turn=turn + 1))
+
+
+async def random_play(
+    text: EchoText, *, pool: EchoPool | None = None, instructions: bool = False, **limits: Any
+) -> CollectedPlay:
+    """Random play of the echo game, by default 300 episodes of two turns."""
+    return await collect_play(
+        pool or EchoPool(turns=2),
+        RandomTeacher(text, 0),
+        text,
+        PromptBuilder(text, instructions=instructions),
+        reset={},
+        **{"max_episodes": 300, "max_decisions": 10_000, **limits},
+    )
 
 
 def echo_chat() -> Chat:

@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from openenv.cli import compat_path, envs, serve, train
+from openenv.cli import compat_path, envs, serve, sft, train
 from openenv.cli.authoring import check, import_environment, init, validate
 from openenv.cli.containers import build, deploy
 from openenv.cli.hub import fork, pull, push
@@ -38,6 +38,7 @@ app.command("replay", epilog=replay.EXAMPLE)(replay.replay)
 app.command("export", epilog=export.EXAMPLE)(export.export)
 app.command("compat-path", epilog=compat_path.EXAMPLE)(compat_path.compat_path)
 app.command("train", epilog=train.EXAMPLE)(train.train)
+app.command("sft", epilog=sft.EXAMPLE)(sft.sft)
 app.command("runs", epilog=runs.EXAMPLE)(runs.runs)
 
 

@@ -142,6 +142,25 @@ async def play_episodes(
     return [player.ended[number] for number in range(num_episodes)]
 
 
+async def choices_of(policy: Policy, pending: Sequence[PendingAction], executor: Executor | None = None) -> list[Any]:
+    """The policy's choice for each episode. executor: runs a slow policy; None: any thread."""
+    select = partial(policy.select_actions, [waiting.observation for waiting in pending])
+    if policy.follows_episodes:
+        select.keywords["episodes"] = [waiting.episode for waiting in pending]
+    if not policy.is_slow:
+        return select()
+    choosing = asyncio.get_running_loop().run_in_executor(executor, select)
+    try:
+        return await asyncio.shield(choosing)
+    finally:
+        await asyncio.wait([choosing])  # also after a cancellation: the thread still uses the policy
+
+
+def as_action(choice: Any) -> Any:
+    """The action of a choice, whose number is one of OpenSpiel's."""
+    return OpenSpielAction(action_id=choice) if isinstance(choice, int) else choice
+
+
 def _with_optional_parts(policy: Any) -> Policy:
     """The policy, with the parts of `Policy` that it lacks."""
     if isinstance(policy, Policy):
@@ -192,7 +211,7 @@ class _PolicyPlayer:
 
     async def act(self, pending: list[PendingAction]) -> list[Any]:
         """The policy's actions; None where it chose none that is legal."""
-        choices = await self._choices(pending)
+        choices = await choices_of(self._policy, pending, self._executor)
         return [self._checked(waiting, choice) for waiting, choice in zip(pending, choices, strict=True)]
 
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
@@ -227,23 +246,11 @@ class _PolicyPlayer:
         total = self._running[episode].total_reward
         self._end(episode, self._outcome(total), total, reason)
 
-    async def _choices(self, pending: list[PendingAction]) -> list[Any]:
-        select = partial(self._policy.select_actions, [waiting.observation for waiting in pending])
-        if self._policy.follows_episodes:
-            select.keywords["episodes"] = [waiting.episode for waiting in pending]
-        if not self._policy.is_slow:
-            return select()
-        choosing = asyncio.get_running_loop().run_in_executor(self._executor, select)
-        try:
-            return await asyncio.shield(choosing)
-        finally:
-            await asyncio.wait([choosing])  # also after a cancellation: the thread still uses the policy
-
     def _checked(self, waiting: PendingAction, choice: Any) -> Any:
         """The action that the choice names. None, and the episode has ended, if it names none that is legal."""
         running = self._running[waiting.episode]
         problem = _problem_with(choice, waiting.observation)
-        action = OpenSpielAction(action_id=choice) if isinstance(choice, int) else choice
+        action = as_action(choice)
         self._take_replies(waiting.episode, None if problem else action)
         if isinstance(choice, EndEpisode) and choice.counts:
             self._stop(waiting.episode, choice.reason)

@@ -2,15 +2,19 @@
 
 import difflib
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
 from openenv.core.text_interface import TextInterface
 from openenv.policies.base import Policy
 from openenv.policies.baselines import BlackjackChartPolicy, CatchPolicy, ConstantPolicy, RandomPolicy
+from openenv.policies.conversations import ReplyRules
+from openenv.policies.language_model import ChatEndpoint, LanguageModelPolicy
 from openenv.policies.learning import LearningPolicy
 
 ALWAYS = "always:"
+LANGUAGE_MODEL = "llm:"
 
 
 def _mcts(seed: int | None = None, text: TextInterface[Any, Any] | None = None, **options: Any) -> Policy:
@@ -54,3 +58,31 @@ def make_policy(
         return POLICIES[name][0](seed=seed, text=text, **options)
     except TypeError as error:
         raise ValueError(f"policy {name!r} does not accept these options: {error}") from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointOptions:
+    """How a language model behind an endpoint is asked; the names are those of the options."""
+
+    temperature: float = 0.0
+    max_tokens: int = 256
+    timeout_s: float = 60.0
+    api_key: str | None = None
+    calls_functions: bool = True
+    retries: int = 0
+
+
+def policy_named(name: str, text: TextInterface[Any, Any], seed: int, options: EndpointOptions | None = None) -> Policy:
+    """Return a policy by its name on the command line. Raises ValueError that lists the names."""
+    if not name.startswith(LANGUAGE_MODEL):
+        return make_policy(name, seed=seed, text=text)
+    model, at, base_url = name.removeprefix(LANGUAGE_MODEL).partition("@")
+    if not (model and at and base_url):
+        raise ValueError(f"policy={name!r}: write llm:MODEL@URL, such as llm:qwen3@http://localhost:8001/v1")
+    asked = options or EndpointOptions()
+    endpoint = ChatEndpoint(
+        base_url, model, api_key=asked.api_key, temperature=asked.temperature, max_tokens=asked.max_tokens,
+        timeout_s=asked.timeout_s,
+    )  # fmt: skip
+    rules = ReplyRules(retries=asked.retries)
+    return LanguageModelPolicy(model, text, endpoint, calls_functions=asked.calls_functions, rules=rules)

@@ -171,6 +171,13 @@ class SamplingConfig:
     constrain: bool = False
     """Whether a reply is limited to the legal replies, or to the JSON of an action, so that the first one is legal.
     Thinking stays free before its end mark, and so do replies that are free text. true with `model.path`."""
+    tokens_at_once: int | None = None
+    """Most tokens, of prompts with their replies, whose keys and values the generator holds at the same time. More
+    prompts are answered one part after another. None: all for the tiny model, and what fits for a loaded one."""
+
+    def __post_init__(self) -> None:
+        most = self.tokens_at_once
+        require(most is None or most >= 1, "sampling.tokens_at_once", most, "must be at least 1.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +227,38 @@ class PretrainConfig:
     """Number of decisions in a batch. Where prompts show the whole episode, a transcript has several."""
     lr: float = 3e-3
     """Peak learning rate. It is warmed up over 50 batches and falls to a tenth in the second half."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmStartConfig:
+    """Supervised training of a loaded model on the replies of a teacher, before GRPO."""
+
+    policy: str = "random"
+    """The teacher, which plays new episodes: a policy of `openenv eval`, such as random, chart, mcts, always:stand or
+    llm:MODEL@URL."""
+    episodes: list[str] = field(default_factory=list)
+    """Files of recorded episodes instead, as `openenv eval --save` writes them."""
+    min_return: float | None = None
+    """Least return of the episodes that are learned from. None: all."""
+    outcomes: bool = False
+    """Whether the outcome of an episode is learned too, after its replies and before them, so that replies depend on
+    what the model has seen."""
+    max_episodes: int = 2000
+    """Most episodes that the teacher plays."""
+    max_decisions: int = 2000
+    """Decisions after which it begins no further episode."""
+    steps: int = 100
+    """Number of batches."""
+    batch_size: int = 32
+    """Number of decisions in a batch."""
+    lr: float | None = None
+    """Peak learning rate. None: 3e-5, with `model.lora` 2e-4."""
+
+    def __post_init__(self) -> None:
+        require(bool(self.policy or self.episodes), "warm_start.policy", self.policy, "must name a teacher.")
+        for key in ("max_episodes", "max_decisions", "steps", "batch_size"):
+            require(getattr(self, key) >= 1, f"warm_start.{key}", getattr(self, key), "must be at least 1.")
+        require(self.lr is None or self.lr > 0, "warm_start.lr", self.lr, "must be above 0.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -499,6 +538,8 @@ class Config:
     """How replies are drawn."""
     conversation: ConversationConfig = field(default_factory=ConversationConfig)
     """The conversation of an episode: what prompts show, retries, limits."""
+    warm_start: WarmStartConfig | None = None
+    """Supervised training of a loaded model before GRPO. None: there is none."""
     pretrain: PretrainConfig = field(default_factory=PretrainConfig)
     """Pretraining of the tiny model. A loaded model is not pretrained."""
     reward: RewardConfig = field(default_factory=RewardConfig)
@@ -543,6 +584,8 @@ class Config:
         require(self.max_policy_age >= 0, "replay_buffer.max_policy_age", self.max_policy_age, "must be at least 0.")
         repeated = len(set(self.report_to)) < len(self.report_to)
         require(not repeated, "report_to", self.report_to, "names a tracker twice.")
+        rule = "needs model.path: a tiny model is pretrained (pretrain)."
+        require(self.warm_start is None or bool(self.model.path), "warm_start", self.warm_start, rule)
         plays_itself = any(env.self_play for env in self.env)
         rule = "the opponents need the run's own generator. Leave model.vllm_url empty."
         require(not (plays_itself and self.model.vllm_url), "env.self_play", plays_itself, rule)

@@ -11,7 +11,6 @@ import torch
 from transformers import PreTrainedModel
 
 from openenv.auto.environment import ServedEnvironment
-from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeSessions
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, EnvConfig, SelfPlayConfig
@@ -26,7 +25,6 @@ from openenv.rl.models.language_model import (
     choose_algorithms,
     copy_of,
     device_of,
-    end_ids,
 )
 from openenv.rl.models.lora import adapter_config
 from openenv.rl.models.vllm_generator import VllmGenerator
@@ -42,10 +40,10 @@ from openenv.rl.starting_model import (
     StartingModel,
     groups_in_batch,
     make_starting_model,
-    pretrain_on,
     require_agreement,
     require_room,
 )
+from openenv.rl.supervised_phase import pretrain_on, warm_start
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.trainer import Trainer, make_reference
 
@@ -91,8 +89,6 @@ class Engine:
         self.store = WeightStore()
         self.checkpoints = Checkpoints(config.run_dir)
         self.progress = TrainingProgress(step=0, training_s=0.0)
-        if config.model.gradient_checkpointing:
-            checkpoint_activations(model)
         self.trainer = Trainer(model, make_reference(model, config), config, chat.pad_id)
         self.executor = ThreadPoolExecutor(
             1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,)
@@ -137,9 +133,11 @@ class Engine:
         checkpoints = Checkpoints(config.run_dir)
         model, tokenizer, batch_size = checkpoints.load_reference(config.model)
         returns = checkpoints.load_random_returns()
-        config = checkpoints.with_tokens_per_forward(config)
+        config = checkpoints.with_passes(config)
         start = StartingModel(model, tokenizer, checkpoints.load_image_reader(model, tokenizer))
         environments = _environments(config, served, start, reward, returns)
+        if config.model.gradient_checkpointing:
+            checkpoint_activations(model)
         engine = cls(config, model, environments, batch_size, budget)
         if checkpoints.has_any:
             engine.progress = checkpoints.restore(engine.trainer)
@@ -167,11 +165,15 @@ class Engine:
             require_agreement(start.model, environments[0].chat, config)
         for environment, one in zip(environments, played, strict=True):
             require_room(start.model, environment.chat, one, config)
+        if config.model.gradient_checkpointing:
+            checkpoint_activations(start.model)
         if not config.model.path:
             await pretrain_on(played, start, config, budget, on_progress)
+        elif config.warm_start is not None:
+            await warm_start(config.warm_start, environments, start, config, budget, on_progress)
         batch_size = groups_in_batch(config, played)
         checkpoints.save_reference(start.model, environments[0].chat, batch_size)
-        checkpoints.save_tokens_per_forward(config)
+        checkpoints.save_passes(config)
         checkpoints.save_random_returns(returns)
         return cls(config, start.model, environments, batch_size, budget)
 
@@ -268,9 +270,15 @@ class Engine:
         return generator
 
     def _player_before(self) -> BaseGenerator:
-        if self.config.model.vllm_url:
+        if self.config.model.vllm_url and self.config.warm_start is None:
             return self._make_generator(self.trainer.model, None)
-        return self._make_generator(self.checkpoints.load_reference(self.config.model)[0], None)
+        before = self.checkpoints.load_reference(self.config.model)[0]
+        if not self.config.model.vllm_url:
+            return self._make_generator(before, None)
+        store = WeightStore()
+        generator = self._make_generator(before, store)
+        store.publish(before, 0)
+        return generator
 
     def _make_generator(self, model: PreTrainedModel, store: WeightStore | None) -> BaseGenerator:
         """A generator with the weights of a store. Without one it has those of the model, in vLLM no adapter.
@@ -297,6 +305,7 @@ class Engine:
             max_new_tokens=config.max_res_tokens,
             precision=config.model.precision,
             store=store,
+            tokens_at_once=config.sampling.tokens_at_once,
         )
 
 
@@ -313,24 +322,9 @@ def _environments(
             label=label,
             config=settings,
             served=environment,
-            chat=_chat(config, start, environment.text),
+            chat=start.chat(enable_thinking=config.model.enable_thinking, text=environment.text),
             reward=reward or EpisodeReward(config.reward, measured),
             random_returns=measured,
         )
         for label, settings, environment, measured in zip(labels(config.env), config.env, served, returns, strict=True)
     ]
-
-
-def _chat(config: Config, start: StartingModel, text: TextInterface[Any, Any]) -> Chat:
-    """The chat of a loaded model. Raises ChatTemplateError for a tokenizer without a usable template.
-
-    A template that renders tools gets those of the environment; the instructions describe them for any other.
-    """
-    tools = text.tools() if "tools" in str(start.tokenizer.chat_template) else []
-    return Chat(
-        start.tokenizer,
-        end_ids=end_ids(start.model),
-        enable_thinking=config.model.enable_thinking,
-        tools=tools,
-        image_reader=start.image_reader,
-    )

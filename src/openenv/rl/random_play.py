@@ -1,6 +1,5 @@
 """Collects random play of the run's environments, for pretraining and to measure returns and lengths of episodes."""
 
-import dataclasses
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.auto.environment import ServedEnvironment
 from openenv.core.session_pool import SessionPool
+from openenv.policies.prompts import PromptBuilder
 from openenv.rl.budget import RANDOM_PLAY_SHARE, Budget
 from openenv.rl.config import Config
 from openenv.rl.environments import level_keywords, shares
-from openenv.rl.training.pretraining import RandomPlay, play_at_random
+from openenv.rl.training.teacher_play import CollectedPlay, RandomTeacher, collect_play
 
 if TYPE_CHECKING:
     from openenv.rl.setup import OnProgress
@@ -25,15 +25,15 @@ EPISODES_TO_MEASURE = 64
 
 async def random_play(
     config: Config, served: Sequence[ServedEnvironment], budget: Budget, on_progress: "OnProgress"
-) -> list[RandomPlay]:
+) -> list[CollectedPlay]:
     """Collect random play of each environment: for pretraining, and to measure returns and lengths of episodes.
 
     An environment has its share of the decisions, divided among the levels of its curriculum.
     """
-    collected: list[RandomPlay] = []
+    collected: list[CollectedPlay] = []
     most = config.pretrain.max_decisions
     for share, environment, settings in zip(shares(config.env), served, config.env, strict=True):
-        play, levels = RandomPlay(), level_keywords(settings)
+        play, levels = CollectedPlay(), level_keywords(settings)
         for number, keywords in enumerate(levels, start=1):
             earlier = sum(one.num_decisions for one in (*collected, play))
             budget_share = RANDOM_PLAY_SHARE * (len(collected) + number / len(levels)) / len(served)
@@ -68,21 +68,23 @@ async def _random_play_of(
     keywords: Mapping[str, Any],
     on_decisions: Callable[[int], None],
     is_time_up: Callable[[], bool],
-) -> RandomPlay:
+) -> CollectedPlay:
     """Random play of one environment at one level. share: its fraction of all decisions and episodes."""
     pretrain = config.pretrain
     episodes = EPISODES_TO_MEASURE if config.model.path else math.ceil(share * pretrain.max_episodes)
     decisions = math.ceil(share * pretrain.max_decisions)
-    settings = dataclasses.replace(pretrain, max_episodes=episodes, max_decisions=decisions)
+    prompts = PromptBuilder(
+        served.text, instructions=config.model.shows_instructions, history=config.conversation.history
+    )
     async with SessionPool(served.client, served.base_url, min(config.evaluation.sessions, episodes)) as pool:
-        return await play_at_random(
+        return await collect_play(
             pool,
+            RandomTeacher(served.text, config.seed),
             served.text,
-            settings,
+            prompts,
             reset=keywords,
-            seed=config.seed,
-            instructions=config.model.shows_instructions,
-            history=config.conversation.history,
+            max_episodes=episodes,
+            max_decisions=decisions,
             max_turns=config.conversation.max_turns,
             on_progress=lambda done, _: on_decisions(done),
             is_time_up=is_time_up,

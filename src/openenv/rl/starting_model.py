@@ -1,35 +1,36 @@
 """The model that a run starts from: loaded from a path, or a tiny one that is created and pretrained on random play."""
 
-import asyncio
 import itertools
 import logging
-import os
-import threading
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import torch
 from transformers import PreTrainedModel
 
-from openenv.rl.budget import PRETRAINING_SHARE, Budget
-from openenv.rl.config import Config, require
+from openenv.core.text_interface import TextInterface
+from openenv.rl.config import Config, ModelConfig, require
 from openenv.rl.environments import shares
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import ImageReader, load_image_reader
-from openenv.rl.models.language_model import device_of, dither, load_model, multiplies_bfloat16, tiny_model
+from openenv.rl.models.language_model import (
+    device_of,
+    dither,
+    end_ids,
+    load_model,
+    multiplies_bfloat16,
+    tiny_model,
+)
 from openenv.rl.models.lora import add_adapter
 from openenv.rl.models.sources.tiny_vision import tiny_image_reader, tiny_vision_model
 from openenv.rl.random_play import EPISODES_TO_MEASURE
-from openenv.rl.training.pretraining import RandomPlay, pretrain
+from openenv.rl.training.teacher_play import CollectedPlay
 from openenv.rl.training.transcripts import Transcript, chat_messages, have_images, transcript_words
 
 if TYPE_CHECKING:
-    from openenv.rl.setup import OnProgress
+    pass
 
 log = logging.getLogger(__name__)
 
@@ -43,13 +44,28 @@ class StartingModel:
     image_reader: ImageReader | None
     """None: the model reads text alone."""
 
+    def chat(self, *, enable_thinking: bool | None = None, text: TextInterface[Any, Any] | None = None) -> Chat:
+        """The model's chat. Raises ChatTemplateError for a tokenizer without a usable template.
 
-def make_starting_model(config: Config, played: Sequence[RandomPlay]) -> StartingModel:
-    """Load the model at `model.path`, or create one with random weights, which random play has to `pretrain_on` yet."""
-    return _load(config) if config.model.path else _create(config, played)
+        text: of the environment. A template that renders tools gets its tools; the instructions describe them for any
+        other.
+        """
+        renders_tools = "tools" in str(self.tokenizer.chat_template)
+        return Chat(
+            self.tokenizer,
+            end_ids=end_ids(self.model),
+            enable_thinking=enable_thinking,
+            tools=text.tools() if text is not None and renders_tools else [],
+            image_reader=self.image_reader,
+        )
 
 
-def require_room(model: PreTrainedModel, chat: Chat, played: RandomPlay, config: Config) -> None:
+def make_starting_model(config: Config, played: Sequence[CollectedPlay]) -> StartingModel:
+    """Load the model at `model.path`, or create one with random weights, which has to be pretrained yet."""
+    return load_starting_model(config.model, config.seed) if config.model.path else _create(config, played)
+
+
+def require_room(model: PreTrainedModel, chat: Chat, played: CollectedPlay, config: Config) -> None:
     """Raise ConfigError if the first prompts of random play, or all that the limits allow, are too long for the model.
 
     Later prompts, and replies, that are too long are a warning. Raises ChatTemplateError for prompts that the chat
@@ -68,7 +84,7 @@ def require_room(model: PreTrainedModel, chat: Chat, played: RandomPlay, config:
     _warn_of_long_prompts(lasts, config)
     _warn_of_long_replies(replies, config)
     room = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    wanted = _longest(config)
+    wanted = longest_sequence(config)
     rule = (
         f"with max_res_tokens={config.max_res_tokens} more than the {room} positions of the model. Lower one of them."
     )
@@ -105,79 +121,40 @@ def require_agreement(model: PreTrainedModel, chat: Chat, config: Config) -> Non
     generator.require_agreement()
 
 
-def _load(config: Config) -> StartingModel:
-    """The model at `model.path`, with the adapter that is trained if there is to be one."""
-    settings = config.model
+def load_starting_model(settings: ModelConfig, seed: int) -> StartingModel:
+    """The model at `model.path`, with the adapter that is trained if there is to be one. seed: of its dither."""
     model, tokenizer = load_model(settings.path, weights=settings.weights, device=device_of(settings.device))
     if settings.lora:
         add_adapter(model, settings.lora, settings.path)
     elif multiplies_bfloat16(settings.precision, model.device):
-        dither(model, seed=config.seed)
+        dither(model, seed=seed)
     return StartingModel(model, tokenizer, load_image_reader(settings.path, model, tokenizer))
 
 
-def groups_in_batch(config: Config, played: Sequence[RandomPlay]) -> int:
+def groups_in_batch(config: Config, played: Sequence[CollectedPlay]) -> int:
     """Number of groups in one training step, at least 1."""
     buffer = config.replay_buffer
     decisions = sum(share * play.decisions_per_episode for share, play in zip(shares(config.env), played, strict=True))
     return buffer.batch_size or max(1, round(buffer.batch_decisions / (config.group_size * decisions)))
 
 
-def _use_all_cores() -> None:
-    """Nothing else runs during pretraining. In training, rollouts and trainer share the cores."""
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
-
-
-def _create(config: Config, played: Sequence[RandomPlay]) -> StartingModel:
+def _create(config: Config, played: Sequence[CollectedPlay]) -> StartingModel:
     """A tiny model with the words of the transcripts. It reads images if these have some."""
-    transcripts = _transcripts(played)
+    transcripts = transcripts_of(played)
     reads_images = have_images(transcripts)
     tokenizer = word_tokenizer(transcript_words(transcripts), images=reads_images)
     make_model = tiny_vision_model if reads_images else tiny_model
     device = device_of(config.model.device)
-    model = make_model(config.model, tokenizer, max_length=_longest(config), seed=config.seed, device=device)
+    model = make_model(config.model, tokenizer, max_length=longest_sequence(config), seed=config.seed, device=device)
     reader = tiny_image_reader() if reads_images else None
     return StartingModel(model, tokenizer, reader)
 
 
-async def pretrain_on(
-    played: Sequence[RandomPlay], start: StartingModel, config: Config, budget: Budget, on_progress: "OnProgress"
-) -> None:
-    """Pretrain a created model on the transcripts of random play alone."""
-    transcripts = _transcripts(played)
-    cancelled = threading.Event()
-
-    def report(done: int, total: int) -> None:
-        if cancelled.is_set():
-            raise asyncio.CancelledError
-        on_progress("pretrain", done, total, {})
-
-    with ThreadPoolExecutor(1, "pretraining", initializer=_use_all_cores) as thread:
-        work = partial(
-            pretrain,
-            start.model,
-            Chat(start.tokenizer, image_reader=start.image_reader),
-            transcripts,
-            config.pretrain,
-            precision=config.model.precision,
-            seed=config.seed,
-            max_length=_longest(config),
-            tokens_per_forward=config.trainer.most_tokens,
-            on_progress=report,
-            is_time_up=lambda: budget.is_spent(PRETRAINING_SHARE),
-        )
-        try:
-            losses = await asyncio.get_running_loop().run_in_executor(thread, work)
-        finally:
-            cancelled.set()  # after Ctrl-C the thread stops at its next batch
-    torch.set_num_threads(config.threads)
-    log.info("pretrained: transcripts=%d loss=%.4f", len(transcripts), losses[-1] if losses else float("nan"))
-
-
-def _transcripts(played: Sequence[RandomPlay]) -> Counter[Transcript]:
+def transcripts_of(played: Sequence[CollectedPlay]) -> Counter[Transcript]:
+    """The transcripts of several environments as one."""
     return sum((play.transcripts for play in played), Counter())
 
 
-def _longest(config: Config) -> int:
+def longest_sequence(config: Config) -> int:
     """Most tokens of a sequence."""
     return config.max_req_tokens + config.max_res_tokens

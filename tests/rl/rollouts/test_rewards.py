@@ -10,7 +10,8 @@ import pytest
 
 from openenv.auto.environment import ServedEnvironment, named_environment
 from openenv.core.session_pool import SessionPool
-from openenv.rl.config import Config, ConfigError, PretrainConfig, RewardConfig
+from openenv.policies.prompts import PromptBuilder
+from openenv.rl.config import Config, ConfigError, RewardConfig
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.reports.results import play_metrics
@@ -19,7 +20,7 @@ from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.rollouts.trajectory import Group, Trajectory, Turn
 from openenv.rl.run import with_game
 from openenv.rl.training.batch import make_batch
-from openenv.rl.training.pretraining import play_at_random
+from openenv.rl.training.teacher_play import RandomTeacher, collect_play
 from tests.rl.echo_game import echo_config, echo_generator
 
 pytestmark = pytest.mark.process
@@ -93,8 +94,10 @@ async def test_with_credit_by_step_each_reply_has_an_advantage_of_its_own(points
 
 async def test_random_play_measures_returns_and_labels_transcripts_by_them(points: ServedEnvironment) -> None:
     async with SessionPool(points.client, points.base_url, 32) as pool:
-        config = PretrainConfig(max_episodes=300)
-        random_play = await play_at_random(pool, points.text, config, reset={}, seed=0)
+        teacher, prompts = RandomTeacher(points.text, 0), PromptBuilder(points.text, instructions=False)
+        random_play = await collect_play(
+            pool, teacher, points.text, prompts, reset={}, max_episodes=300, max_decisions=90_000
+        )
 
     # each turn is worth 10 k or -k: eight returns, -6 + 11 k for the turns that were right
     assert set(random_play.returns) == {-6.0, 5.0, 16.0, 27.0, 38.0, 49.0, 60.0}

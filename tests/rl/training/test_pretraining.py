@@ -5,21 +5,20 @@ from collections.abc import Sequence
 
 import pytest
 
-from openenv.core.errors import EnvironmentFault
 from openenv.policies import ChatMessage, PromptBuilder
 from openenv.rl.config import PretrainConfig
 from openenv.rl.models.chat import Chat, TokenIds, word_tokenizer
 from openenv.rl.models.language_model import tiny_model
-from openenv.rl.training.pretraining import play_at_random, pretrain
+from openenv.rl.training.pretraining import pretrain
 from openenv.rl.training.transcripts import fitting, transcript_ids, transcript_words
 from tests.rl.echo_game import (
     WORDS,
-    EchoPool,
     EchoText,
     RememberingEchoText,
     SeenObservation,
     echo_chat,
     echo_config,
+    random_play,
 )
 
 LIMITS = {"max_length": 64, "tokens_per_forward": 16_384}
@@ -35,30 +34,9 @@ class CountingChat(Chat):
         return super().prompt(messages)
 
 
-async def gathered(text: EchoText, *, instructions: bool = False, **settings: int) -> Counter:  # type: ignore[type-arg]
-    config = PretrainConfig(**{"max_episodes": 300, "max_decisions": 10_000, **settings})
-    played = await play_at_random(EchoPool(turns=2), text, config, reset={}, seed=0, instructions=instructions)
-    return played.transcripts
-
-
-async def test_every_decision_is_a_transcript_with_the_episodes_outcome() -> None:
-    transcripts = await gathered(EchoText())
-
-    assert sum(transcripts.values()) == 600
-    assert {tuple(role for role, _ in messages) for messages, _ in transcripts} == {("user", "assistant")}
-    assert {outcome for _, outcome in transcripts} == {"won", "lost"}
-
-
-async def test_with_history_full_an_episode_is_one_transcript() -> None:
-    transcripts = await gathered(RememberingEchoText())
-
-    assert sum(transcripts.values()) == 300
-    assert {tuple(role for role, _ in messages) for messages, _ in transcripts} == {("user", "assistant") * 2}
-
-
 @pytest.mark.parametrize("text", [EchoText(), RememberingEchoText()], ids=["latest", "full"])
 async def test_with_instructions_a_transcript_has_the_prompt_of_training_and_its_words(text: EchoText) -> None:
-    transcripts = await gathered(text, instructions=True)
+    transcripts = (await random_play(text, instructions=True)).transcripts
 
     assert {messages[0] for messages, _ in transcripts} == {("system", "say the word")}
     assert {role for messages, _ in transcripts for role, _ in messages[1:]} == {"user", "assistant"}
@@ -80,38 +58,6 @@ def test_the_tokens_of_a_long_episode_are_written_by_as_many_steps_as_it_has_mes
     assert chat.num_prompts == 1
 
 
-async def test_moves_are_drawn_uniformly_from_the_legal_ones() -> None:
-    transcripts = await gathered(EchoText())
-    replies = Counter[str]()
-    for (messages, _), count in transcripts.items():
-        replies[messages[-1][1]] += count
-
-    assert set(replies) == set(WORDS)
-    assert all(abs(count / 600 - 1 / 3) < 0.1 for count in replies.values())  # 5 standard errors
-
-
-async def test_gathering_stops_at_its_number_of_decisions() -> None:
-    transcripts = await gathered(EchoText(), max_decisions=100)
-
-    assert 100 <= sum(transcripts.values()) <= 100 + 2 * 8
-
-
-async def test_an_episode_that_the_environment_broke_is_not_read() -> None:
-    config = PretrainConfig(max_episodes=4)
-    pool = EchoPool(turns=1, broken_seeds=frozenset({900_000_000, 900_000_002}))
-
-    gathered = await play_at_random(pool, EchoText(), config, reset={}, seed=0)
-
-    assert gathered.num_episodes == sum(gathered.transcripts.values()) == 2
-
-
-async def test_an_environment_that_always_fails_is_given_up_with_its_error() -> None:
-    pool = EchoPool(turns=1, broken_seeds=frozenset(range(900_000_000, 900_001_000)))
-
-    with pytest.raises(EnvironmentFault, match="the table broke"):
-        await play_at_random(pool, EchoText(), PretrainConfig(max_episodes=1000), reset={}, seed=0)
-
-
 def test_a_transcript_is_the_chat_template_and_then_the_outcome() -> None:
     chat = echo_chat()
     messages = (("user", "word red"), ("assistant", "blue"), ("user", "word green"), ("assistant", "green"))
@@ -124,7 +70,7 @@ def test_a_transcript_is_the_chat_template_and_then_the_outcome() -> None:
 
 async def test_reading_teaches_the_form_of_a_reply() -> None:
     chat, config = echo_chat(), echo_config()
-    transcripts = await gathered(EchoText())
+    transcripts = (await random_play(EchoText())).transcripts
     assert set(" ".join(transcript_words(transcripts)).split()) == {"word", *WORDS, "won", "lost"}
     model = tiny_model(config.model, chat.tokenizer, max_length=64, seed=0)
 
@@ -155,7 +101,7 @@ def test_a_long_episode_is_divided_between_turns_and_each_part_has_the_rules_and
 
 async def test_the_size_of_a_forward_pass_does_not_change_what_is_learned() -> None:
     chat, config = echo_chat(), echo_config()
-    transcripts = await gathered(RememberingEchoText())
+    transcripts = (await random_play(RememberingEchoText())).transcripts
     losses = []
     for tokens_per_forward in (16_384, 40):
         model = tiny_model(config.model, chat.tokenizer, max_length=64, seed=0)

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,12 @@ from openenv.evaluation.episode_files.recorder import EpisodeRecorder
 from openenv.evaluation.episode_files.records import EpisodeSource, write_episodes
 from openenv.evaluation.evaluator import EpisodeObserver
 from openenv.evaluation.tables import CUT_OFF_REMEDY
-from openenv.policies import ChatEndpoint, LanguageModelPolicy, make_policy
-from openenv.policies.conversations import ReplyRules
+from openenv.policies import LanguageModelPolicy
+from openenv.policies.registry import EndpointOptions, policy_named
 
 log = logging.getLogger(__name__)
 
 EXAMPLE = "Example: `openenv eval openspiel --game catch --policy random,stay,smart,learning --episodes 50`"
-LANGUAGE_MODEL = "llm:"
 
 
 def evaluate(
@@ -197,18 +196,6 @@ def _known(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-@dataclass(frozen=True, kw_only=True)
-class EndpointOptions:
-    """How a language model behind an endpoint is asked; the names are those of the options."""
-
-    temperature: float = 0.0
-    max_tokens: int = 256
-    timeout_s: float = 60.0
-    api_key: str | None = None
-    calls_functions: bool = True
-    retries: int = 0
-
-
 class Recorders:
     """Makes the recorder of each policy, and writes what they have recorded."""
 
@@ -236,22 +223,6 @@ class Recorders:
             path = folder / f"{number}-{name}.jsonl"
             paths.append(write_episodes(path, recorder.source, recorder.episodes))
         return paths
-
-
-def policy_named(name: str, text: TextInterface[Any, Any], seed: int, options: EndpointOptions | None = None) -> Any:
-    """Return a policy by its name on the command line. Raises ValueError that lists the names."""
-    if not name.startswith(LANGUAGE_MODEL):
-        return make_policy(name, seed=seed, text=text)
-    model, at, base_url = name.removeprefix(LANGUAGE_MODEL).partition("@")
-    if not (model and at and base_url):
-        raise ValueError(f"policy={name!r}: write llm:MODEL@URL, such as llm:qwen3@http://localhost:8001/v1")
-    asked = options or EndpointOptions()
-    endpoint = ChatEndpoint(
-        base_url, model, api_key=asked.api_key, temperature=asked.temperature, max_tokens=asked.max_tokens,
-        timeout_s=asked.timeout_s,
-    )  # fmt: skip
-    rules = ReplyRules(retries=asked.retries)
-    return LanguageModelPolicy(model, text, endpoint, calls_functions=asked.calls_functions, rules=rules)
 
 
 def reset_keywords(environment: str, pairs: list[str], game: str | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ _LEAST = 16  # shorter ones are not worth a forward pass of their own
 
 def shared_length(sequences: Sequence[Sequence[int]], most: int) -> int:
     """Number of tokens, at most `most`, that all sequences begin with; 0 if they are not worth sharing."""
-    if len(sequences) < 2:
+    if len(sequences) < 2 or most < _LEAST:
         return 0
     rows = [tuple(sequence) for sequence in sequences]
     ends = zip(min(rows), max(rows), strict=False)  # what these two share, all between them share

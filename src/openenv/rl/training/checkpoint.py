@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 _LATEST = "latest"
 _REFERENCE = "before_grpo"
 _GOOD, _CANDIDATE = "good", "good_candidate"
-_TOKENS_PER_FORWARD = "tokens_per_forward.json"
+_PASSES = "passes.json"
 _RANDOM_RETURNS = "random_returns.json"
 
 
@@ -71,7 +71,7 @@ class Checkpoints:
     def save_reference(self, model: PreTrainedModel, chat: Chat, batch_size: int) -> None:
         """Save the model before GRPO, which stays the reference model, and the run's batch size."""
         folder = self.folder / _REFERENCE
-        _save_model(folder, model, chat)
+        save_model(folder, model, chat)
         (folder / "batch_size.json").write_text(json.dumps(batch_size))
 
     def load_reference(self, config: ModelConfig) -> tuple[PreTrainedModel, Any, int]:
@@ -88,17 +88,21 @@ class Checkpoints:
             load_adapter(model, folder)
         return model, tokenizer, batch_size
 
-    def save_tokens_per_forward(self, config: Config) -> None:
-        """Save the length of passes, so that a run that is resumed with less free memory adds the same numbers."""
-        replace_text(self.folder / _TOKENS_PER_FORWARD, json.dumps(config.trainer.tokens_per_forward))
+    def save_passes(self, config: Config) -> None:
+        """Save the lengths of passes, so that a run that is resumed with less free memory adds the same numbers."""
+        replace_text(
+            self.folder / _PASSES, json.dumps([config.trainer.tokens_per_forward, config.sampling.tokens_at_once])
+        )
 
-    def with_tokens_per_forward(self, config: Config) -> Config:
-        """The configuration with the saved length of passes, where it gives none. Runs of former versions have none."""
-        file = self.folder / _TOKENS_PER_FORWARD
-        if config.trainer.tokens_per_forward is not None or not file.exists():
+    def with_passes(self, config: Config) -> Config:
+        """The configuration with the saved lengths of passes, where it gives none. Former versions saved none."""
+        file = self.folder / _PASSES
+        if not file.exists():
             return config
-        trainer = replace(config.trainer, tokens_per_forward=json.loads(file.read_text()))
-        return replace(config, trainer=trainer)
+        tokens_per_forward, tokens_at_once = json.loads(file.read_text())
+        trainer = replace(config.trainer, tokens_per_forward=config.trainer.tokens_per_forward or tokens_per_forward)
+        sampling = replace(config.sampling, tokens_at_once=config.sampling.tokens_at_once or tokens_at_once)
+        return replace(config, trainer=trainer, sampling=sampling)
 
     def load_image_reader(self, model: PreTrainedModel, tokenizer: Any) -> ImageReader | None:
         """The image reader that was saved with the model before GRPO; None if it reads no images."""
@@ -122,7 +126,7 @@ class Checkpoints:
         if before == folder:
             return folder  # no step since the last checkpoint
         partial = folder.with_suffix(".partial")
-        _save_model(partial, trainer.model, chat)
+        save_model(partial, trainer.model, chat)
         torch.save(trainer.state_dict(), partial / "trainer.pt")
         (partial / "progress.json").write_text(json.dumps(asdict(progress)))
         shutil.rmtree(folder, ignore_errors=True)
@@ -143,7 +147,7 @@ class Checkpoints:
             shutil.rmtree(good, ignore_errors=True)
             candidate.rename(good)
         partial = candidate.with_suffix(".partial")
-        _save_model(partial, trainer.model, chat)
+        save_model(partial, trainer.model, chat)
         torch.save(trainer.state_dict(), partial / "trainer.pt")
         partial.rename(candidate)
 
@@ -165,7 +169,7 @@ class Checkpoints:
         before = os.readlink(link) if link.is_symlink() else None
         folder = self.folder / (f"{BEST}_b" if before == f"{BEST}_a" else f"{BEST}_a")
         shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed here
-        _save_model(folder, model, chat)
+        save_model(folder, model, chat)
         best.save(folder)
         replacement = link.with_suffix(".partial")
         replacement.unlink(missing_ok=True)
@@ -194,7 +198,8 @@ def _restore(trainer: Trainer, folder: Path) -> None:
     trainer.load_state_dict(torch.load(folder / "trainer.pt", weights_only=True))
 
 
-def _save_model(folder: Path, model: PreTrainedModel, chat: Chat) -> None:
+def save_model(folder: Path, model: PreTrainedModel, chat: Chat) -> None:
+    """Save a model, or its adapter, with its tokenizer and image processor, as transformers loads them."""
     folder.mkdir(parents=True, exist_ok=True)
     with without_progress_bars():
         model.save_pretrained(folder)

@@ -59,6 +59,14 @@ def fitting(chat: Chat, transcripts: Counter[Transcript], max_length: int) -> Co
     return parts
 
 
+def replies_per_transcript(transcripts: Counter[Transcript]) -> float:
+    """The mean number of replies of a transcript; at least 1."""
+    replies = sum(
+        count * sum(role == "assistant" for role, _ in messages) for (messages, _), count in transcripts.items()
+    )
+    return max(1.0, replies / max(1, transcripts.total()))
+
+
 def _divided(chat: Chat, transcript: Transcript, max_length: int) -> Iterator[Transcript]:
     waiting = [transcript]
     while waiting:

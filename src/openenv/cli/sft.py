@@ -1,0 +1,105 @@
+"""`openenv sft`: supervised training of a model on recorded episodes."""
+
+import math
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from openenv.auto.environment import FORMS, ServedEnvironment, named_environment
+from openenv.integrations.data import load_episodes
+from openenv.rl.config import LoraSettings, ModelConfig, WarmStartConfig
+from openenv.rl.config_file import require_model
+
+if TYPE_CHECKING:
+    from openenv.rl.training.demonstrations import Imitation
+
+EXAMPLE = (
+    "Example: `openenv eval openspiel --game tic_tac_toe --policy mcts --episodes 200 --save episodes`, then "
+    "`openenv sft episodes/1-mcts.jsonl --model models/smollm2-135m --out models/tic-tac-toe --min-return 1`"
+)
+
+
+def sft(
+    files: list[Path] = typer.Argument(
+        help="Learn from the episodes of these files: of `openenv eval --save`, or of a server with --record-dir.",
+        exists=True,
+        dir_okay=False,
+    ),
+    model: str = typer.Option(metavar="PATH", help="Train this pretrained model: a folder, a GGUF file or a hub id."),
+    out: Path = typer.Option(help="Write the trained model to this folder, which must not exist."),
+    min_return: float = typer.Option(
+        None, help="Learn from episodes with this return or a higher one (default: from all)."
+    ),
+    steps: int = typer.Option(100, min=1, help="Train on this many batches (default 100)."),
+    batch_size: int = typer.Option(32, min=1, help="Take about this many replies in a batch (default 32)."),
+    lr: float = typer.Option(None, help="Peak learning rate (default 3e-5, with --lora-rank 2e-4)."),
+    lora_rank: int = typer.Option(None, min=1, help="Train a LoRA adapter of this rank (default: all weights)."),
+    max_tokens: int = typer.Option(2048, min=2, help="Leave out what ends after this many tokens (default 2048)."),
+    tokens_per_forward: int = typer.Option(
+        4096, min=1, help="Run at most this many tokens at a time; fewer take less memory (default 4096)."
+    ),
+    device: str = typer.Option("auto", help="Train on this device (default auto: CUDA where there is one)."),
+    seed: int = typer.Option(0, min=0, help="Seed of the batches (default 0)."),
+    env: str = typer.Option(
+        None, help=f"Replay recordings of sessions on a server of this environment: {FORMS} (default: none)."
+    ),
+    text: str = typer.Option(
+        None, help="Use this text interface, MODULE:CLASS or FILE.py:CLASS (default: the environment's own)."
+    ),
+) -> None:
+    """Train a model to reply as the policy of recorded episodes, measure the copy, and save it."""
+    if out.exists():
+        raise typer.BadParameter(f"{out} exists. Give another folder.", param_hint="--out")
+    require_model(model)
+    settings = WarmStartConfig(
+        episodes=[str(file) for file in files], min_return=min_return, steps=steps, batch_size=batch_size, lr=lr
+    )
+    with ExitStack() as servers:
+
+        @cache
+        def served() -> ServedEnvironment:
+            return servers.enter_context(named_environment(env, text=text).served())
+
+        episodes = load_episodes(files, served=None if env is None else served, environment=env or "")
+    # importing torch takes seconds, so the files are read first
+    from openenv.rl.starting_model import load_starting_model
+    from openenv.rl.training.checkpoint import save_model
+    from openenv.rl.training.demonstrations import imitate, recorded_play
+
+    lora = None if lora_rank is None else LoraSettings(rank=lora_rank)
+    start = load_starting_model(ModelConfig(path=model, device=device, lora=lora), seed)
+    chat = start.chat()
+    least = -math.inf if min_return is None else min_return
+    played = recorded_play(episodes, min_return=least, tool_role=chat.template.has_tool_role, text=None)
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("sft", total=steps)
+        learned = imitate(
+            start.model, chat, played, settings, teacher=", ".join(settings.episodes), precision="auto", seed=seed,
+            max_length=max_tokens, tokens_per_forward=tokens_per_forward,
+            on_step=lambda done, loss: progress.update(task, completed=done, description=f"sft, loss {loss:.3f}"),
+        )  # fmt: skip
+    save_model(out, start.model, chat)
+    Console().print(imitation_table(learned))
+    typer.echo(f"model: {out}")
+
+
+def imitation_table(learned: "Imitation") -> Table:
+    """What was learned, measured on the replies that were held out."""
+    title = (
+        f"{learned.num_episodes} episodes, {learned.num_decisions} replies, mean return {learned.mean_return:+.3f}; "
+        f"{learned.num_left_out} episodes left out"
+    )
+    table = Table(title=title, box=box.SIMPLE, pad_edge=False)
+    for heading in ("on the tenth that was held out", "before", "after"):
+        table.add_column(heading, justify="left" if heading.startswith("on") else "right")
+    table.add_row("loss, nats per token of a reply", f"{learned.loss_before:.3f}", f"{learned.loss_after:.3f}")
+    likeliest = (f"{share:.1%}" for share in (learned.likeliest_before, learned.likeliest_after))
+    table.add_row("tokens of replies that are the likeliest", *likeliest)
+    return table

@@ -1,0 +1,230 @@
+"""Demonstrations: the replies of a teacher, or of recorded episodes, and a model that learns to imitate them.
+
+Only what was replied is predicted, with the token that ends it: what the environment said is not learned.
+"""
+
+import json
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from openenv.core.text.action_forms import call_text
+from openenv.core.text.content import frozen
+from openenv.core.text_interface import TextInterface
+from openenv.evaluation.episode_files.records import RecordedEpisode
+from openenv.rl.config import ConfigError, Precision, WarmStartConfig
+from openenv.rl.models.chat import Chat
+from openenv.rl.models.images import Images
+from openenv.rl.models.lora import has_adapter
+from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.rl.training.outcome_labels import outcome_labels
+from openenv.rl.training.supervised import Example, SupervisedSettings, agreement, train_supervised
+from openenv.rl.training.teacher_play import CollectedPlay
+from openenv.rl.training.transcripts import Message, Transcript, chat_messages, replies_per_transcript
+
+_LR, _LR_OF_ADAPTER = 3e-5, 2e-4
+_PART_HELD_OUT, _MOST_HELD_OUT = 0.1, 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imitation:
+    """What a model has learned from a teacher."""
+
+    teacher: str
+    num_episodes: int
+    num_left_out: int
+    num_decisions: int
+    mean_return: float
+    """Of the episodes that were learned from."""
+    losses: list[float]
+    """Of each batch, in nats per token of a reply."""
+    held_out: int
+    """Number of sequences that were not learned from, a tenth."""
+    loss_before: float
+    loss_after: float
+    """On those."""
+    likeliest_before: float
+    likeliest_after: float
+    """The share of their tokens that are the model's likeliest ones. A teacher that draws at random limits it."""
+
+
+def imitate(
+    model: PreTrainedModel,
+    chat: Chat,
+    played: CollectedPlay,
+    config: WarmStartConfig,
+    *,
+    teacher: str,
+    precision: Precision,
+    seed: int,
+    max_length: int,
+    tokens_per_forward: int,
+    on_step: Callable[[int, float], None] = lambda done, loss: None,
+    is_time_up: Callable[[], bool] = lambda: False,
+) -> Imitation:
+    """Train `model` on the replies of the teacher's episodes, a tenth of which is held out to measure it.
+
+    max_length: most tokens of a sequence. Raises ConfigError if nothing is left to learn from.
+    """
+    if not played.num_episodes:
+        best = f", and the best return is {played.best_return:g}" if played.best_return > -math.inf else ""
+        rule = f"the teacher {teacher} has no episode to learn from: {played.num_left_out} are left out{best}."
+        raise ConfigError(f"warm_start.min_return={config.min_return}: {rule}")
+    examples = reply_examples(chat, played.transcripts, max_length=max_length, outcomes=config.outcomes)
+    if not examples:
+        rule = f"no reply of the teacher {teacher} ends within as many tokens. Raise max_req_tokens."
+        raise ConfigError(f"max_req_tokens, max_res_tokens={max_length} together: {rule}")
+    learned, held_out = _divided(examples, seed)
+    measured: Any = {"pad_id": chat.pad_id, "precision": precision, "tokens_per_forward": tokens_per_forward}
+    before = agreement(model, held_out, **measured)
+    settings = SupervisedSettings(
+        steps=config.steps,
+        rows=max(1, round(config.batch_size / replies_per_transcript(played.transcripts))),
+        lr=config.lr or (_LR_OF_ADAPTER if has_adapter(model) else _LR),
+        warmup_steps=config.steps // 10,
+        tokens_per_forward=tokens_per_forward,
+        precision=precision,
+        seed=seed,
+    )
+    losses = train_supervised(model, learned, settings, pad_id=chat.pad_id, on_step=on_step, is_time_up=is_time_up)
+    after = agreement(model, held_out, **measured)
+    returns = played.returns
+    return Imitation(
+        teacher=teacher,
+        num_episodes=played.num_episodes,
+        num_left_out=played.num_left_out,
+        num_decisions=played.num_decisions,
+        mean_return=sum(value * count for value, count in returns.items()) / returns.total(),
+        losses=losses,
+        held_out=sum(one.count for one in held_out),
+        loss_before=before[0],
+        loss_after=after[0],
+        likeliest_before=before[1],
+        likeliest_after=after[1],
+    )
+
+
+def _divided(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
+    """The examples that are learned from, and those that are held out, by how often each occurs.
+
+    Each occurrence is held out with the same probability, so that both have the same distribution. A single one is
+    both.
+    """
+    draws = random.Random(seed)
+    num_held_out = [sum(draws.random() < _PART_HELD_OUT for _ in range(example.count)) for example in examples]
+    learned = [_occurring(one, one.count - held) for one, held in zip(examples, num_held_out, strict=True)]
+    held_out = [_occurring(one, held) for one, held in zip(examples, num_held_out, strict=True)]
+    learned, held_out = ([one for one in part if one.count] for part in (learned, held_out))
+    return learned or list(examples), held_out[:_MOST_HELD_OUT] or list(examples[:1])
+
+
+def _occurring(example: Example, count: int) -> Example:
+    return replace(example, count=count)
+
+
+def reply_examples(
+    chat: Chat, transcripts: Mapping[Transcript, int], *, max_length: int, outcomes: bool = False
+) -> list[Example]:
+    """Examples of all replies that fit. The turns of an episode are one sequence where each prompt continues the last.
+
+    max_length: most tokens of a sequence; a reply beyond it is left out. outcomes: whether the label of the return,
+    after the last reply, is predicted too, and a second sequence begins with it, as in the tiny model's pretraining.
+    """
+    examples: list[Example] = []
+    for transcript, count in transcripts.items():
+        rows = _rows(chat, transcript, max_length)
+        if outcomes and rows:
+            rows = _with_outcome(chat, transcript[1], rows)
+        examples += [Example(ids, places, count, images) for ids, places, images in rows]
+    return examples
+
+
+_Row = tuple[TokenIds, list[int], Images]
+"""Tokens, the places of those that are predicted, and the images that they show."""
+
+
+def _rows(chat: Chat, transcript: Transcript, max_length: int) -> list[_Row]:
+    messages = chat_messages(transcript[0])
+    rows: list[_Row] = []
+    for place, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        prompt = chat.prompt(messages[:place])
+        reply = (*chat.encode(str(message["content"])), chat.end_id)
+        message["token_ids"] = reply
+        ids, places = prompt + reply, list(range(len(prompt), len(prompt) + len(reply)))
+        if len(ids) > max_length:
+            break  # later prompts are longer
+        if rows and prompt[: len(rows[-1][0])] == rows[-1][0]:
+            places = rows.pop()[1] + places
+        rows.append((ids, places, chat.images(messages[:place])))
+    return rows
+
+
+def _with_outcome(chat: Chat, label: str, rows: Sequence[_Row]) -> list[_Row]:
+    """The rows, the last with the outcome after it, and each with the outcome before it."""
+    outcome = chat.encode(label)
+    *others, (ids, places, images) = rows
+    ended = (ids + outcome, places + list(range(len(ids), len(ids) + len(outcome))), images)
+    told = [(outcome + ids, [place + len(outcome) for place in places], images) for ids, places, images in rows]
+    return [*others, ended, *told]
+
+
+def recorded_play(
+    episodes: Sequence[RecordedEpisode], *, min_return: float, tool_role: bool, text: TextInterface[Any, Any] | None
+) -> CollectedPlay:
+    """The transcripts of recorded episodes, each with the messages that its policy was shown.
+
+    Left out are episodes that the environment failed, in which a reply named no action, or with a return below
+    min_return. tool_role: whether the model's template has the role tool; the results of calls are the user's messages
+    otherwise. text: names the outcomes; None: there are none. Raises ValueError for episodes without messages.
+    """
+    played = CollectedPlay()
+    kept: list[tuple[list[tuple[Message, ...]], float]] = []
+    for episode in episodes:
+        conversations = list(_conversations(episode, tool_role=tool_role))
+        is_whole = bool(conversations) and all(turn.action is not None for turn in episode.turns)
+        if episode.outcome in ("invalid", "unparseable") or not is_whole:
+            played.num_left_out += 1
+            continue
+        played.best_return = max(played.best_return, episode.total_reward)
+        if episode.total_reward < min_return:
+            played.num_left_out += 1
+            continue
+        played.returns[episode.total_reward] += 1
+        played.num_decisions += len(episode.steps)
+        kept.append((conversations, episode.total_reward))
+    labels = {} if text is None else outcome_labels(played.returns, text)
+    for conversations, value in kept:
+        played.transcripts.update((messages, labels.get(value, "")) for messages in conversations)
+    return played
+
+
+def _conversations(episode: RecordedEpisode, *, tool_role: bool) -> Iterator[tuple[Message, ...]]:
+    """What was shown and replied, once for turns that continue each other."""
+    newest: tuple[Message, ...] = ()
+    for turn, prompt in episode.prompts():
+        if isinstance(prompt, str) or isinstance(turn.reply, str):
+            raise ValueError(
+                f"episode {episode.episode_id} has its prompts as one text: record messages with `openenv eval --save`."
+            )
+        messages = tuple(_message(one, tool_role=tool_role) for one in [*prompt, turn.reply])
+        if newest and messages[: len(newest)] != newest:
+            yield newest
+        newest = messages
+    if newest:
+        yield newest
+
+
+def _message(message: Mapping[str, Any] | None, *, tool_role: bool) -> Message:
+    """A message as a transcript has it. A call is the text that names it."""
+    assert message is not None, "prompts() gives turns with a reply"
+    role, calls = message["role"], message.get("tool_calls")
+    if calls:
+        function = calls[0]["function"]
+        return role, call_text(function["name"], json.loads(function["arguments"]))
+    return ("user" if role == "tool" and not tool_role else role), frozen(message["content"])
