@@ -27,8 +27,8 @@ def make_run(
     return run_dir
 
 
-def append_steps(run_dir: Path, steps: Iterable[int], *, level: float = 1.0) -> None:
-    """Append the rows of steps, as a run that trains does."""
+def append_steps(run_dir: Path, steps: Iterable[int], *, level: float = 1.0, **metrics: Any) -> None:
+    """Append the rows of steps, as a run that trains does. metrics: further ones of each."""
     rows = [
         {
             "step": step,
@@ -37,6 +37,7 @@ def append_steps(run_dir: Path, steps: Iterable[int], *, level: float = 1.0) -> 
             "entropy": math.exp(-step / 30),
             "num_episodes": 64,
             "warning": None,
+            **metrics,
         }
         for step in steps
     ]

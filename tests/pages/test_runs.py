@@ -30,7 +30,7 @@ env: {name: openspiel, reset: {game_name: catch}}
 model: {hidden_size: 32, num_layers: 1}
 group_size: 4
 groups_in_flight: 8
-pretrain: {max_episodes: 100, max_decisions: 400, steps: 5, batch_size: 64}
+pretrain: {max_episodes: 300, max_decisions: 2000, steps: 120, batch_size: 64}
 trainer: {training: {steps: 8}}
 replay_buffer: {batch_decisions: 100}
 evaluation: {num_games: 16, sessions: 16}
@@ -81,6 +81,20 @@ def test_the_evaluations_of_a_run_are_metrics_whose_points_are_joined(
     curve = page.get_by_role("img", name=re.compile("tiny: 2 values"))
     expect(curve).to_be_visible()
     expect(curve.locator("path[d*=L]").first).to_be_attached()
+
+
+def test_a_collapse_is_named_and_marked_where_it_appeared(page: Page, served: Served, tmp_path: Path) -> None:
+    run_dir = make_run(tmp_path, "stuck", steps=range(1, 11))
+    append_steps(run_dir, range(11, 14), collapse="one action")
+
+    page.goto(served(runs_app(tmp_path)))
+
+    expect(row_of(page, "stuck")).to_contain_text("collapsed: one action")
+    expect(chart(page).locator(".mark")).to_have_count(1)
+    screenshot(page, "runs-collapsed")
+    append_steps(run_dir, range(14, 16))
+    expect(row_of(page, "stuck")).not_to_contain_text("collapsed")
+    expect(chart(page).locator(".mark")).to_have_count(1)
 
 
 def test_only_the_points_that_are_new_are_sent(served: Served, tmp_path: Path) -> None:

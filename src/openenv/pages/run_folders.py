@@ -13,6 +13,7 @@ from openenv.rl.reports.best_checkpoint import evaluations
 from openenv.rl.reports.report import CURVES
 from openenv.rl.reports.results import MetricsRow, RowReader, load_results
 from openenv.rl.reports.run_state import failure, run_state, wanted_steps
+from openenv.rl.reports.training_log import collapses
 from openenv.rl.reports.transcripts import Transcript
 
 TITLES = dict(CURVES)
@@ -63,6 +64,8 @@ class RunFolders:
                 ],
                 "changed": _changed(folder),
                 "metrics": _numbers(rows),
+                "collapses": collapses(rows),
+                "collapse": last.get("collapse"),
                 "transcript_bytes": _size(folder / "transcripts.jsonl"),
                 "has_report": (folder / "report.html").exists(),
             }

@@ -26,7 +26,7 @@ from openenv.rl.budget import PRETRAINING_SHARE, Budget
 from openenv.rl.config import Config, ConfigError, WarmStartConfig, require
 from openenv.rl.environments import level_keywords, shares
 from openenv.rl.models.chat import Chat
-from openenv.rl.reports.results import replace_text
+from openenv.rl.reports.results import WARM_START, replace_text
 from openenv.rl.starting_model import StartingModel, longest_sequence, transcripts_of
 from openenv.rl.training.demonstrations import imitate, recorded_play
 from openenv.rl.training.pretraining import pretrain
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
-WARM_START = "warm_start.json"
 
 
 async def pretrain_on(

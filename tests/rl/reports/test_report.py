@@ -16,6 +16,7 @@ from openenv.rl.reports.results import (
     reply_share,
     save_results,
 )
+from openenv.rl.reports.training_log import collapses
 
 ROW = {
     "reward": 0.5,
@@ -203,3 +204,31 @@ def test_the_report_draws_the_evaluations_of_each_environment(tmp_path: Path) ->
 
     assert "Win rate in evaluations in a&lt;b&gt;" in page
     assert "Return in evaluations in catch" in page
+
+
+def test_a_collapse_is_marked_where_it_appears(tmp_path: Path) -> None:
+    rows = [{"step": step, **ROW, **({"collapse": "one action"} if step in (3, 4, 6) else {})} for step in range(1, 8)]
+    StepLog(tmp_path / "metrics.jsonl").append(*rows)
+
+    page = write_report(tmp_path).read_text()
+
+    assert collapses(rows) == [(3, "one action"), (6, "one action")]
+    assert "the policy collapsed, with these signs: one action (step 3), one action (step 6)." in page
+    curve = page[page.index('aria-label="Reward"') :].partition("</svg>")[0]
+    assert curve.count('class="mark"') == 2
+
+
+def test_the_report_says_what_a_warm_start_has_learned(tmp_path: Path) -> None:
+    assert "Warm start" not in write_report(tmp_path).read_text()
+    learned = {
+        "teacher": "<chart>", "num_episodes": 1200, "num_left_out": 3, "num_decisions": 2000, "mean_return": -0.04,
+        "losses": [1.5, 0.5], "held_out": 200, "loss_before": 1.6, "loss_after": 0.1, "likeliest_before": 0.4,
+        "likeliest_after": 0.99,
+    }  # fmt: skip
+    (tmp_path / "warm_start.json").write_text(json.dumps(learned))
+
+    page = write_report(tmp_path).read_text()
+
+    assert "2,000 replies of &lt;chart&gt; in 1,200 episodes, mean return -0.040; 3 episodes were left out" in page
+    assert "from 1.600 to 0.100 nats per token" in page
+    assert 'aria-label="Loss of the warm start (nats per token)"' in page

@@ -80,9 +80,9 @@ function list() {
     const [state, steps, reward, changed, results] = [...row.cells].slice(2);
     row.querySelector("input").checked = chosen.has(run.name);
     row.querySelector("input").disabled = Boolean(run.problem);
-    const isFailed = run.state === "failed";
-    state.textContent = run.problem ? `not readable: ${run.problem}` : isFailed ? `failed: ${run.failure}` : run.state;
-    state.className = run.problem || isFailed ? "bad" : run.state === "running" ? "good" : "";
+    const isFailed = run.state === "failed", collapse = run.collapse ? `, collapsed: ${run.collapse}` : "";
+    state.textContent = run.problem ? `not readable: ${run.problem}` : (isFailed ? `failed: ${run.failure}` : run.state) + collapse;
+    state.className = run.problem || isFailed || collapse ? "bad" : run.state === "running" ? "good" : "";
     if (run.problem) return row;
     steps.textContent = run.wanted ? `${run.steps} of ${run.wanted}` : run.steps;
     reward.textContent = run.reward === null || run.reward === undefined ? "" : number(run.reward);
@@ -127,7 +127,8 @@ function draw() {
     [name, {points: metric.startsWith("eval/") ? points.filter(([, y]) => y !== null) : points}]);  // few steps are evaluated
   chart.label = titles[metric] || metric;
   chart.draw(shown.map(([name, {points}]) => width > 1
-    ? {name, colour: colour(name), points: smoothed(points, width), faint: points} : {name, colour: colour(name), points}));
+    ? {name, colour: colour(name), points: smoothed(points, width), faint: points} : {name, colour: colour(name), points}),
+    runs.filter(run => shown.some(([name]) => name === run.name)).flatMap(run => (run.collapses || []).map(([step]) => step)));
 }
 
 async function search(isMore) {

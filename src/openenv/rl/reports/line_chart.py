@@ -41,8 +41,16 @@ class Axes:
         return _LEFT + across * (WIDTH - _LEFT - _RIGHT), HEIGHT - _BOTTOM - up * (HEIGHT - _TOP - _BOTTOM)
 
 
-def line_chart(title: str, series: Sequence[Series], *, x_label: str = "step", y_range: Point | None = None) -> str:
-    """An SVG element, or an empty string without finite points. y_range: of the y axis; None fits the data."""
+def line_chart(
+    title: str,
+    series: Sequence[Series],
+    *,
+    x_label: str = "step",
+    y_range: Point | None = None,
+    marks: Sequence[float] = (),
+) -> str:
+    """An SVG element, or an empty string without finite points. y_range: of the y axis; None fits the data. marks: x
+    at which something is to be seen."""
     points = [point for line in series for point in line.points if math.isfinite(point[1])]
     if not points:
         return ""
@@ -53,6 +61,7 @@ def line_chart(title: str, series: Sequence[Series], *, x_label: str = "step", y
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(title)}">',
         f'<text x="{_LEFT}" y="16" class="title">{html.escape(title)}</text>',
         *_grid(axes, x_label),
+        *(_mark(axes, x) for x in marks if axes.x[0] <= x <= axes.x[1]),
         *(_interval(line, axes, *interval) for line in series for interval in line.intervals),
         *(_path(line, axes) for line in series),
         *(_legend(named) if len(named) > 1 else []),
@@ -118,6 +127,11 @@ def _interval(line: Series, axes: Axes, x: float, low: float, high: float) -> st
     (across, bottom), (_, top) = axes.place((x, low)), axes.place((x, high))
     ends = f'x1="{across:.1f}" x2="{across:.1f}" y1="{bottom:.1f}" y2="{top:.1f}"'
     return f'<line {ends} class="interval" stroke="{COLOURS[line.colour % len(COLOURS)]}"/>'
+
+
+def _mark(axes: Axes, x: float) -> str:
+    across, _ = axes.place((x, axes.y[0]))
+    return f'<line x1="{across:.1f}" x2="{across:.1f}" y1="{_TOP}" y2="{HEIGHT - _BOTTOM}" class="mark"/>'
 
 
 def _legend(named: Sequence[Series]) -> list[str]:

@@ -11,8 +11,8 @@ from typing import Any
 from openenv.evaluation.tables import interval_text, number_text
 from openenv.rl.reports.best_checkpoint import best_line, evaluations
 from openenv.rl.reports.line_chart import Series, line_chart, smoothed
-from openenv.rl.reports.results import PlayerResult, load_results, read_rows
-from openenv.rl.reports.training_log import newest_transcripts
+from openenv.rl.reports.results import WARM_START, PlayerResult, load_results, read_rows
+from openenv.rl.reports.training_log import collapses, newest_transcripts
 
 CURVES = (
     ("reward", "Reward"),
@@ -20,6 +20,9 @@ CURVES = (
     ("win_rate", "Win rate"),
     ("kl", "KL to the model before GRPO (k3, nats per token)"),
     ("entropy", "Entropy (nats per token)"),
+    ("action_entropy", "Entropy of the actions (part of what it could be)"),
+    ("mutual_information", "How much actions depend on what is seen (nats)"),
+    ("step_kl", "KL of a step (nats per token)"),
     ("mismatch_kl", "KL between generator and trainer (nats per token)"),
     ("completions/mean_length", "Length of a reply (tokens)"),
     ("completions/clipped_ratio", "Share of replies that were cut off"),
@@ -47,7 +50,7 @@ tr.after { font-weight: 600; }
 svg { width: 100%; height: auto; background: var(--box); border-radius: 6px; }
 svg text { font: 10.5px system-ui, sans-serif; fill: var(--pale); }
 svg text.title { font-size: 13px; font-weight: 600; fill: var(--text); }
-svg .grid { stroke: var(--rule); }
+svg .grid { stroke: var(--rule); } svg .mark { stroke: #dc2626; stroke-dasharray: 3 3; }
 svg .line { fill: none; stroke-width: 2; } svg .faint { fill: none; stroke-width: 1; opacity: .25; }
 svg .interval { stroke-width: 3; opacity: .3; }
 .game { background: var(--box); border-radius: 6px; padding: .6rem 1rem; }
@@ -67,6 +70,7 @@ def write_report(run_dir: Path) -> Path:
         f"<h1>{html.escape(run_dir.name)}</h1>",
         _table(results),
         _evaluations(rows, best_line(run_dir)),
+        _warm_start(run_dir / WARM_START),
         _training_section(rows),
         _transcripts(newest_transcripts(read_rows(run_dir / "transcripts.jsonl"))),
         _situations(results),
@@ -102,6 +106,24 @@ def _table_row(result: PlayerResult) -> str:
     return f"<tr{css}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
+def _warm_start(path: Path) -> str:
+    """What the model has learned from a teacher before GRPO."""
+    if not path.exists():
+        return ""
+    learned = json.loads(path.read_text(encoding="utf-8"))
+    losses = [(float(number), loss) for number, loss in enumerate(learned["losses"], start=1)]
+    lines = [Series(name="loss", points=losses, faint=True), Series(name="loss", points=smoothed(losses, _SMOOTHING))]
+    note = (
+        f"{learned['num_decisions']:,} replies of {html.escape(learned['teacher'])} in {learned['num_episodes']:,} "
+        f"episodes, mean return {learned['mean_return']:+.3f}; {learned['num_left_out']:,} episodes were left out. On "
+        f"the tenth that was held out the loss fell from {learned['loss_before']:.3f} to {learned['loss_after']:.3f} "
+        f"nats per token, and the share of likeliest tokens rose from {learned['likeliest_before']:.1%} to "
+        f"{learned['likeliest_after']:.1%}."
+    )
+    chart = line_chart("Loss of the warm start (nats per token)", lines, x_label="batch")
+    return f"<h2>Warm start</h2><p>{note}</p><div class=charts>{chart}</div>"
+
+
 def _training_section(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return ""
@@ -123,6 +145,9 @@ def _training_section(rows: Sequence[Mapping[str, Any]]) -> str:
     ]
     charts = [_curve(rows, key, title) for key, title in (*CURVES, *of_each, *parts) if key in known]
     drawn = "".join([*charts, _situation_curve(rows)])
+    collapsed = [f"{name} (step {step})" for step, name in collapses(rows)]
+    if collapsed:
+        warned.append(f"<p>Dashed lines: the policy collapsed, with these signs: {', '.join(collapsed)}.</p>")
     return f"<h2>Training</h2><p>{note}</p>{''.join(warned)}<div class=charts>{drawn}</div>"
 
 
@@ -171,7 +196,9 @@ def _split(keys: Iterable[str]) -> list[tuple[str, str, str]]:
 def _curve(rows: Sequence[Mapping[str, Any]], key: str, title: str) -> str:
     points = [(float(row["step"]), float(row[key])) for row in rows if row.get(key) is not None]
     return line_chart(
-        title, [Series(name=key, points=points, faint=True), Series(name=key, points=smoothed(points, _SMOOTHING))]
+        title,
+        [Series(name=key, points=points, faint=True), Series(name=key, points=smoothed(points, _SMOOTHING))],
+        marks=[step for step, _ in collapses(rows)],
     )
 
 

@@ -17,6 +17,8 @@ from openenv.rl.environments import labels
 from openenv.rl.rollouts.trajectory import Group, Trajectory
 
 MetricsRow = dict[str, Any]
+WARM_START = "warm_start.json"
+"""The file of what a model has learned from a teacher."""
 
 
 class StepLog:

@@ -1,6 +1,7 @@
 """What a run records of each step: a line of metrics, sample transcripts, and the trackers of `report_to`."""
 
 import logging
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,3 +78,13 @@ class TrainingLog:
 def newest_transcripts(transcripts: list[Transcript]) -> list[Transcript]:
     """Those of the latest step."""
     return [transcript for transcript in transcripts if transcript["step"] == transcripts[-1]["step"]]
+
+
+def collapses(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, str]]:
+    """The steps at which a sign of a collapse appeared, with its name. rows: of `metrics.jsonl`."""
+    names = [None, *(row.get("collapse") for row in rows)]
+    return [
+        (int(row["step"]), name)
+        for row, before, name in zip(rows, names, names[1:], strict=False)
+        if name is not None and name != before
+    ]

@@ -156,12 +156,13 @@ SIGNS = (
 
 
 class CollapseWatch:
-    """Follows the rows of a run. `sign` is what the latest rows show; a warning comes when it appears."""
+    """Follows the rows of a run. `sign` is what the latest rows show; a warning comes when it first appears."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._first: list[Mapping[str, Any]] = []
         self._latest: list[Mapping[str, Any]] = []
+        self._warned: set[str] = set()
         self.sign: Sign | None = None
         """What the last WINDOW rows all show."""
 
@@ -172,16 +173,18 @@ class CollapseWatch:
         return self.sign.remedy(self._config)
 
     def add(self, row: Mapping[str, Any]) -> str | None:
-        """Add the next step. Returns a warning when a sign appears."""
+        """Add the next step. Returns a warning when a sign appears for the first time."""
         if len(self._first) < _FIRST:
             self._first.append(row)
         if row.get("rolled_back"):  # the next row is of an earlier policy
             self._latest, self.sign = [], None
+            self._warned.clear()
             return None
         self._latest = [*self._latest, row][-WINDOW:]
-        before, self.sign = self.sign, self._shown()
-        if self.sign is None or self.sign is before:
+        self.sign = self._shown()
+        if self.sign is None or self.sign.name in self._warned:
             return None
+        self._warned.add(self.sign.name)
         return f"the policy has collapsed ({self.sign.name}): {self.remedy}"
 
     @property
