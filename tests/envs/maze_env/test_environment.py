@@ -112,7 +112,7 @@ def test_a_wrong_reset_is_an_error_that_names_the_field(url, keywords, message):
         env.reset(**keywords)
 
 
-def test_a_message_says_where_the_player_is_and_the_open_ways() -> None:
+def test_a_message_names_the_players_cell_and_the_open_ways() -> None:
     text, seen = MazeText(), {"goal_row": 3, "goal_column": 3, "row": 0}
     first = MazeObservation(**seen, column=0, legal_actions=["east"])
     later = MazeObservation(**seen, column=1, came_from="west", legal_actions=["south", "west"])

@@ -121,7 +121,7 @@ def test_prompts_are_answered_in_as_many_parts_as_fit(small: ModelConfig) -> Non
     assert tight.tokens_at_once is not None
     assert tight.tokens_at_once < 256 * LONG.longest / 2
     given = planned(small, free.total_bytes // 3, sampling={"tokens_at_once": 500_000})
-    assert not given.fits, "what the file says is not changed"
+    assert not given.fits, "a value of the file is not changed"
 
 
 RUN = """

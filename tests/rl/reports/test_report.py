@@ -218,7 +218,7 @@ def test_a_collapse_is_marked_where_it_appears(tmp_path: Path) -> None:
     assert curve.count('class="mark"') == 2
 
 
-def test_the_report_says_what_a_warm_start_has_learned(tmp_path: Path) -> None:
+def test_the_report_shows_what_a_warm_start_has_learned(tmp_path: Path) -> None:
     assert "Warm start" not in write_report(tmp_path).read_text()
     learned = {
         "teacher": "<chart>", "num_episodes": 1200, "num_left_out": 3, "num_decisions": 2000, "mean_return": -0.04,

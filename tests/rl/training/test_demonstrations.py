@@ -1,4 +1,4 @@
-"""A model imitates the replies of a teacher, and learns nothing of what the environment said."""
+"""A model imitates the replies of a teacher, and learns no word of the environment."""
 
 import math
 from collections import Counter
@@ -43,7 +43,7 @@ def test_what_is_learned_is_the_replies_with_their_ends() -> None:
     assert example.count == 3
 
 
-def test_outcomes_are_learned_after_the_replies_and_told_before_them() -> None:
+def test_outcomes_are_learned_after_the_replies_and_shown_before_them() -> None:
     assert predicted(echo_chat(), TURNS, outcomes=True) == [
         "blue <|end|> green <|end|> lost",
         "blue <|end|> green <|end|>",
@@ -168,12 +168,12 @@ def test_a_call_is_learned_as_the_text_that_names_it_and_its_result_as_the_users
     call = {"id": "1", "type": "function", "function": {"name": "say", "arguments": '{"word": "red"}'}}
     episode = recorded("red", "blue")
     episode.turns[0].reply = {"role": "assistant", "content": "", "tool_calls": [call]}
-    episode.turns[1].shown = [{"role": "tool", "tool_call_id": "1", "content": "said"}]
+    episode.turns[1].shown = [{"role": "tool", "tool_call_id": "1", "content": "red, once"}]
 
     ((messages, _),) = of_files(episode).transcripts
 
     assert messages[1] == ("assistant", '<tool_call> {"name": "say", "arguments": {"word": "red"}} </tool_call>')
-    assert messages[2] == ("user", "said")
+    assert messages[2] == ("user", "red, once")
 
 
 def test_prompts_of_one_text_are_refused() -> None:

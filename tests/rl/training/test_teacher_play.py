@@ -60,7 +60,7 @@ async def test_an_environment_that_always_fails_is_given_up_with_its_error() -> 
 
 
 class Repeats(Policy):
-    """Says the word that it sees, but green for blue."""
+    """Repeats the word of the observation, but green for blue."""
 
     name = "repeats"
 
@@ -76,7 +76,7 @@ async def taught(policy: Policy, *, min_return: float = float("-inf"), episodes:
     return await collect_play(EchoPool(turns=1), teacher, text, prompts, reset={}, min_return=min_return, **limits)
 
 
-def said(play: CollectedPlay) -> set[tuple[Any, Any]]:
+def replied(play: CollectedPlay) -> set[tuple[Any, Any]]:
     """What was seen and replied."""
     return {(messages[0][1], messages[1][1]) for messages, _ in play.transcripts}
 
@@ -84,14 +84,14 @@ def said(play: CollectedPlay) -> set[tuple[Any, Any]]:
 async def test_any_policy_is_a_teacher_whose_replies_name_its_actions() -> None:
     play = await taught(Repeats())
 
-    assert said(play) == {("word red", "red"), ("word green", "green"), ("word blue", "green")}
+    assert replied(play) == {("word red", "red"), ("word green", "green"), ("word blue", "green")}
     assert play.num_episodes == 60
 
 
 async def test_episodes_below_the_least_return_teach_nothing() -> None:
     play = await taught(Repeats(), min_return=1.0)
 
-    assert said(play) == {("word red", "red"), ("word green", "green")}
+    assert replied(play) == {("word red", "red"), ("word green", "green")}
     assert set(play.returns) == {1.0}
     assert play.num_episodes == play.num_decisions == 60 - play.num_left_out
     assert play.num_left_out > 10
@@ -104,7 +104,7 @@ async def test_a_language_model_teaches_with_what_it_wrote_and_not_where_that_na
 
     play = await taught(LanguageModelPolicy("teacher", EchoText(), complete))
 
-    assert said(play) == {("word red", "I would say red."), ("word green", "I would say green.")}
+    assert replied(play) == {("word red", "I would say red."), ("word green", "I would say green.")}
     assert play.num_left_out > 10
 
 

@@ -170,8 +170,8 @@ def _with_outcome(chat: Chat, label: str, rows: Sequence[_Row]) -> list[_Row]:
     outcome = chat.encode(label)
     *others, (ids, places, images) = rows
     ended = (ids + outcome, places + list(range(len(ids), len(ids) + len(outcome))), images)
-    told = [(outcome + ids, [place + len(outcome) for place in places], images) for ids, places, images in rows]
-    return [*others, ended, *told]
+    hindsight = [(outcome + ids, [place + len(outcome) for place in places], images) for ids, places, images in rows]
+    return [*others, ended, *hindsight]
 
 
 def recorded_play(
