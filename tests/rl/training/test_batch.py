@@ -68,6 +68,19 @@ def test_all_tokens_of_an_episode_have_its_one_advantage() -> None:
     assert batch.sequence.tolist() == [0, 0, 1, 2]
 
 
+def test_a_sequence_without_a_choice_is_not_run() -> None:
+    one, two = (sum(1 << token for token in allowed).to_bytes(2, "little") for allowed in ((7,), (7, 8)))
+    forced = Segment((5, 6, 7), (False, False, True), (0.0, 0.0, 0.0), 0, masks=(None, None, one))
+    free = Segment((5, 9, 7), (False, False, True), (0.0, 0.0, -0.5), 0, masks=(None, None, two))
+
+    batch = make_batch([Group(0, [episode(1.0, forced, free), episode(0.0, forced)])], "dr_grpo", 0)
+
+    assert batch.input_ids.tolist() == [[5, 9]]
+    assert (batch.targets.tolist(), batch.advantages.tolist(), batch.episode.tolist()) == ([7], [0.5], [0])
+    only_forced = make_batch([Group(0, [episode(1.0, forced), episode(0.0, forced)])], "dr_grpo", 0)
+    assert len(only_forced.position) == 0
+
+
 def test_invalid_episodes_are_in_no_batch() -> None:
     a = segment((5, 6), 1)
     broken = Trajectory(seed=0, segments=[segment((5, 9), 1)], outcome="invalid")

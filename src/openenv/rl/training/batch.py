@@ -129,10 +129,11 @@ def _assemble(
     segments: list[Segment], episodes: list[int], advantages: list[float], num_episodes: int, pad_id: int
 ) -> TrainingBatch:
     """advantages: of all sampled tokens. A token that was drawn among one, such as the end of a constrained reply, has
-    nothing to learn and is left out, and so is what follows the last other one."""
+    nothing to learn and is left out, and so is what follows the last other one. So is a sequence of such tokens alone."""
     free = [_free_columns(segment) for segment in segments]
     pairs = [_row(segment, columns) for segment, columns in zip(segments, free, strict=True)]
-    longest_first = sorted(dict.fromkeys(pairs), key=lambda pair: -len(pair[0]))
+    learned = [pair for pair, columns in zip(pairs, free, strict=True) if columns] or pairs[:1]
+    longest_first = sorted(dict.fromkeys(learned), key=lambda pair: -len(pair[0]))
     number_of = {pair: number for number, pair in enumerate(longest_first)}
     places: dict[_Place, int] = {}
     for pair, segment, columns in zip(pairs, segments, free, strict=True):
