@@ -9,7 +9,7 @@ from openenv.envs.maze_env.models import MazeAction, MazeObservation
 
 
 class MazeText(TextInterface[MazeAction, MazeObservation]):
-    """Replies are directions. A message is enough to find the way: a player that turns back only at dead ends arrives."""
+    """Replies are directions. A player that turns back at dead ends alone finds the way."""
 
     history: ClassVar[History] = "latest"
 

@@ -129,7 +129,7 @@ def _assemble(
     segments: list[Segment], episodes: list[int], advantages: list[float], num_episodes: int, pad_id: int
 ) -> TrainingBatch:
     """advantages: of all sampled tokens. A token that was drawn among one, such as the end of a constrained reply, has
-    nothing to learn and is left out, and so is what follows the last other one. So is a sequence of such tokens alone."""
+    nothing to learn and is left out, and so are what follows the last other one, and sequences without any other."""
     free = [_free_columns(segment) for segment in segments]
     pairs = [_row(segment, columns) for segment, columns in zip(segments, free, strict=True)]
     learned = [pair for pair, columns in zip(pairs, free, strict=True) if columns] or pairs[:1]
