@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from openenv.cli.main import app
@@ -70,6 +71,17 @@ async def test_the_model_before_grpo_is_a_copy_of_its_teacher(
     assert learned["teacher"] == "always:stand"
     assert learned["loss_after"] < 0.1 < learned["loss_before"]
     assert learned["likeliest_after"] == pytest.approx(1.0)
+
+
+async def test_only_the_generators_weights_are_cast(tmp_path: Path, blackjack: dict[str, Any], saved: Path) -> None:
+    settings = {"policy": "random", "steps": 1}
+    run = await setup_training(run_of(tmp_path, blackjack, saved, settings, precision="bfloat16"))
+    trained = {weights.dtype for weights in run.engine.trainer.model.parameters()}
+    sampled = {weights.dtype for weights in run.engine.player(temperature=0.0).model.parameters()}  # type: ignore[attr-defined]
+    await run.shutdown()
+
+    assert trained == {torch.float32}
+    assert sampled == {torch.float32, torch.bfloat16}
 
 
 async def test_an_adapter_is_warmed_and_is_the_policy_before_grpo_also_when_resumed(

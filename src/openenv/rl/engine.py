@@ -21,6 +21,7 @@ from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import (
     WeightStore,
+    cast_matrices,
     checkpoint_activations,
     choose_algorithms,
     copy_of,
@@ -299,6 +300,7 @@ class Engine:
             )
             self._served.append(served)
             return served
+        cast_matrices(model, config.model.precision)
         return Generator(
             model,
             self.chat,

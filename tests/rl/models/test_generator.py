@@ -13,7 +13,7 @@ from openenv.rl.config import Precision
 from openenv.rl.models import base_generator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
-from openenv.rl.models.language_model import WeightStore, autocast, tiny_model
+from openenv.rl.models.language_model import WeightStore, autocast, cast_matrices, copy_of, tiny_model
 from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory
 from openenv.rl.training.batch import make_batch
 from openenv.rl.training.trainer import ReferenceModel
@@ -53,6 +53,22 @@ def test_the_trainer_finds_sampled_tokens_as_likely_as_the_generator_did(precisi
     of_trainer = ReferenceModel(model, precision).scores(batch).logprobs[batch.position]
 
     assert (of_trainer - batch.generator_logprobs).abs().max() <= bound
+
+
+def test_a_model_whose_matrices_are_cast_once_samples_the_same_to_the_bit() -> None:
+    chat, config = echo_chat(), echo_config(max_res_tokens=5)
+    model = echo_generator(config, chat, sharpness=4.0).model
+    asked = prompts(chat, 32)
+    as_it_is = Generator(copy_of(model), chat, max_new_tokens=5, precision="bfloat16").generate(asked, streams(32))
+    store, once = WeightStore(), copy_of(model)
+    store.publish(model, 1)
+
+    cast_matrices(once, "bfloat16")
+    cast = Generator(once, chat, max_new_tokens=5, precision="bfloat16", store=store).generate(asked, streams(32))
+
+    assert {weights.dtype for weights in once.parameters()} == {torch.float32, torch.bfloat16}
+    assert [one.token_ids for one in cast] == [one.token_ids for one in as_it_is]
+    assert [one.logprobs for one in cast] == [one.logprobs for one in as_it_is]
 
 
 @pytest.mark.parametrize(("has_amx", "has_avx512"), [(False, False), (True, False), (False, True)])

@@ -60,6 +60,17 @@ def test_a_pass_of_more_sequences_needs_more_and_checkpointing_less(small: Model
     assert outline.training_bytes(16, 20, **{**SHAPE, "shared": 16}) < many / 2
 
 
+def test_weights_are_in_no_pass_and_the_generator_keeps_its_matrices_in_bfloat16(small: ModelConfig) -> None:
+    half = dataclasses.replace(small, weights="bfloat16", precision="bfloat16")
+    mixed = dataclasses.replace(small, precision="bfloat16")
+    outline, player = ModelOutline(mixed, CPU), ModelOutline(mixed, CPU, samples=True)
+
+    assert ModelOutline(half, CPU).sampling_bytes(1, 2, shared=0) < ModelOutline(half, CPU).weight_bytes / 2
+    assert outline.trained_bytes / 2 < player.trained_bytes < outline.trained_bytes
+    cast = outline.sampling_bytes(1, 2, shared=0) - player.sampling_bytes(1, 2, shared=0)
+    assert cast == pytest.approx(outline.trained_bytes - player.trained_bytes, rel=0.1)
+
+
 def test_what_does_not_fit_is_refused_with_what_helps() -> None:
     parts = {"always": [Part(name="weights", size_bytes=9)], "training": [], "evaluation": []}
     plan = MemoryPlan(device="cpu", usable_bytes=8, num_weights=2, **parts)
@@ -108,7 +119,7 @@ def planned(small: ModelConfig, usable_bytes: int | None, **settings: Any) -> Me
         device="cpu", usable_bytes=usable_bytes, num_weights=1, training=[], evaluation=[],
         always=[Part(name="weights", size_bytes=outline.weight_bytes)],
     )  # fmt: skip
-    return _with_passes(config, outline, begun, LONG)
+    return _with_passes(config, outline, ModelOutline(small, CPU, samples=True), begun, LONG)
 
 
 def test_prompts_are_answered_in_as_many_parts_as_fit(small: ModelConfig) -> None:

@@ -20,7 +20,6 @@ from openenv.rl.models.language_model import (
     WeightStore,
     accepts,
     autocast,
-    cast_matrices,
     kept_logits,
     next_token_logits,
     row_count,
@@ -73,7 +72,6 @@ class Generator(BaseGenerator):
         """tokens_at_once: most tokens of prompts and replies, padding included, in one batch; None: no limit."""
         super().__init__(chat, max_new_tokens=max_new_tokens, store=store, temperature=temperature)
         self.model = model.train(False)
-        cast_matrices(model, precision)
         self.precision = precision
         self._tokens_at_once = tokens_at_once
         self._cache_parameter = cache_parameter(model)

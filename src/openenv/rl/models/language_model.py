@@ -191,24 +191,13 @@ def cast_matrices(model: PreTrainedModel, precision: Precision) -> None:
     For a model that only samples: results are the same to the bit. Matrices that are frozen, or tied to the embedding,
     are shared with others and stay.
     """
-    for layer in layers_to_cast(model, precision):
-        layer.weight = torch.nn.Parameter(layer.weight.detach().bfloat16())
-
-
-def layers_to_cast(model: PreTrainedModel, precision: Precision) -> list[torch.nn.Linear]:
-    """The layers that `cast_matrices` changes."""
     if not multiplies_bfloat16(precision, model.device):
-        return []
-    shared = {id(weights) for layer in model.modules() if not isinstance(layer, torch.nn.Linear)
-              for weights in layer.parameters(recurse=False)}  # fmt: skip
-    return [
-        layer
-        for layer in model.modules()
-        if type(layer) is torch.nn.Linear
-        and layer.weight.requires_grad
-        and layer.weight.dtype == torch.float32
-        and id(layer.weight) not in shared
-    ]
+        return
+    others = (module for module in model.modules() if not isinstance(module, torch.nn.Linear))
+    shared = {id(weights) for module in others for weights in module.parameters(recurse=False)}
+    for layer in model.modules():
+        if type(layer) is torch.nn.Linear and layer.weight.requires_grad and id(layer.weight) not in shared:
+            layer.weight = torch.nn.Parameter(layer.weight.detach().bfloat16())
 
 
 @torch.no_grad()

@@ -21,9 +21,9 @@ from openenv.rl.models.images import ARCHITECTURES
 from openenv.rl.models.language_model import (
     attention_of,
     autocast,
+    cast_matrices,
     checkpoint_activations,
     kept_logits,
-    layers_to_cast,
     row_count,
     without_dropout,
 )
@@ -35,17 +35,19 @@ from openenv.rl.models.sources.gguf_file import gguf_source
 class ModelOutline:
     """A model without weights, as a run would load it, that measures its passes."""
 
-    def __init__(self, config: ModelConfig, device: torch.device) -> None:
-        """Raises ConfigError if `model.path` has no configuration of a model."""
+    def __init__(self, config: ModelConfig, device: torch.device, *, samples: bool = False) -> None:
+        """samples: whether it is the generator's. Raises ConfigError for a `model.path` without a configuration."""
         self._precision: Precision = config.precision
         self._device = device
         self._mode = FakeTensorMode()
         self._model = _on_meta(config, device)
-        if config.gradient_checkpointing:
+        if config.gradient_checkpointing and not samples:
             checkpoint_activations(self._model)
         without_dropout(self._model)
         with self._mode:
             _replace_tensors(self._model, device)
+            if samples:
+                cast_matrices(self._model, config.precision)
 
     @property
     def num_weights(self) -> int:
@@ -62,12 +64,6 @@ class ModelOutline:
         """Bytes of the weights that are trained: all, or those of the adapter."""
         return sum(weights.nbytes for weights in self._model.parameters() if weights.requires_grad)
 
-    @property
-    def generator_bytes(self) -> int:
-        """Bytes of the generator's own weights: the trained ones, of which it keeps matrices in bfloat16."""
-        cast = sum(layer.weight.nbytes // 2 for layer in layers_to_cast(self._model, self._precision))
-        return self.trained_bytes - cast
-
     def training_bytes(self, rows: int, length: int, *, shared: int, columns: int, positions: int) -> int:
         """Most bytes alive in a forward and backward pass, without weights and their gradients.
 
@@ -78,7 +74,7 @@ class ModelOutline:
             columns: different places of sampled tokens, whose logits are computed for all rows.
             positions: sampled tokens of all rows.
         """
-        with self._mode, _counted() as live:
+        with self._mode, _counted(self._model) as live:
             cache, ids = self._begun(row_count(rows), length, shared)
             keep = torch.arange(min(columns, ids.shape[1]), device=self._device)
             with autocast(self._precision, self._device):
@@ -95,7 +91,7 @@ class ModelOutline:
     @torch.no_grad()
     def sampling_bytes(self, contexts: int, length: int, *, shared: int) -> int:
         """Most bytes alive while the next token of as many prompts is sampled, with their keys and values."""
-        with self._mode, _counted() as live:
+        with self._mode, _counted(self._model) as live:
             cache, ids = self._begun(row_count(contexts), length, shared, keeps=True)
             with autocast(self._precision, self._device):
                 logits = kept_logits(self._model, 1, input_ids=ids, **cache)[:, -1].float()
@@ -155,12 +151,14 @@ def _replace_tensors(model: nn.Module, device: torch.device) -> None:
 class _Live(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts the bytes of the tensors that were made inside it and are still referenced."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: nn.Module) -> None:
+        """model: its weights were there before, and are in no count."""
         super().__init__()  # type: ignore[no-untyped-call]
         self.most = 0
         """Most bytes at a time."""
         self._now = 0
-        self._known: set[int] = set()
+        earlier = (*model.parameters(), *model.buffers())
+        self._known = {cast(Any, tensor.untyped_storage())._cdata for tensor in earlier}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -183,6 +181,6 @@ class _Live(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 @contextmanager
-def _counted() -> Iterator[_Live]:
-    with _Live() as live:
+def _counted(model: nn.Module) -> Iterator[_Live]:
+    with _Live(model) as live:
         yield live

@@ -141,8 +141,7 @@ async def plan_run(config: Config) -> MemoryPlan:
 def require_weights_fit(config: Config) -> None:
     """Raise ConfigError if not even weights, gradients and optimizer of a loaded model fit, whatever is played."""
     if config.model.path:
-        outline = ModelOutline(config.model, device_of(config.model.device))
-        _plan(config, outline).require()
+        _plan(config, *_outlines(config)).require()
 
 
 def with_planned_passes(config: Config, played: Sequence[CollectedPlay], served: Sequence[ServedEnvironment]) -> Config:
@@ -168,14 +167,14 @@ def plan_of(config: Config, played: Sequence[CollectedPlay], served: Sequence[Se
 
     A model whose passes cannot be measured without weights, and one that is shown images, is planned without them.
     """
-    outline = ModelOutline(config.model, device_of(config.model.device))
-    begun = _plan(config, outline)
+    outline, player = _outlines(config)
+    begun = _plan(config, outline, player)
     if any(have_images(play.transcripts) for play in played):
         log.warning("the plan leaves out the memory of passes: prompts with images are not measured")
         return begun
     sequences = sequences_of(config, played, served)
     try:
-        return _with_passes(config, outline, begun, sequences)
+        return _with_passes(config, outline, player, begun, sequences)
     except (NotImplementedError, RuntimeError) as error:  # a model whose shapes depend on values
         log.warning("the plan leaves out the memory of passes: %s", str(error).partition("\n")[0])
         return begun
@@ -213,8 +212,14 @@ def sequences_of(config: Config, played: Sequence[CollectedPlay], served: Sequen
     )
 
 
-def _plan(config: Config, outline: ModelOutline) -> MemoryPlan:
-    """The plan without passes."""
+def _outlines(config: Config) -> tuple[ModelOutline, ModelOutline]:
+    """The models that are trained and that sample."""
+    device = device_of(config.model.device)
+    return ModelOutline(config.model, device), ModelOutline(config.model, device, samples=True)
+
+
+def _plan(config: Config, outline: ModelOutline, player: ModelOutline) -> MemoryPlan:
+    """The plan without passes. player: the outline of the generator's model."""
     device = device_of(config.model.device)
     trained, weights = outline.trained_bytes, outline.weight_bytes
     is_processor = device.type == "cpu"
@@ -224,7 +229,7 @@ def _plan(config: Config, outline: ModelOutline) -> MemoryPlan:
         Part(name="weights", size_bytes=weights, note=config.model.weights),
         Part(name="gradients", size_bytes=trained, note="of the trained weights"),
         Part(name="optimizer", size_bytes=2 * trained, note="two numbers a trained weight"),
-        Part(name="generator's weights", size_bytes=outline.generator_bytes, note="frozen weights are shared"),
+        Part(name="generator's weights", size_bytes=player.trained_bytes, note="frozen weights are shared"),
         Part(name="published versions", size_bytes=versions * trained, note=f"{versions} versions, by off_by_n"),
     ]
     if config.loss.needs_reference and not config.model.lora:
@@ -246,13 +251,15 @@ def _plan(config: Config, outline: ModelOutline) -> MemoryPlan:
     )
 
 
-def _with_passes(config: Config, outline: ModelOutline, begun: MemoryPlan, sequences: Sequences) -> MemoryPlan:
+def _with_passes(
+    config: Config, outline: ModelOutline, player: ModelOutline, begun: MemoryPlan, sequences: Sequences
+) -> MemoryPlan:
     """The plan with passes: of as many tokens as the configuration gives, or as fit.
 
     Passes that are too large are halved, those of training or of sampling, whichever are most at a time.
     """
     device = device_of(config.model.device)
-    passes = _Passes(config, outline, begun, sequences)
+    passes = _Passes(config, outline, player, begun, sequences)
     tokens = config.trainer.tokens_per_forward or _MOST_TOKENS.get(device.type, _MOST_TOKENS["cpu"])
     at_once = config.sampling.tokens_at_once
     while True:
@@ -274,10 +281,11 @@ def _with_passes(config: Config, outline: ModelOutline, begun: MemoryPlan, seque
 class _Passes:
     """Plans of a run with passes of several lengths."""
 
-    def __init__(self, config: Config, outline: ModelOutline, begun: MemoryPlan, sequences: Sequences) -> None:
-        model = dataclasses.replace(config.model, gradient_checkpointing=False)
+    def __init__(
+        self, config: Config, outline: ModelOutline, player: ModelOutline, begun: MemoryPlan, sequences: Sequences
+    ) -> None:
         self._outline = outline
-        self._player = ModelOutline(model, device_of(model.device)) if config.model.gradient_checkpointing else outline
+        self._player = player
         self._begun = begun
         self._sequences = sequences
         self._shape = {"length": sequences.longest, "shared": sequences.shared}
