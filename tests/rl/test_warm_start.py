@@ -15,6 +15,7 @@ from openenv.core.containers.local_process import LocalServer
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.language_model import load_model
+from openenv.rl.models.lora import has_adapter
 from openenv.rl.setup import setup_training
 from tests.rl.test_setup import TINY
 
@@ -108,9 +109,12 @@ async def test_an_adapter_is_warmed_and_is_the_policy_before_grpo_also_when_resu
         ({"policy": "learning"}, "learns while it plays"),
         (
             {"min_return": 2.0, "max_episodes": 8},
-            "warm_start.min_return=2.0: .* 8 are left out, and the best return is",
+            "min_return=2.0: .* 8 are left out, and the best return is",
         ),
-        ({"episodes": ["lost.jsonl"]}, "warm_start.episodes=.*lost.jsonl"),
+        ({"episodes": ["lost.jsonl"]}, "warm_start.episodes: there is no file 'lost.jsonl'"),
+        ({"episodes": [__file__]}, "warm_start.episodes=.*Is it a file of episodes"),
+        ({"policy": "smart"}, "warm_start.policy='smart': .*plays catch only"),
+        ({"policy": "chart", "episodes": [__file__]}, "Leave one of them out"),
         ({"steps": 0}, "warm_start.steps=0: must be at least 1"),
     ],
 )
@@ -119,6 +123,14 @@ async def test_a_warm_start_that_cannot_be_is_refused_with_its_setting(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         await setup_training(run_of(tmp_path, blackjack, saved, warm_start))
+
+
+async def test_an_adapter_that_was_warmed_has_no_reference_to_be_pulled_back_to(saved: Path) -> None:
+    settings = {"model": {"path": str(saved), "lora": {}}, "warm_start": {}}
+
+    with pytest.raises(ConfigError, match=r"loss\.kl_weight=0\.1: with model\.lora"):
+        config_from_mapping({**settings, "loss": {"kl_weight": 0.1}})
+    config_from_mapping(settings)
 
 
 def test_a_tiny_model_is_pretrained_instead() -> None:
@@ -144,9 +156,12 @@ def test_recorded_episodes_teach_alone_and_in_a_run(tmp_path: Path, blackjack: d
         "sft", file, "--model", saved, "--out", tmp_path / "sft", "--steps", 60, "--lr", 1e-2, "--min-return", 0
     )
 
-    assert "0 episodes left out" not in shown
+    assert int(shown.partition(" episodes left out")[0].split()[-1]) > 0
     assert "tokens of replies that are the likeliest" in shown
     load_model(tmp_path / "sft")
+    command("sft", file, "--model", saved, "--out", tmp_path / "merged", "--steps", 2, "--lora-rank", 2)
+    model, _ = load_model(tmp_path / "merged")
+    assert not has_adapter(model)
     with pytest.raises(AssertionError, match="exists"):
         command("sft", file, "--model", saved, "--out", tmp_path / "sft")
 

@@ -1,10 +1,12 @@
 """`openenv sft`: supervised training of a model on recorded episodes."""
 
+import json
 import math
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
@@ -13,6 +15,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from openenv.auto.environment import FORMS, ServedEnvironment, named_environment
+from openenv.evaluation.episode_files.records import RecordedEpisode
 from openenv.integrations.data import load_episodes
 from openenv.rl.config import LoraSettings, ModelConfig, WarmStartConfig
 from openenv.rl.config_file import require_model
@@ -40,7 +43,11 @@ def sft(
     steps: int = typer.Option(100, min=1, help="Train on this many batches (default 100)."),
     batch_size: int = typer.Option(32, min=1, help="Take about this many replies in a batch (default 32)."),
     lr: float = typer.Option(None, help="Peak learning rate (default 3e-5, with --lora-rank 2e-4)."),
-    lora_rank: int = typer.Option(None, min=1, help="Train a LoRA adapter of this rank (default: all weights)."),
+    lora_rank: int = typer.Option(
+        None,
+        min=1,
+        help="Train a LoRA adapter of this rank, which is added to the weights at the end (default: all weights).",
+    ),
     max_tokens: int = typer.Option(2048, min=2, help="Leave out what ends after this many tokens (default 2048)."),
     tokens_per_forward: int = typer.Option(
         4096, min=1, help="Run at most this many tokens at a time; fewer take less memory (default 4096)."
@@ -69,35 +76,48 @@ def sft(
 
         episodes = load_episodes(files, served=None if env is None else served, environment=env or "")
     # importing torch takes seconds, so the files are read first
+    from openenv.rl.models.lora import merge_adapter
     from openenv.rl.starting_model import load_starting_model
     from openenv.rl.training.checkpoint import save_model
     from openenv.rl.training.demonstrations import imitate, recorded_play
 
     lora = None if lora_rank is None else LoraSettings(rank=lora_rank)
     start = load_starting_model(ModelConfig(path=model, device=device, lora=lora), seed)
-    chat = start.chat()
+    chat = start.chat(tools=functions_of(episodes))
     least = -math.inf if min_return is None else min_return
-    played = recorded_play(episodes, min_return=least, tool_role=chat.template.has_tool_role, text=None)
+    played = recorded_play(episodes, min_return=least, shows_tools=bool(chat.tools), text=None)
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("sft", total=steps)
         learned = imitate(
-            start.model, chat, played, settings, teacher=", ".join(settings.episodes), precision="auto", seed=seed,
+            start.model, [(chat, played)], settings, teacher=", ".join(settings.episodes), precision="auto", seed=seed,
             max_length=max_tokens, tokens_per_forward=tokens_per_forward,
             on_step=lambda done, loss: progress.update(task, completed=done, description=f"sft, loss {loss:.3f}"),
         )  # fmt: skip
+    if lora is not None:
+        merge_adapter(start.model)
     save_model(out, start.model, chat)
+    typer.echo(
+        f"{learned.num_episodes} episodes, {learned.num_decisions} replies, mean return {learned.mean_return:+.3f}; "
+        f"{learned.num_left_out} episodes left out"
+    )
     Console().print(imitation_table(learned))
     typer.echo(f"model: {out}")
 
 
+def functions_of(episodes: Sequence[RecordedEpisode]) -> list[dict[str, Any]]:
+    """The functions that the policy of the episodes might have called. Raises ValueError if they are not all alike."""
+    distinct = {json.dumps(episode.functions, sort_keys=True) for episode in episodes}
+    if len(distinct) > 1:
+        raise ValueError(
+            "the episodes have different functions to call: learn from those of one environment at a time."
+        )
+    return episodes[0].functions if episodes else []
+
+
 def imitation_table(learned: "Imitation") -> Table:
     """What was learned, measured on the replies that were held out."""
-    title = (
-        f"{learned.num_episodes} episodes, {learned.num_decisions} replies, mean return {learned.mean_return:+.3f}; "
-        f"{learned.num_left_out} episodes left out"
-    )
-    table = Table(title=title, box=box.SIMPLE, pad_edge=False)
-    for heading in ("on the tenth that was held out", "before", "after"):
+    table = Table(box=box.SIMPLE, pad_edge=False)
+    for heading in ("on what was held out", "before", "after"):
         table.add_column(heading, justify="left" if heading.startswith("on") else "right")
     table.add_row("loss, nats per token of a reply", f"{learned.loss_before:.3f}", f"{learned.loss_after:.3f}")
     likeliest = (f"{share:.1%}" for share in (learned.likeliest_before, learned.likeliest_after))

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 RANDOM_PLAY_SHARE = 1 / 6
 """Random play ends at the latest when this share of the budget is spent."""
+TEACHER_SHARE = 1 / 3
+"""So does the play of a teacher, and supervised training at the next."""
 PRETRAINING_SHARE = 1 / 2
 
 

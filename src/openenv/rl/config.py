@@ -233,11 +233,12 @@ class PretrainConfig:
 class WarmStartConfig:
     """Supervised training of a loaded model on the replies of a teacher, before GRPO."""
 
-    policy: str = "random"
+    policy: str = ""
     """The teacher, which plays new episodes: a policy of `openenv eval`, such as random, chart, mcts, always:stand or
-    llm:MODEL@URL."""
+    llm:MODEL@URL, which is asked without a key. Empty: random, if there are no `episodes`."""
     episodes: list[str] = field(default_factory=list)
-    """Files of recorded episodes instead, as `openenv eval --save` writes them."""
+    """Files of recorded episodes instead, as `openenv eval --save` writes them. They are learned with the messages that
+    they were recorded with."""
     min_return: float | None = None
     """Least return of the episodes that are learned from. None: all."""
     outcomes: bool = False
@@ -255,7 +256,8 @@ class WarmStartConfig:
     """Peak learning rate. None: 3e-5, with `model.lora` 2e-4."""
 
     def __post_init__(self) -> None:
-        require(bool(self.policy or self.episodes), "warm_start.policy", self.policy, "must name a teacher.")
+        rule = "warm_start.episodes have a teacher already. Leave one of them out."
+        require(not (self.policy and self.episodes), "warm_start.policy", self.policy, rule)
         for key in ("max_episodes", "max_decisions", "steps", "batch_size"):
             require(getattr(self, key) >= 1, f"warm_start.{key}", getattr(self, key), "must be at least 1.")
         require(self.lr is None or self.lr > 0, "warm_start.lr", self.lr, "must be above 0.")
@@ -515,9 +517,9 @@ class Config:
     seed: int = 0
     """Seed of weights, deals and sampling."""
     max_minutes: float | None = None
-    """Time for random play, pretraining, the evaluation before training, and training, in minutes. Random play takes at
-    most a sixth of it, and has ended together with pretraining after half. The evaluation after training is not cut
-    short. Schedules follow the time where it ends before the steps. None: no limit."""
+    """Time for random play, pretraining or warm start, the evaluation before training, and training, in minutes. Random
+    play takes at most a sixth of it, and has ended together with pretraining after half. The evaluation after training
+    is not cut short. Schedules follow the time where it ends before the steps. None: no limit."""
     env: list[EnvConfig] = field(default_factory=lambda: [EnvConfig()])
     """The environment, or a list of several. A string is its name. The tutorial's `blackjack_env.server_url` is
     accepted too."""
@@ -586,6 +588,9 @@ class Config:
         require(not repeated, "report_to", self.report_to, "names a tracker twice.")
         rule = "needs model.path: a tiny model is pretrained (pretrain)."
         require(self.warm_start is None or bool(self.model.path), "warm_start", self.warm_start, rule)
+        rule = "with model.lora the reference is the model before the warm start. Set kl_weight and kl_weight_end to 0."
+        pulls_back = self.warm_start is not None and self.model.lora is not None and self.loss.needs_reference
+        require(not pulls_back, "loss.kl_weight", self.loss.kl_weight, rule)
         plays_itself = any(env.self_play for env in self.env)
         rule = "the opponents need the run's own generator. Leave model.vllm_url empty."
         require(not (plays_itself and self.model.vllm_url), "env.self_play", plays_itself, rule)

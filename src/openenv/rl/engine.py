@@ -324,7 +324,7 @@ def _environments(
             label=label,
             config=settings,
             served=environment,
-            chat=start.chat(enable_thinking=config.model.enable_thinking, text=environment.text),
+            chat=start.chat(enable_thinking=config.model.enable_thinking, tools=environment.text.tools()),
             reward=reward or EpisodeReward(config.reward, measured),
             random_returns=measured,
         )

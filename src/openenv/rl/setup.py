@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 OnProgress = Callable[[str, int, int, dict[str, Any]], None]
-"""Called with the phase (`random play`, `pretrain`, `train`, `evaluate ...`), how much of it is done, how much there
-is, and in training the metrics of the step, and as `transcripts` the newest sample transcripts."""
+"""Called with the phase (`random play`, `pretrain`, `teacher`, `warm start`, `train`, `evaluate ...`), how much of it
+is done, how much there is, and in training the metrics of the step, and as `transcripts` the newest sample
+transcripts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,8 +154,11 @@ async def setup_training(
     require_model(config.model.path)
     from openenv.rl.engine import Engine  # imports torch
     from openenv.rl.planning.plan import require_weights_fit
+    from openenv.rl.supervised_phase import require_teacher
     from openenv.rl.training.checkpoint import Checkpoints
 
+    if config.warm_start is not None:
+        require_teacher(config.warm_start)
     await asyncio.to_thread(require_weights_fit, config)
 
     async with contextlib.AsyncExitStack() as stack:

@@ -3,13 +3,12 @@
 import itertools
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from transformers import PreTrainedModel
 
-from openenv.core.text_interface import TextInterface
 from openenv.rl.config import Config, ModelConfig, require
 from openenv.rl.environments import shares
 from openenv.rl.models.chat import Chat, word_tokenizer
@@ -29,9 +28,6 @@ from openenv.rl.random_play import EPISODES_TO_MEASURE
 from openenv.rl.training.teacher_play import CollectedPlay
 from openenv.rl.training.transcripts import Transcript, chat_messages, have_images, transcript_words
 
-if TYPE_CHECKING:
-    pass
-
 log = logging.getLogger(__name__)
 
 
@@ -44,18 +40,18 @@ class StartingModel:
     image_reader: ImageReader | None
     """None: the model reads text alone."""
 
-    def chat(self, *, enable_thinking: bool | None = None, text: TextInterface[Any, Any] | None = None) -> Chat:
+    def chat(self, *, enable_thinking: bool | None = None, tools: Sequence[Mapping[str, Any]] = ()) -> Chat:
         """The model's chat. Raises ChatTemplateError for a tokenizer without a usable template.
 
-        text: of the environment. A template that renders tools gets its tools; the instructions describe them for any
-        other.
+        tools: those of the environment, which a template that renders tools gets; the instructions describe them for
+        any other.
         """
         renders_tools = "tools" in str(self.tokenizer.chat_template)
         return Chat(
             self.tokenizer,
             end_ids=end_ids(self.model),
             enable_thinking=enable_thinking,
-            tools=text.tools() if text is not None and renders_tools else [],
+            tools=tools if renders_tools else (),
             image_reader=self.image_reader,
         )
 

@@ -14,15 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 from openenv.core.session_pool import SessionPool
+from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episode_files.records import read_episodes
 from openenv.policies.prompts import PromptBuilder
 from openenv.policies.registry import EndpointOptions, policy_named
-from openenv.rl.budget import PRETRAINING_SHARE, Budget
+from openenv.rl.budget import PRETRAINING_SHARE, RANDOM_PLAY_SHARE, TEACHER_SHARE, Budget
 from openenv.rl.config import Config, ConfigError, WarmStartConfig, require
 from openenv.rl.environments import level_keywords, shares
 from openenv.rl.models.chat import Chat
@@ -62,6 +63,13 @@ async def pretrain_on(
     log.info("pretrained: transcripts=%d loss=%.4f", len(transcripts), losses[-1] if losses else math.nan)
 
 
+def require_teacher(settings: WarmStartConfig) -> None:
+    """Raise ConfigError, before anything is loaded, for files that are not there."""
+    for name in settings.episodes:
+        if not Path(name).is_file():
+            raise ConfigError(f"warm_start.episodes: there is no file {name!r}. `openenv eval --save` writes some.")
+
+
 async def warm_start(
     settings: WarmStartConfig,
     environments: "Sequence[TrainingEnvironment]",
@@ -72,19 +80,21 @@ async def warm_start(
 ) -> None:
     """Train a loaded model on the replies of a teacher in all environments.
 
-    Raises ConfigError for a teacher that there is not, or that has no episode to learn from.
+    Raises ConfigError for a teacher that there is not, that cannot play here, or has no episode to learn from.
     """
     if settings.episodes:
-        teacher, played = ", ".join(settings.episodes), await asyncio.to_thread(_recorded, settings, environments)
+        teacher = ", ".join(settings.episodes)
+        taught = [(environments[0].chat, await asyncio.to_thread(_recorded, settings, environments))]
     else:
-        teacher, played = settings.policy, CollectedPlay()
-        for share, environment in zip(shares(config.env), environments, strict=True):
-            played.add(await _taught(settings, environment, share, config, budget, on_progress))
+        teacher = settings.policy or RandomTeacher.name
+        taught = []
+        for number in range(len(environments)):
+            play = await _taught(settings, environments, number, teacher, config, budget, on_progress)
+            taught.append((environments[number].chat, play))
     work = partial(
         imitate,
         start.model,
-        environments[0].chat,
-        played,
+        taught,
         settings,
         teacher=teacher,
         precision=config.model.precision,
@@ -104,66 +114,67 @@ async def warm_start(
 def _recorded(settings: WarmStartConfig, environments: "Sequence[TrainingEnvironment]") -> CollectedPlay:
     """The play in the files of episodes."""
     require(len(environments) == 1, "warm_start.episodes", settings.episodes, "needs a run of one environment.")
+    only = environments[0]
     try:
         episodes = [episode for name in settings.episodes for episode in read_episodes(Path(name))]
+        return recorded_play(
+            episodes, min_return=_least(settings), shows_tools=bool(only.chat.tools), text=only.served.text
+        )
     except (OSError, ValueError) as error:
         raise ConfigError(f"warm_start.episodes={settings.episodes}: {error}") from error
-    only = environments[0]
-    return recorded_play(episodes, min_return=_least(settings), tool_role=bool(only.chat.tools), text=only.served.text)
 
 
 async def _taught(
     settings: WarmStartConfig,
-    environment: "TrainingEnvironment",
-    share: float,
+    environments: "Sequence[TrainingEnvironment]",
+    number: int,
+    teacher: str,
     config: Config,
     budget: Budget,
     on_progress: "OnProgress",
 ) -> CollectedPlay:
-    """New play of the teacher in an environment, at all levels. share: its fraction of all decisions."""
-    text = environment.served.text
-    levels = level_keywords(environment.config)
+    """New play of the teacher in an environment, at all levels. It has a share of the decisions, and of the time."""
+    environment, share = environments[number], shares(config.env)[number]
+    served, levels = environment.served, level_keywords(environment.config)
     played = CollectedPlay()
     episodes = math.ceil(share * settings.max_episodes / len(levels))
     decisions = math.ceil(share * settings.max_decisions / len(levels))
-    for keywords in levels:
+    for level, keywords in enumerate(levels, start=1):
         prompts = PromptBuilder(
-            text,
+            served.text,
             instructions=config.model.shows_instructions,
             tools=environment.chat.tools,
             history=config.conversation.history,
         )
-        served = environment.served
+        done = (number + level / len(levels)) / len(environments)
+        deadline = RANDOM_PLAY_SHARE + done * (TEACHER_SHARE - RANDOM_PLAY_SHARE)
         async with SessionPool(served.client, served.base_url, min(config.evaluation.sessions, episodes)) as pool:
-            part = await collect_play(
-                pool,
-                _teacher(settings.policy, environment, config),
-                text,
-                prompts,
-                reset=keywords,
-                max_episodes=episodes,
-                max_decisions=decisions,
-                min_return=_least(settings),
-                max_turns=config.conversation.max_turns,
-                on_progress=lambda done, total: on_progress("teacher", done, total, {}),
-                is_time_up=lambda: budget.is_spent(PRETRAINING_SHARE),
-            )
+            try:
+                part = await collect_play(
+                    pool,
+                    _teacher(teacher, served.text, config),
+                    served.text,
+                    prompts,
+                    reset=keywords,
+                    max_episodes=episodes,
+                    max_decisions=decisions,
+                    min_return=_least(settings),
+                    max_turns=config.conversation.max_turns,
+                    on_progress=lambda done, total: on_progress("teacher", done, total, {}),
+                    is_time_up=partial(budget.is_spent, deadline),
+                )
+            except ValueError as error:
+                raise ConfigError(f"warm_start.policy={teacher!r}: {error}") from error
         played.add(part)
     return played
 
 
-def _teacher(name: str, environment: "TrainingEnvironment", config: Config) -> Teacher:
-    text = environment.served.text
+def _teacher(name: str, text: TextInterface[Any, Any], config: Config) -> Teacher:
+    """The teacher of that name. An endpoint is asked without a key: record the episodes of one that needs it."""
     if name == RandomTeacher.name:
         return RandomTeacher(text, config.seed)
-    options = EndpointOptions(
-        max_tokens=config.max_res_tokens, temperature=1.0, calls_functions=False, retries=0,
-        api_key=os.environ.get("OPENAI_API_KEY"),
-    )  # fmt: skip
-    try:
-        return PolicyTeacher(policy_named(name, text, config.seed, options), text)
-    except ValueError as error:
-        raise ConfigError(f"warm_start.policy={name!r}: {error}") from error
+    options = EndpointOptions(max_tokens=config.max_res_tokens, temperature=1.0, calls_functions=False)
+    return PolicyTeacher(policy_named(name, text, config.seed, options), text)
 
 
 def _least(settings: WarmStartConfig) -> float:

@@ -230,5 +230,5 @@ def test_the_report_shows_what_a_warm_start_has_learned(tmp_path: Path) -> None:
     page = write_report(tmp_path).read_text()
 
     assert "2,000 replies of &lt;chart&gt; in 1,200 episodes, mean return -0.040; 3 episodes were left out" in page
-    assert "from 1.600 to 0.100 nats per token" in page
+    assert "the loss went from 1.600 to 0.100 nats per token" in page
     assert 'aria-label="Loss of the warm start (nats per token)"' in page

@@ -8,16 +8,17 @@ import pytest
 import torch
 
 from openenv.evaluation.episode_files.records import EpisodeSource, RecordedEpisode
+from openenv.policies.prompts import SampledReply, answer_of
 from openenv.rl.config import ConfigError, LoraSettings, WarmStartConfig
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import tiny_model
 from openenv.rl.models.lora import add_adapter
-from openenv.rl.training.demonstrations import imitate, recorded_play, reply_examples
+from openenv.rl.training.demonstrations import _divided, imitate, recorded_play, reply_examples
 from openenv.rl.training.supervised import agreement
 from openenv.rl.training.teacher_play import CollectedPlay
 from openenv.rl.training.transcripts import Transcript
 from tests.rl.echo_game import EchoText, echo_chat, echo_config, random_play
-from tests.rl.models.small_models import small_model
+from tests.rl.models.small_models import small_tokenizer
 
 TURNS: Transcript = (
     (("user", "word red"), ("assistant", "blue"), ("user", "word green"), ("assistant", "green")),
@@ -55,26 +56,41 @@ def test_replies_that_do_not_fit_are_left_out() -> None:
     assert predicted(echo_chat(), TURNS, max_length=5) == []
 
 
-def test_where_a_template_drops_earlier_thinking_each_turn_is_a_sequence() -> None:
-    _, tokenizer = small_model("Qwen3")
-    chat = Chat(tokenizer)
-    thinking: Transcript = (
-        (("user", "red"), ("assistant", "<think>a</think>\n\nblue"), ("user", "green"), ("assistant", "green")),
-        "",
-    )
+THOUGHTS: Transcript = (
+    (("user", "red"), ("assistant", "<think>a</think>\n\nblue"), ("user", "green"), ("assistant", "green")),
+    "",
+)
 
-    examples = reply_examples(chat, {thinking: 1}, max_length=200)
+
+def thinking_chat(**options: Any) -> Chat:
+    """The chat of Qwen3, whose template drops the thinking of earlier turns."""
+    return Chat(small_tokenizer("chatml thinking"), **options)
+
+
+def test_where_a_template_drops_earlier_thinking_each_turn_is_a_sequence() -> None:
+    chat = thinking_chat()
+
+    examples = reply_examples(chat, {THOUGHTS: 1}, max_length=400)
 
     learned = [chat.text([one.token_ids[place] for place in one.predicted]) for one in examples]
-    assert len(examples) in (1, 2)
-    assert "".join(learned).count("green") == 1
+    assert learned == ["<think>a</think>\n\nblue", "green"]
+
+
+def test_where_a_prompt_begins_the_thinking_the_reply_ends_it_first() -> None:
+    chat = Chat(small_tokenizer("chatml kept thinking"))
+    assert chat.template.opens_thinking
+
+    (example,) = reply_examples(chat, {((("user", "red"), ("assistant", "blue")), ""): 1}, max_length=400)
+
+    reply = SampledReply(chat.text([example.token_ids[place] for place in example.predicted]), (), is_thought=True)
+    assert answer_of(reply) == "blue"
 
 
 async def imitated(play: CollectedPlay, model: Any = None, **settings: Any) -> Any:
     chat, config = echo_chat(), echo_config()
     model = model or tiny_model(config.model, chat.tokenizer, max_length=64, seed=0)
     learned = imitate(
-        model, chat, play, WarmStartConfig(**{"steps": 60, "lr": 3e-3, **settings}),
+        model, [(chat, play)], WarmStartConfig(**{"steps": 60, "lr": 3e-3, **settings}),
         teacher="random", precision="float32", seed=0, max_length=64, tokens_per_forward=4096,
     )  # fmt: skip
     return model, chat, learned
@@ -116,11 +132,35 @@ async def test_an_adapter_learns_and_the_weights_beside_it_stay() -> None:
     assert all(".lora_" in name for name in changed)
 
 
-async def test_a_teacher_without_an_episode_is_an_error_that_names_the_best_return() -> None:
+async def test_a_teacher_without_an_episode_is_an_error_with_the_cause() -> None:
     play = await random_play(EchoText(), min_return=5.0)
 
-    with pytest.raises(ConfigError, match=r"warm_start.min_return=5.0: .* 300 are left out, and the best return is 1"):
+    with pytest.raises(ConfigError, match=r"min_return=5.0: .* 300 are left out, and the best return is 1"):
         await imitated(play, min_return=5.0)
+    with pytest.raises(ConfigError, match=r"in 3 the environment failed, or a reply named no action\. Choose"):
+        await imitated(CollectedPlay(num_left_out=3))
+
+
+async def test_replies_that_are_all_too_long_and_time_that_is_over_are_errors() -> None:
+    play = await random_play(EchoText())
+    chat, config = echo_chat(), echo_config()
+    model = tiny_model(config.model, chat.tokenizer, max_length=64, seed=0)
+    settings: Any = {"teacher": "random", "precision": "float32", "seed": 0, "tokens_per_forward": 64}
+
+    with pytest.raises(ConfigError, match="max_length=3: no reply of the teacher random ends"):
+        imitate(model, [(chat, play)], WarmStartConfig(), max_length=3, **settings)
+    with pytest.raises(ConfigError, match="max_minutes"):
+        imitate(model, [(chat, play)], WarmStartConfig(), max_length=64, is_time_up=lambda: True, **settings)
+
+
+async def test_at_most_two_hundred_replies_are_held_out_and_all_others_are_learned() -> None:
+    play = await random_play(EchoText(), max_episodes=2000)
+    examples = reply_examples(echo_chat(), play.transcripts, max_length=64)
+
+    learned, held_out = _divided(examples, seed=0)
+
+    assert sum(one.count for one in held_out) == 200
+    assert sum(one.count for one in learned) == sum(one.count for one in examples) - 200
 
 
 SOURCE = EpisodeSource(environment="echo", policy="teacher")
@@ -137,8 +177,8 @@ def recorded(*replies: str, total: float = 1.0, **changes: Any) -> RecordedEpiso
     return RecordedEpisode(source=SOURCE, **fields)
 
 
-def of_files(*episodes: RecordedEpisode, min_return: float = -math.inf) -> CollectedPlay:
-    return recorded_play(episodes, min_return=min_return, tool_role=False, text=EchoText())
+def of_files(*episodes: RecordedEpisode, min_return: float = -math.inf, shows_tools: bool = False) -> CollectedPlay:
+    return recorded_play(episodes, min_return=min_return, shows_tools=shows_tools, text=EchoText())
 
 
 def test_recorded_episodes_are_one_conversation_with_the_label_of_their_return() -> None:
@@ -164,16 +204,20 @@ def test_failed_poor_and_unnamed_episodes_are_left_out() -> None:
     assert play.num_left_out == 4
 
 
-def test_a_call_is_learned_as_the_text_that_names_it_and_its_result_as_the_users() -> None:
+def test_a_call_is_learned_as_the_text_that_names_it_by_a_model_that_is_shown_the_functions() -> None:
     call = {"id": "1", "type": "function", "function": {"name": "say", "arguments": '{"word": "red"}'}}
     episode = recorded("red", "blue")
     episode.turns[0].reply = {"role": "assistant", "content": "", "tool_calls": [call]}
     episode.turns[1].shown = [{"role": "tool", "tool_call_id": "1", "content": "red, once"}]
 
-    ((messages, _),) = of_files(episode).transcripts
+    episode.functions = [{"type": "function", "function": {"name": "say", "parameters": {}}}]
+
+    with pytest.raises(ValueError, match="--no-tool-calls"):
+        of_files(episode)
+    ((messages, _),) = of_files(episode, shows_tools=True).transcripts
 
     assert messages[1] == ("assistant", '<tool_call> {"name": "say", "arguments": {"word": "red"}} </tool_call>')
-    assert messages[2] == ("user", "red, once")
+    assert messages[2] == ("tool", "red, once")
 
 
 def test_prompts_of_one_text_are_refused() -> None:

@@ -86,7 +86,7 @@ class Generator(BaseGenerator):
         images: Sequence[Images] = (),
         constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
-        """As `BaseGenerator.generate`. streams: each gives one number per token."""
+        """As `BaseGenerator.generate`. streams: each gives one number for each token that is drawn."""
         if self.store is not None:
             self.policy_version = self.store.load_newer(self.model, self.policy_version)
         rows = [_Reply(stream) for stream in streams]
@@ -169,29 +169,29 @@ class Generator(BaseGenerator):
             masks = [None if state is None else state.mask for state in states]
             self._sample(rows, torch.log_softmax(masked(logits, masks), dim=-1), masks)
             room = self.max_new_tokens - position - 1
-            rows = [row for row in rows if not self._has_ended(row, states[row.context], room)]
+            following = _Following(states)
+            rows = [row for row in rows if not self._has_ended(row, following, room)]
             if not rows or not room:
                 return
             parents, tokens = self._branch(rows)
-            states = [
-                _after(states[parent], token) for parent, token in zip(parents.tolist(), tokens.tolist(), strict=True)
-            ]
+            states = [following.state(*pair) for pair in zip(parents.tolist(), tokens.tolist(), strict=True)]
             cache.reorder_cache(parents)
             input_ids = tokens[:, None]
             mask = torch.cat([mask[parents], torch.ones_like(input_ids)], dim=1)
             offsets = None if offsets is None else offsets[parents]
 
-    def _has_ended(self, row: _Reply, state: ReplyState | None, room: int) -> bool:
+    def _has_ended(self, row: _Reply, following: "_Following", room: int) -> bool:
         """Whether its last token ended a reply. An end token that is the only one to follow is added without a pass.
 
-        state: before the last token. room: tokens that may follow.
+        room: tokens that may follow.
         """
         if row.token_ids[-1] in self.chat.end_ids:
             return True
-        following = None if state is None or not room else state.after(row.token_ids[-1]).mask
-        if following is None or num_allowed(following) > 1 or not allows(following, self.chat.end_id):
+        state = following.state(row.context, row.token_ids[-1]) if room else None
+        mask = None if state is None else state.mask
+        if mask is None or num_allowed(mask) > 1 or not allows(mask, self.chat.end_id):
             return False
-        row.masks.append(following)
+        row.masks.append(mask)
         row.token_ids.append(self.chat.end_id)
         row.logprobs.append(0.0)
         return True
@@ -259,8 +259,22 @@ class Generator(BaseGenerator):
         return torch.tensor(ids, device=self.model.device), torch.tensor(mask, device=self.model.device)
 
 
-def _after(state: ReplyState | None, token: int) -> ReplyState | None:
-    return None if state is None else state.after(token)
+class _Following:
+    """The states of replies after one more token, each made once."""
+
+    def __init__(self, states: Sequence[ReplyState | None]) -> None:
+        """states: of the contexts before it; None: nothing restricts the reply."""
+        self._states = states
+        self._known: dict[tuple[int, int], ReplyState] = {}
+
+    def state(self, context: int, token: int) -> ReplyState | None:
+        """The state of a context after a token."""
+        before = self._states[context]
+        if before is None:
+            return None
+        if (context, token) not in self._known:
+            self._known[context, token] = before.after(token)
+        return self._known[context, token]
 
 
 def cache_parameter(model: PreTrainedModel) -> str:

@@ -73,3 +73,17 @@ def adapter_disabled(model: PreTrainedModel) -> Iterator[None]:
         yield
     finally:
         model.enable_adapters()
+
+
+def merge_adapter(model: PreTrainedModel) -> None:
+    """Add the adapter to the weights beside it, and take it away: the model is then one without adapter."""
+    from peft.tuners.tuners_utils import BaseTunerLayer  # heavy: seconds
+
+    for name, layer in list(model.named_modules()):
+        if isinstance(layer, BaseTunerLayer):
+            layer.merge()
+            parent, _, own_name = name.rpartition(".")
+            setattr(model.get_submodule(parent), own_name, layer.get_base_layer())
+    network: Any = model
+    network._hf_peft_config_loaded = False
+    del network.peft_config

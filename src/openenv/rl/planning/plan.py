@@ -6,7 +6,6 @@ a few episodes of random play show their lengths, and `ModelOutline` the rest.
 
 import contextlib
 import dataclasses
-import functools
 import itertools
 import logging
 from collections.abc import Sequence
@@ -269,7 +268,8 @@ def _with_passes(
         may_shorten = config.trainer.tokens_per_forward is None and tokens > max(_LEAST_TOKENS, sequences.longest)
         together = at_once or passes.most_prompts * sequences.longest
         may_divide = config.sampling.tokens_at_once is None and together > _LEAST_PROMPTS * sequences.longest
-        is_sampling = size_of(plan.evaluation) > size_of(plan.training)
+        a_pass, sampling = plan.training
+        is_sampling = size_of(plan.evaluation) > size_of(plan.training) or sampling.size_bytes > a_pass.size_bytes
         if may_divide and (is_sampling or not may_shorten):
             at_once = together // 2
         elif may_shorten and not is_sampling:
@@ -312,7 +312,6 @@ class _Passes:
             self._begun, training=training, evaluation=evaluation, tokens_per_forward=tokens, tokens_at_once=at_once
         )
 
-    @functools.cache  # noqa: B019  lives as long as one plan is made
     def _sampling(self, prompts: int) -> Part:
         size = self._player.sampling_bytes(prompts, **self._shape)
         return Part(name="replies being sampled", size_bytes=size, note=f"{prompts} prompts, keys and values, logits")

@@ -116,8 +116,8 @@ def _warm_start(path: Path) -> str:
     note = (
         f"{learned['num_decisions']:,} replies of {html.escape(learned['teacher'])} in {learned['num_episodes']:,} "
         f"episodes, mean return {learned['mean_return']:+.3f}; {learned['num_left_out']:,} episodes were left out. On "
-        f"the tenth that was held out the loss fell from {learned['loss_before']:.3f} to {learned['loss_after']:.3f} "
-        f"nats per token, and the share of likeliest tokens rose from {learned['likeliest_before']:.1%} to "
+        f"what was held out the loss went from {learned['loss_before']:.3f} to {learned['loss_after']:.3f} nats per "
+        f"token, and the share of likeliest tokens from {learned['likeliest_before']:.1%} to "
         f"{learned['likeliest_after']:.1%}."
     )
     chart = line_chart("Loss of the warm start (nats per token)", lines, x_label="batch")

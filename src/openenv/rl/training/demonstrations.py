@@ -6,6 +6,7 @@ Only what was replied is predicted, with the token that ends it: what the enviro
 import json
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,7 @@ from openenv.core.text.action_forms import call_text
 from openenv.core.text.content import frozen
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episode_files.records import RecordedEpisode
+from openenv.policies.prompts import END_OF_THINKING
 from openenv.rl.config import ConfigError, Precision, WarmStartConfig
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images
@@ -24,7 +26,7 @@ from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.training.outcome_labels import outcome_labels
 from openenv.rl.training.supervised import Example, SupervisedSettings, agreement, train_supervised
 from openenv.rl.training.teacher_play import CollectedPlay
-from openenv.rl.training.transcripts import Message, Transcript, chat_messages, replies_per_transcript
+from openenv.rl.training.transcripts import Message, Transcript, chat_messages
 
 _LR, _LR_OF_ADAPTER = 3e-5, 2e-4
 _PART_HELD_OUT, _MOST_HELD_OUT = 0.1, 200
@@ -54,8 +56,7 @@ class Imitation:
 
 def imitate(
     model: PreTrainedModel,
-    chat: Chat,
-    played: CollectedPlay,
+    taught: Sequence[tuple[Chat, CollectedPlay]],
     config: WarmStartConfig,
     *,
     teacher: str,
@@ -68,29 +69,40 @@ def imitate(
 ) -> Imitation:
     """Train `model` on the replies of the teacher's episodes, a tenth of which is held out to measure it.
 
-    max_length: most tokens of a sequence. Raises ConfigError if nothing is left to learn from.
+    taught: the episodes of each environment, with its chat. max_length: most tokens of a sequence. Raises ConfigError
+    if nothing is left to learn from, or no time.
     """
-    if not played.num_episodes:
-        best = f", and the best return is {played.best_return:g}" if played.best_return > -math.inf else ""
-        rule = f"the teacher {teacher} has no episode to learn from: {played.num_left_out} are left out{best}."
-        raise ConfigError(f"warm_start.min_return={config.min_return}: {rule}")
-    examples = reply_examples(chat, played.transcripts, max_length=max_length, outcomes=config.outcomes)
+    played = CollectedPlay()
+    for _, play in taught:
+        played.add(play)
+    _require_episodes(played, config, teacher)
+    examples = [
+        example
+        for chat, play in taught
+        for example in reply_examples(chat, play.transcripts, max_length=max_length, outcomes=config.outcomes)
+    ]
     if not examples:
-        rule = f"no reply of the teacher {teacher} ends within as many tokens. Raise max_req_tokens."
-        raise ConfigError(f"max_req_tokens, max_res_tokens={max_length} together: {rule}")
+        raise ConfigError(
+            f"max_length={max_length}: no reply of the teacher {teacher} ends within as many tokens. Raise "
+            "max_req_tokens, in `openenv sft` --max-tokens."
+        )
     learned, held_out = _divided(examples, seed)
-    measured: Any = {"pad_id": chat.pad_id, "precision": precision, "tokens_per_forward": tokens_per_forward}
+    pad_id = taught[0][0].pad_id
+    measured: Any = {"pad_id": pad_id, "precision": precision, "tokens_per_forward": tokens_per_forward}
     before = agreement(model, held_out, **measured)
+    num_sequences = sum(example.count for example in examples)
     settings = SupervisedSettings(
         steps=config.steps,
-        rows=max(1, round(config.batch_size / replies_per_transcript(played.transcripts))),
+        rows=max(1, round(config.batch_size * num_sequences / max(num_sequences, played.num_decisions))),
         lr=config.lr or (_LR_OF_ADAPTER if has_adapter(model) else _LR),
         warmup_steps=config.steps // 10,
         tokens_per_forward=tokens_per_forward,
         precision=precision,
         seed=seed,
     )
-    losses = train_supervised(model, learned, settings, pad_id=chat.pad_id, on_step=on_step, is_time_up=is_time_up)
+    losses = train_supervised(model, learned, settings, pad_id=pad_id, on_step=on_step, is_time_up=is_time_up)
+    if not losses:
+        raise ConfigError("max_minutes: its half was over before the first batch of the warm start. Raise it.")
     after = agreement(model, held_out, **measured)
     returns = played.returns
     return Imitation(
@@ -108,18 +120,38 @@ def imitate(
     )
 
 
+def _require_episodes(played: CollectedPlay, config: WarmStartConfig, teacher: str) -> None:
+    """Raise ConfigError, with the cause, if there is no episode to learn from."""
+    if played.num_episodes:
+        return
+    if played.best_return == -math.inf:
+        raise ConfigError(
+            f"the teacher {teacher} has no episode to learn from: in {played.num_left_out} the environment failed, or "
+            "a reply named no action. Choose another one (warm_start.policy, warm_start.episodes)."
+        )
+    raise ConfigError(
+        f"min_return={config.min_return}: the teacher {teacher} has no episode to learn from: {played.num_left_out} "
+        f"are left out, and the best return is {played.best_return:g}. Lower warm_start.min_return, in `openenv sft` "
+        "--min-return."
+    )
+
+
 def _divided(examples: Sequence[Example], seed: int) -> tuple[list[Example], list[Example]]:
     """The examples that are learned from, and those that are held out, by how often each occurs.
 
     Each occurrence is held out with the same probability, so that both have the same distribution. A single one is
     both.
     """
-    draws = random.Random(seed)
-    num_held_out = [sum(draws.random() < _PART_HELD_OUT for _ in range(example.count)) for example in examples]
-    learned = [_occurring(one, one.count - held) for one, held in zip(examples, num_held_out, strict=True)]
-    held_out = [_occurring(one, held) for one, held in zip(examples, num_held_out, strict=True)]
-    learned, held_out = ([one for one in part if one.count] for part in (learned, held_out))
-    return learned or list(examples), held_out[:_MOST_HELD_OUT] or list(examples[:1])
+    occurrences = [number for number, example in enumerate(examples) for _ in range(example.count)]
+    if len(occurrences) == 1:
+        return list(examples), list(examples)
+    size = max(1, min(_MOST_HELD_OUT, round(_PART_HELD_OUT * len(occurrences))))
+    held_out = Counter(random.Random(seed).sample(occurrences, size))
+    learned = [_occurring(one, one.count - held_out[number]) for number, one in enumerate(examples)]
+    return (
+        [one for one in learned if one.count],
+        [_occurring(examples[number], count) for number, count in sorted(held_out.items())],
+    )
 
 
 def _occurring(example: Example, count: int) -> Example:
@@ -136,9 +168,10 @@ def reply_examples(
     """
     examples: list[Example] = []
     for transcript, count in transcripts.items():
-        rows = _rows(chat, transcript, max_length)
-        if outcomes and rows:
-            rows = _with_outcome(chat, transcript[1], rows)
+        outcome = chat.encode(transcript[1]) if outcomes else ()
+        rows, is_whole = _rows(chat, transcript, max_length - len(outcome))
+        if outcome and is_whole:
+            rows = _with_outcome(outcome, rows)
         examples += [Example(ids, places, count, images) for ids, places, images in rows]
     return examples
 
@@ -147,27 +180,33 @@ _Row = tuple[TokenIds, list[int], Images]
 """Tokens, the places of those that are predicted, and the images that they show."""
 
 
-def _rows(chat: Chat, transcript: Transcript, max_length: int) -> list[_Row]:
+def _rows(chat: Chat, transcript: Transcript, max_length: int) -> tuple[list[_Row], bool]:
+    """The sequences of a transcript, and whether they have all its replies."""
     messages = chat_messages(transcript[0])
     rows: list[_Row] = []
     for place, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
         prompt = chat.prompt(messages[:place])
-        reply = (*chat.encode(str(message["content"])), chat.end_id)
+        reply = (*chat.encode(_written(chat, str(message["content"]))), chat.end_id)
         message["token_ids"] = reply
         ids, places = prompt + reply, list(range(len(prompt), len(prompt) + len(reply)))
         if len(ids) > max_length:
-            break  # later prompts are longer
+            return rows, False  # later prompts are longer
         if rows and prompt[: len(rows[-1][0])] == rows[-1][0]:
             places = rows.pop()[1] + places
         rows.append((ids, places, chat.images(messages[:place])))
-    return rows
+    return rows, bool(rows)
 
 
-def _with_outcome(chat: Chat, label: str, rows: Sequence[_Row]) -> list[_Row]:
+def _written(chat: Chat, reply: str) -> str:
+    """The reply as the model has to write it: where a prompt has begun its thinking, that ends first."""
+    has_to_end = chat.template.opens_thinking and END_OF_THINKING not in reply
+    return f"\n{END_OF_THINKING}\n\n{reply}" if has_to_end else reply
+
+
+def _with_outcome(outcome: TokenIds, rows: Sequence[_Row]) -> list[_Row]:
     """The rows, the last with the outcome after it, and each with the outcome before it."""
-    outcome = chat.encode(label)
     *others, (ids, places, images) = rows
     ended = (ids + outcome, places + list(range(len(ids), len(ids) + len(outcome))), images)
     hindsight = [(outcome + ids, [place + len(outcome) for place in places], images) for ids, places, images in rows]
@@ -175,18 +214,24 @@ def _with_outcome(chat: Chat, label: str, rows: Sequence[_Row]) -> list[_Row]:
 
 
 def recorded_play(
-    episodes: Sequence[RecordedEpisode], *, min_return: float, tool_role: bool, text: TextInterface[Any, Any] | None
+    episodes: Sequence[RecordedEpisode], *, min_return: float, shows_tools: bool, text: TextInterface[Any, Any] | None
 ) -> CollectedPlay:
-    """The transcripts of recorded episodes, each with the messages that its policy was shown.
+    """The transcripts of recorded episodes, each with the messages that its policy was shown when it was recorded.
 
     Left out are episodes that the environment failed, in which a reply named no action, or with a return below
-    min_return. tool_role: whether the model's template has the role tool; the results of calls are the user's messages
-    otherwise. text: names the outcomes; None: there are none. Raises ValueError for episodes without messages.
+    min_return. shows_tools: whether the model is shown the functions that its policy might call. text: names the
+    outcomes; None: there are none. Raises ValueError for episodes without messages, and for those with functions where
+    the model is shown none.
     """
     played = CollectedPlay()
     kept: list[tuple[list[tuple[Message, ...]], float]] = []
     for episode in episodes:
-        conversations = list(_conversations(episode, tool_role=tool_role))
+        if episode.functions and not shows_tools:
+            raise ValueError(
+                f"episode {episode.episode_id} was recorded with functions, which this model is not shown: record with "
+                "`openenv eval --no-tool-calls --save`."
+            )
+        conversations = list(_conversations(episode))
         is_whole = bool(conversations) and all(turn.action is not None for turn in episode.turns)
         if episode.outcome in ("invalid", "unparseable") or not is_whole:
             played.num_left_out += 1
@@ -204,7 +249,7 @@ def recorded_play(
     return played
 
 
-def _conversations(episode: RecordedEpisode, *, tool_role: bool) -> Iterator[tuple[Message, ...]]:
+def _conversations(episode: RecordedEpisode) -> Iterator[tuple[Message, ...]]:
     """What was shown and replied, once for turns that continue each other."""
     newest: tuple[Message, ...] = ()
     for turn, prompt in episode.prompts():
@@ -212,7 +257,7 @@ def _conversations(episode: RecordedEpisode, *, tool_role: bool) -> Iterator[tup
             raise ValueError(
                 f"episode {episode.episode_id} has its prompts as one text: record messages with `openenv eval --save`."
             )
-        messages = tuple(_message(one, tool_role=tool_role) for one in [*prompt, turn.reply])
+        messages = tuple(map(_message, [*prompt, turn.reply]))
         if newest and messages[: len(newest)] != newest:
             yield newest
         newest = messages
@@ -220,11 +265,11 @@ def _conversations(episode: RecordedEpisode, *, tool_role: bool) -> Iterator[tup
         yield newest
 
 
-def _message(message: Mapping[str, Any] | None, *, tool_role: bool) -> Message:
+def _message(message: Mapping[str, Any] | None) -> Message:
     """A message as a transcript has it. A call is the text that names it."""
     assert message is not None, "prompts() gives turns with a reply"
-    role, calls = message["role"], message.get("tool_calls")
+    calls = message.get("tool_calls")
     if calls:
         function = calls[0]["function"]
-        return role, call_text(function["name"], json.loads(function["arguments"]))
-    return ("user" if role == "tool" and not tool_role else role), frozen(message["content"])
+        return message["role"], call_text(function["name"], json.loads(function["arguments"]))
+    return message["role"], frozen(message["content"])

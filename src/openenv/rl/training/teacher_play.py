@@ -259,11 +259,11 @@ class _TranscribingPlayer:
             self.conversations[written, value] += 1
 
     def on_failure(self, episode: int, error: OpenEnvError) -> None:
-        """Leave the episode out. Raises the error if no episode has succeeded."""
+        """Leave the episode out. Raises the error if many have failed and none has ended."""
         log.warning("play of the teacher %s: left out an episode: %s", self._teacher.name, error)
         self._leave_out(episode)
         self._num_failed += 1
-        if self._num_failed >= _MAX_FAILURES and not self.collected.num_episodes:
+        if self._num_failed >= _MAX_FAILURES and self.collected.best_return == -math.inf:
             raise error
 
     def _leave_out(self, episode: int) -> None:
