@@ -1,6 +1,7 @@
 """A loaded model learns the replies of a teacher before GRPO."""
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +13,13 @@ from typer.testing import CliRunner
 
 from openenv.cli.main import app
 from openenv.core.containers.local_process import LocalServer
+from openenv.rl import supervised_phase
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.language_model import load_model
 from openenv.rl.models.lora import has_adapter
 from openenv.rl.setup import setup_training
+from openenv.rl.training.demonstrations import imitate
 from tests.rl.test_setup import TINY
 
 pytestmark = pytest.mark.process
@@ -131,6 +134,39 @@ async def test_an_adapter_that_was_warmed_has_no_reference_to_be_pulled_back_to(
     with pytest.raises(ConfigError, match=r"loss\.kl_weight=0\.1: with model\.lora"):
         config_from_mapping({**settings, "loss": {"kl_weight": 0.1}})
     config_from_mapping(settings)
+
+
+async def test_a_teacher_plays_its_share_in_each_environment_with_the_chat_of_that(
+    tmp_path: Path, blackjack: dict[str, Any], saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taught: list[tuple[Any, int, set[str]]] = []
+
+    def spied(model: Any, parts: Any, *arguments: Any, **options: Any) -> Any:
+        taught.extend(
+            (chat, play.num_decisions, {m[0][1].split()[0] for m, _ in play.transcripts}) for chat, play in parts
+        )
+        return imitate(model, parts, *arguments, **options)
+
+    monkeypatch.setattr(supervised_phase, "imitate", spied)
+    catch = {"server_url": blackjack["server_url"], "reset": {"game_name": "catch"}, "weight": 3.0}
+    config = run_of(tmp_path, [blackjack, catch], saved, {"policy": "random", "max_decisions": 800, "steps": 2})
+    run = await setup_training(config)
+    await run.shutdown()
+
+    (first, few, hands), (second, many, balls) = taught
+    assert [first, second] == [environment.chat for environment in run.engine.environments]
+    assert 200 <= few < 300
+    assert 600 <= many < 900
+    assert hands.isdisjoint(balls)
+
+
+async def test_a_warm_start_without_time_for_a_batch_is_an_error(
+    tmp_path: Path, blackjack: dict[str, Any], saved: Path
+) -> None:
+    config = run_of(tmp_path, blackjack, saved, {"policy": "random"})
+
+    with pytest.raises(ConfigError, match="max_minutes: its half was over"):
+        await setup_training(dataclasses.replace(config, max_minutes=1e-6))
 
 
 def test_a_tiny_model_is_pretrained_instead() -> None:

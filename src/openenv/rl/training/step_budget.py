@@ -24,12 +24,12 @@ _GROWTH, _FAST_GROWTH = 1.25, 2.0
 """How much longer the next step may be than one below its budget, or far below it."""
 _LONGEST = 100.0
 """Longest step, in learning rates."""
-_NOW, _LATER = 3.0, 0.2
+_NOW, _LATER = 1.5, 0.08
 """How much the weight of the bonus follows the distance to the floor: at once, and lastingly (a controller with a
 proportional and an integral part). With the second alone it swings between its limits, and the policy with it."""
-_BONUS = (1e-3, 0.5)
+_BONUS = (1e-3, 1.0)
 """Least and greatest lasting weight of the bonus, in units of the reward."""
-_FLOOR_SLACK = 0.2
+_FLOOR_SLACK = 0.6
 """A step may end at this part of the floor: the bonus holds the floor, and the search prevents a fall through it."""
 _MOST_FALL = 0.98
 """Below that, a step may leave this part of the entropy before it."""
@@ -54,7 +54,7 @@ class StepBudget:
         self.target = target
         self.length = 1.0
         """Length of the last step, in learning rates."""
-        self.bonus = 0.05
+        self.bonus = 0.3
         """Weight of the entropy bonus in the next step."""
         self.lasting_bonus = self.bonus
         """The part of it that distances of earlier steps have left."""
@@ -93,10 +93,11 @@ class StepBudget:
             self.first_entropy = first.entropy_before
         floor *= self.first_entropy or 0.0
         for _ in range(_MOST_TRIES):
-            part = _part(change, target, floor)
-            if part >= 1.0:
+            within, falls = _part(change, target), _falls(change, floor)
+            if within >= 1.0 and not falls:
                 break
-            share *= part
+            share *= within
+            part = min(within, 0.5) if falls else within
             for present, old in zip(weights, before, strict=True):
                 present.lerp_(old, 1.0 - part)
             change = measure()
@@ -116,13 +117,14 @@ class StepBudget:
             self.bonus = self.lasting_bonus * math.exp(_NOW * distance)
 
 
-def _part(change: PolicyChange, target: float, floor: float) -> float:
-    """The part of a step that is within its budget, if the divergence grows with the square of its length; at least 1
-    if all of it is."""
-    part = 1.0
+def _part(change: PolicyChange, target: float) -> float:
+    """The part of a step that is within its budget, if the divergence grows with the square of its length; 1 if all of
+    it is."""
     if not math.isfinite(change.kl):
         return 0.1
-    if change.kl > _TOLERANCE * target:
-        part = math.sqrt(target / change.kl)
-    falls = change.entropy_after < min(_FLOOR_SLACK * floor, _MOST_FALL * change.entropy_before)
-    return min(part, 0.5) if falls else part
+    return math.sqrt(target / change.kl) if change.kl > _TOLERANCE * target else 1.0
+
+
+def _falls(change: PolicyChange, floor: float) -> bool:
+    """Whether a step takes the entropy of the actions far below its floor."""
+    return change.entropy_after < min(_FLOOR_SLACK * floor, _MOST_FALL * change.entropy_before)
