@@ -58,16 +58,19 @@ def test_a_step_that_measures_no_number_is_shortened() -> None:
 
 
 def test_a_step_does_not_take_the_entropy_far_below_its_floor() -> None:
-    length, change = limited(StepBudget(0.02), curvature=1e-6, floor=0.8, slope=0.79)
+    budget = StepBudget(0.02)
 
-    assert change.entropy_after >= 0.2 * 0.8 * 0.8
+    length, change = limited(budget, curvature=1e-6, floor=0.8, slope=0.79)
+
+    assert change.entropy_after >= 0.6 * 0.8 * 0.8
     assert length < 1.0
+    assert budget.length >= 1.0, "the next step begins at the length that its divergence allows"
 
 
 def test_the_floor_is_a_part_of_the_entropy_before_the_first_step() -> None:
     length, _ = limited(StepBudget(0.02), curvature=1e-6, floor=0.9, slope=0.04, entropy=0.15)
 
-    assert length == 1.0  # a fifth of 0.9 would be above what is left, 0.11
+    assert length == 1.0  # three fifths of 0.9 would be above what is left, 0.11
 
 
 def test_far_below_the_floor_a_small_fall_does_not_shorten_a_step() -> None:
