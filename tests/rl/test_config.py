@@ -114,12 +114,16 @@ def test_a_change_replaces_a_key_of_the_file_under_its_former_name_too(tmp_path:
 
 
 def test_every_field_has_a_sentence() -> None:
-    source = (Path(__file__).parents[2] / "src" / "openenv" / "rl" / "config.py").read_text()
-    lines = source.split("@dataclass", 1)[1].splitlines()
+    folder = Path(__file__).parents[2] / "src" / "openenv" / "rl" / "config"
+    lines = [line for module in sorted(folder.glob("*.py")) for line in _from_first_dataclass(module)]
     fields = [(line, after) for line, after in itertools.pairwise(lines) if _is_field(line)]
 
-    assert fields
+    assert len(fields) > 100
     assert [line for line, after in fields if not after.strip().startswith('"""')] == []
+
+
+def _from_first_dataclass(module: Path) -> list[str]:
+    return module.read_text().partition("@dataclass")[2].splitlines()
 
 
 def _is_field(line: str) -> bool:

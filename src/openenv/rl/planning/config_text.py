@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import yaml
 
-from openenv.rl import config as definitions
-from openenv.rl.config import Config
+from openenv.rl.config import Config, learning, models, playing, run
 from openenv.rl.model_defaults import PRETRAINED, TINY_WITHOUT_FILE, WITH_LORA, merged
 
 _WIDTH = 120
@@ -79,9 +78,10 @@ def _plain(value: Any) -> Any:
 def _docstrings() -> dict[str, dict[str, str]]:
     """The docstrings of the fields of each class of the configuration."""
     found: dict[str, dict[str, str]] = {}
-    for node in ast.parse(inspect.getsource(definitions)).body:
-        if isinstance(node, ast.ClassDef):
-            found[node.name] = dict(_of_fields(node))
+    for module in (learning, models, playing, run):
+        for node in ast.parse(inspect.getsource(module)).body:
+            if isinstance(node, ast.ClassDef):
+                found[node.name] = dict(_of_fields(node))
     return found
 
 

@@ -45,7 +45,7 @@ class Imitation:
     losses: list[float]
     """Of each batch, in nats per token of a reply."""
     held_out: int
-    """Number of sequences that were not learned from, a tenth."""
+    """Number of sequences that were not learned from: a tenth, at most 200."""
     loss_before: float
     loss_after: float
     """On those."""
@@ -67,7 +67,7 @@ def imitate(
     on_step: Callable[[int, float], None] = lambda done, loss: None,
     is_time_up: Callable[[], bool] = lambda: False,
 ) -> Imitation:
-    """Train `model` on the replies of the teacher's episodes, a tenth of which is held out to measure it.
+    """Train `model` on the replies of the teacher's episodes, some of which are held out to measure it.
 
     taught: the episodes of each environment, with its chat. max_length: most tokens of a sequence. Raises ConfigError
     if nothing is left to learn from, or no time.

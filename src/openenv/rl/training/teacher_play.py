@@ -156,7 +156,8 @@ async def collect_play(
     prompts: those of training. Where they show the newest observation alone, each decision is a transcript of its own,
     followed by the label of the episode's return (`outcome_labels`); where they show the whole episode, that is one
     transcript. max_turns: actions after which an episode is stopped; None: no limit. Episodes that failed, that the
-    teacher ended, or with a return below min_return are left out. If the first 20 all fail, their last error is raised.
+    teacher ended, or with a return below min_return are left out. If 20 fail before one has ended, the last error is
+    raised.
     is_time_up: no episode begins after it has returned True, but for the first.
     """
     player = _TranscribingPlayer(teacher, prompts, min_return, max_decisions, on_progress)

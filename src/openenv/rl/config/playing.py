@@ -1,0 +1,115 @@
+"""What is played, and how: environments, replies and conversations."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from openenv.core.text_interface import History
+from openenv.policies.conversations import OutOfTokens, ReplyRules
+from openenv.rl.config.rules import require
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurriculumConfig:
+    """Levels of difficulty that follow the success rate of training."""
+
+    levels: list[dict[str, Any]] = field(default_factory=list)
+    """Keywords of resets at each level, the easiest first. They are added to `reset`."""
+    raise_at: float = 0.8
+    """Success rate at or above which the next level follows."""
+    lower_at: float = 0.2
+    """Success rate at or below which the level before follows."""
+    episodes: int = 400
+    """Episodes at a level after which its success rate is looked at."""
+    success_return: float | None = None
+    """Return from which an episode is a success. None: episodes that are won."""
+
+    def __post_init__(self) -> None:
+        require(len(self.levels) >= 2, "env.curriculum.levels", self.levels, "must have two levels or more.")
+        require(self.episodes >= 1, "env.curriculum.episodes", self.episodes, "must be at least 1.")
+        rates, rule = (self.lower_at, self.raise_at), "must be rates between 0 and 1, lower_at below raise_at."
+        require(0 <= rates[0] < rates[1] <= 1, "env.curriculum.lower_at, raise_at", rates, rule)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfPlayConfig:
+    """An earlier version of the policy plays the other seats. Seats take turns group by group as the trained one."""
+
+    refresh: int = 20
+    """Steps after which the opponents become the newest version."""
+
+    def __post_init__(self) -> None:
+        require(self.refresh >= 1, "env.self_play.refresh", self.refresh, "must be at least 1.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvConfig:
+    """An environment of the run."""
+
+    name: str = "openspiel"
+    """The environment: a name of `openenv envs`, a folder with openenv.yaml, MODULE:CLASS, FILE.py:CLASS, the URL of a
+    server, or docker:IMAGE. A URL is only reached; for all others the run starts and stops a server."""
+    server_url: str = ""
+    """URL of a running server of the named environment, such as http://localhost:8004."""
+    text: str = ""
+    """A text interface, MODULE:CLASS or FILE.py:CLASS, that replaces the environment's own."""
+    reset: dict[str, Any] = field(default_factory=dict)
+    """Keywords of every reset, such as `game_name: blackjack`. The seed is added."""
+    weight: float = 1.0
+    """Share of the groups that the environment plays, beside the weights of the others."""
+    curriculum: CurriculumConfig | None = None
+    """Levels of difficulty. The evaluation plays the last one. None: `reset` is the only level."""
+    self_play: SelfPlayConfig | None = None
+    """Train against earlier versions of the policy, in an environment that lets one session act for every seat
+    (`agent_player: all`). The evaluation plays against the opponents of `reset`."""
+
+    def __post_init__(self) -> None:
+        require(self.weight > 0, "env.weight", self.weight, "must be above 0. Leave the environment out.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingConfig:
+    """How replies are drawn."""
+
+    constrain: bool = False
+    """Whether a reply is limited to the legal replies, or to the JSON of an action, so that the first one is legal.
+    Thinking stays free before its end mark, and so do replies that are free text. true with `model.path`."""
+    tokens_at_once: int | None = None
+    """Most tokens, of prompts with their replies, whose keys and values the generator holds at the same time. More
+    prompts are answered one part after another. None: all for the tiny model, and what fits for a loaded one."""
+
+    def __post_init__(self) -> None:
+        most = self.tokens_at_once
+        require(most is None or most >= 1, "sampling.tokens_at_once", most, "must be at least 1.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConversationConfig:
+    """The conversation of an episode between environment and model."""
+
+    history: History | None = None
+    """Turns that a prompt shows. full: the whole episode, one context that grows. latest: the newest observation alone.
+    None: as the text interface has it."""
+    retries: int = 0
+    """Further replies to one observation after a reply that names no legal action. The model is shown the problem. 0:
+    such a reply ends the episode."""
+    max_turns: int = 1000
+    """Actions after which an episode is stopped. Its rewards so far count."""
+    max_episode_tokens: int | None = None
+    """Tokens sampled in an episode after which no reply begins. None: no limit."""
+    out_of_tokens: OutOfTokens = "fail"
+    """What happens when an episode has max_episode_tokens, or a prompt is longer than max_req_tokens. fail: the episode
+    ends as one with an unparseable reply. end: it ends, and its rewards so far count. forget: prompts lose their oldest
+    turns until they fit; where that is not enough, as fail."""
+
+    def __post_init__(self) -> None:
+        require(self.retries >= 0, "conversation.retries", self.retries, "must be at least 0.")
+        require(self.max_turns >= 1, "conversation.max_turns", self.max_turns, "must be at least 1.")
+        most = self.max_episode_tokens
+        require(most is None or most >= 1, "conversation.max_episode_tokens", most, "must be at least 1.")
+
+    @property
+    def rules(self) -> ReplyRules:
+        """The rules of replies and tokens."""
+        return ReplyRules(
+            retries=self.retries, max_episode_tokens=self.max_episode_tokens, out_of_tokens=self.out_of_tokens
+        )
