@@ -3,23 +3,26 @@
 import asyncio
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from fastapi import FastAPI
 from typer.testing import CliRunner
 
 from openenv.cli.main import app
 from openenv.core.containers.local_process import LocalServer
 from openenv.rl import supervised_phase
-from openenv.rl.config import Config, ConfigError
+from openenv.rl.config import Config, ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.language_model import load_model
 from openenv.rl.models.lora import has_adapter
 from openenv.rl.setup import setup_training
+from openenv.rl.starting_model import StartingModel
 from openenv.rl.training.demonstrations import imitate
+from tests.rl.models.vllm_stand_in import StandIn
 from tests.rl.test_setup import TINY
 
 pytestmark = pytest.mark.process
@@ -103,6 +106,26 @@ async def test_an_adapter_is_warmed_and_is_the_policy_before_grpo_also_when_resu
     await resumed.shutdown()
 
     assert reply == "hit"
+
+
+async def test_a_vllm_server_plays_the_warmed_adapter_before_grpo(
+    tmp_path: Path, blackjack: dict[str, Any], saved: Path, serving: Callable[[FastAPI], str]
+) -> None:
+    model, tokenizer = load_model(saved)
+    lora = LoraSettings(rank=8)
+    server = StandIn(str(saved), model, StartingModel(model, tokenizer, None).chat(), lora)
+    settings = {"lora": {"rank": 8}, "vllm_url": serving(server.app)}
+    config = run_of(tmp_path, blackjack, saved, {"policy": "always:hit"}, **settings)
+
+    run = await setup_training(
+        dataclasses.replace(config, sampling=dataclasses.replace(config.sampling, constrain=False))
+    )
+    asked: Any = [[{"role": "user", "content": "Your hand is 9 K. The dealer shows 6."}]]
+    (reply,) = run.engine.player(temperature=0.0, before=True).complete(asked)
+    await run.shutdown()
+
+    assert reply == "hit"
+    assert server.adapters == {}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Images reach the model: generator, trainer and reference compute what its own forward computes of pixels."""
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -154,3 +155,23 @@ async def test_a_run_on_pixels_trains_saves_and_resumes(tmp_path: Path) -> None:
     assert [row["step"] for row in rows] == [1, 2]
     assert resumed.engine.chat.image_reader is not None
     assert any(row["grad_norm"] > 0 for row in rows)
+
+
+async def test_a_loaded_model_is_warmed_on_pixels(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "env": CATCH,
+        "conversation": {"history": "latest"},
+        "max_req_tokens": 64,
+        "checkpoint": {"folder": str(tmp_path)},
+        "pretrain": {"max_decisions": 300, "steps": 2},
+    }
+    await (await setup_training(echo_config(**settings, model={**TINY, "precision": "auto"}))).shutdown()
+    saved = tmp_path / "echo" / "checkpoints" / "before_grpo"
+    warm_start = {"policy": "always:stay", "max_decisions": 300, "steps": 60, "lr": 1e-2}
+    model = {"path": str(saved), "precision": "float32", "instructions": False}
+
+    config = echo_config(**settings, name="warm", model=model, warm_start=warm_start)
+    await (await setup_training(config)).shutdown()
+
+    learned = json.loads((config.run_dir / "warm_start.json").read_text())
+    assert learned["loss_after"] < 0.1 < learned["loss_before"]
