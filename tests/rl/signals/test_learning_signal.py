@@ -29,6 +29,8 @@ def reason_for(config: Config, *groups: Group) -> str:
 
 
 CONFIG = config_from_mapping({"reward": {"scale": 1.0}, "trainer": {"training": {"patience": 2}}})
+CONSTRAINED = config_from_mapping({"sampling": {"constrain": True}, "max_res_tokens": 16})
+PRETRAINED = config_from_mapping({"model": {"path": "models/any"}, "sampling": {"constrain": False}})
 BY_SIGN = config_from_mapping({"reward": {"win": 2.0, "push": 0.5, "loss": -1.0}})
 
 
@@ -39,8 +41,11 @@ BY_SIGN = config_from_mapping({"reward": {"win": 2.0, "push": 0.5, "loss": -1.0}
         (
             CONFIG,
             [group(CONFIG, 0.0, 0.0, outcome="unparseable", reason="'xyz' names none of: a, b")],
-            r"all 2 episodes ended with a reply that names no legal action \(.xyz. names none of: a, b\). Set model",
+            r"all 2 episodes ended with a reply that names no legal action \(.xyz. names none of: a, b\). To change: set "
+            "sampling.constrain: true, or begin with a higher pretrain.steps",
         ),
+        (PRETRAINED, [group(PRETRAINED, 0.0, outcome="unparseable")], r"or begin with warm_start: {policy: random}"),
+        (CONSTRAINED, [group(CONSTRAINED, 0.0, outcome="unparseable")], r"change: raise max_res_tokens=16"),
         (CONFIG, [group(CONFIG, 0.0, 0.0, outcome="invalid", reason="it broke")], r"are invalid \(it broke\). Mend"),
         (
             BY_SIGN,

@@ -13,6 +13,7 @@ from typing import Any
 from openenv.core.errors import OpenEnvError
 from openenv.rl.config import Config
 from openenv.rl.rollouts.trajectory import Group
+from openenv.rl.signals.learning_signal import legal_reply_remedy
 
 WINDOW = 8
 """Steps in a row that show a sign before it is named. The tiny model stands in 97 % of its hands for five steps of the
@@ -112,12 +113,6 @@ def _value(row: Mapping[str, Any], key: str, otherwise: float) -> float:
     return otherwise if value is None else float(value)
 
 
-def _constrain(config: Config) -> str:
-    if config.sampling.constrain:
-        return f"raise max_res_tokens={config.max_res_tokens}: replies are cut off, or the thinking before them"
-    return "set sampling.constrain: true, or raise max_res_tokens if replies are cut off"
-
-
 def _hold_entropy(config: Config) -> str:
     floor = config.loss.entropy_floor
     if floor and config.sampling.constrain:
@@ -133,7 +128,11 @@ def _shorten(config: Config) -> str:
 
 
 SIGNS = (
-    Sign("no legal reply", _no_legal_reply, lambda config: f"no reply names a legal action: {_constrain(config)}."),
+    Sign(
+        "no legal reply",
+        _no_legal_reply,
+        lambda config: f"no reply names a legal action: {legal_reply_remedy(config)}.",
+    ),
     Sign(
         "one action",
         _one_action,

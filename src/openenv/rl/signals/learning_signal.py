@@ -64,12 +64,10 @@ class SignalWatch:
         if self._outcomes["invalid"] == total:
             return f"all {total} episodes are invalid ({self._reasons.get('invalid')}). Mend the environment."
         if not self._returns:
-            cut = f"Raise max_res_tokens={self._config.max_res_tokens}, which cut off {self._num_cut_off} replies, set"
-            remedy = cut if self._num_cut_off else "Set"
+            remedy = legal_reply_remedy(self._config, self._num_cut_off)
             return (
                 f"all {unparseable} episodes ended with a reply that names no legal action "
-                f"({self._reasons.get('unparseable')}). {remedy} model.instructions: true, "
-                "or raise pretrain.steps."
+                f"({self._reasons.get('unparseable')}). To change: {remedy}."
             )
         low, high = min(self._returns), max(self._returns)
         if low < high and len(self._rewards) == 1:
@@ -83,10 +81,21 @@ class SignalWatch:
                 f"all returns are {low:g}. Either the policy can do no better, or whatever it tries is rewarded alike: "
                 "let the environment reward progress too, or raise group_size."
             )
+        entropy = "loss.entropy_floor" if self._config.loss.entropy_floor else "loss.entropy_weight"
         return (
             f"returns range from {low:g} to {high:g}, and {unparseable} of {total} episodes are unparseable, but those "
-            "from one start all end alike. Raise group_size or loss.entropy_weight, so that the policy tries more."
+            f"from one start all end alike. Raise group_size or {entropy}, so that the policy tries more."
         )
+
+
+def legal_reply_remedy(config: Config, num_cut_off: int = 0) -> str:
+    """What to change where no reply names a legal action. `num_cut_off`: replies that were cut off."""
+    if num_cut_off:
+        return f"raise max_res_tokens={config.max_res_tokens}, which cut off {num_cut_off} replies"
+    if config.sampling.constrain:
+        return f"raise max_res_tokens={config.max_res_tokens}: replies are cut off, or the thinking before them"
+    start = "warm_start: {policy: random}" if config.model.path else "a higher pretrain.steps"
+    return f"set sampling.constrain: true, or begin with {start}"
 
 
 def has_signal(group: Group) -> bool:
