@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from openenv.core.env_server.config import ServerConfig
 from openenv.pages.runs import runs_app
 from openenv.rl.reports.results import StepLog
-from openenv.rl.reports.run_state import running
+from openenv.rl.reports.run_state import failure_kept, running
 from tests.browser import NARROW, SCREENSHOTS, is_as_wide_as_its_screen, loaded_bytes, screenshot, serious_violations
 from tests.cli.commands import OPENENV, run
 from tests.pages.run_files import HOSTILE, append_steps, make_run, transcript, write_transcripts
@@ -61,7 +61,7 @@ def test_a_curve_grows_while_steps_are_appended(page: Page, served: Served, tmp_
         expect(row_of(page, "tiny")).to_contain_text("30 of 100")
     expect(row_of(page, "tiny")).to_contain_text("ended early")
     assert known == sorted(known), "points are kept, and only new ones are asked for"
-    with pytest.raises(ValueError, match="broke"), running(run_dir):
+    with pytest.raises(ValueError, match="broke"), running(run_dir), failure_kept(run_dir):
         raise ValueError("the table broke")
     expect(row_of(page, "tiny")).to_contain_text("failed: ValueError: the table broke")
 

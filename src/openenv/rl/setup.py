@@ -162,6 +162,7 @@ async def setup_training(
     await asyncio.to_thread(require_weights_fit, config)
 
     async with contextlib.AsyncExitStack() as stack:
+        stack.enter_context(running(config.run_dir))
         resuming = resume and (config.run_dir / "config.json").exists()
         with budget.counting():
             served = [await serve_environment(environment, stack) for environment in config.env]
@@ -169,7 +170,7 @@ async def setup_training(
                 _require_same_settings(config)
             else:
                 _fresh_folder(config)
-            stack.enter_context(running(config.run_dir))
+            stack.enter_context(failure_kept(config.run_dir))
             first_step = Checkpoints(config.run_dir).latest_step
             trackers = await asyncio.to_thread(Trackers.open, config, first_step)
             stack.push_async_callback(asyncio.to_thread, trackers.close)

@@ -1,6 +1,7 @@
 """The state of a run by the files of its folder, and files that are read while they grow."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -11,11 +12,12 @@ import pytest
 
 from openenv.rl.config import Config
 from openenv.rl.reports.results import PlayerResult, RowReader, StepLog, save_results
-from openenv.rl.reports.run_state import failure, run_state, running
+from openenv.rl.reports.run_state import failure, failure_kept, run_state, running
 
 
 def run_with_steps(folder: Path, steps: int) -> Path:
     """The folder of a run of two steps, which has made as many."""
+    folder.mkdir(exist_ok=True)
     config = asdict(Config())
     config["trainer"]["training"]["steps"] = 2
     (folder / "config.json").write_text(json.dumps(config))
@@ -24,7 +26,7 @@ def run_with_steps(folder: Path, steps: int) -> Path:
 
 
 def test_a_run_is_running_until_its_context_ends(tmp_path: Path) -> None:
-    run_dir = run_with_steps(tmp_path, 1)
+    run_dir = run_with_steps(tmp_path / "run", 1)
     with running(run_dir):
         assert run_state(run_dir) == "running"
 
@@ -33,7 +35,7 @@ def test_a_run_is_running_until_its_context_ends(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_a_run_whose_process_is_killed_has_ended_early(tmp_path: Path) -> None:
-    run_dir = run_with_steps(tmp_path, 1)
+    run_dir = run_with_steps(tmp_path / "run", 1)
     program = (
         "import pathlib, sys; from openenv.rl.reports.run_state import running\n"
         "with running(pathlib.Path(sys.argv[1])): print('running', flush=True); input()"
@@ -52,14 +54,25 @@ def test_a_run_whose_process_is_killed_has_ended_early(tmp_path: Path) -> None:
 
 
 def test_a_run_that_an_error_ended_has_failed_until_it_begins_again(tmp_path: Path) -> None:
-    run_dir = run_with_steps(tmp_path, 1)
-    with pytest.raises(ConnectionError), running(run_dir):
+    run_dir = run_with_steps(tmp_path / "run", 1)
+    with pytest.raises(ConnectionError), running(run_dir), failure_kept(run_dir):
         raise ConnectionError("the server is gone")
 
     assert (run_state(run_dir), failure(run_dir)) == ("failed", "ConnectionError: the server is gone")
-    with pytest.raises(KeyboardInterrupt), running(run_dir):
+    with pytest.raises(KeyboardInterrupt), running(run_dir), failure_kept(run_dir):
         raise KeyboardInterrupt
     assert (run_state(run_dir), failure(run_dir)) == ("ended early", None)
+    assert [path.name for path in run_dir.iterdir() if path.name.startswith("error")] == []
+
+
+def test_a_full_disk_is_named_with_its_path_and_a_remedy(tmp_path: Path) -> None:
+    run_dir = run_with_steps(tmp_path / "run", 1)
+    full = rf"the disk is full. Make room, and go on with --resume: '{re.escape(str(run_dir))}'"
+    with pytest.raises(OSError, match=full), running(run_dir), failure_kept(run_dir):
+        Path("/dev/full").write_text("a row")
+
+    assert run_state(run_dir) == "failed"
+    assert re.search(full, failure(run_dir) or "")
 
 
 def test_a_run_has_finished_with_all_its_steps_or_its_last_evaluation(tmp_path: Path) -> None:
