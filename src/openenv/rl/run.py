@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import uvloop
+from uvicorn.loops.auto import auto_loop_factory
 
 from openenv.envs.catalog import game_keyword
 from openenv.rl.config import Config, ConfigError, EnvConfig, RewardConfig, require
@@ -152,5 +152,5 @@ def _determinism_named() -> Iterator[None]:
 
 def run_blocking(config: Config, *, resume: bool = False, on_progress: OnProgress | None = None) -> RunResult:
     """`run` for a program without an event loop. After Ctrl-C it writes the report and raises KeyboardInterrupt."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
         return runner.run(run(config, resume=resume, on_progress=on_progress))

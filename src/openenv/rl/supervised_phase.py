@@ -204,4 +204,4 @@ async def _in_thread(
 
 
 def _use_all_cores() -> None:
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)

@@ -41,8 +41,8 @@ BY_SIGN = config_from_mapping({"reward": {"win": 2.0, "push": 0.5, "loss": -1.0}
         (
             CONFIG,
             [group(CONFIG, 0.0, 0.0, outcome="unparseable", reason="'xyz' names none of: a, b")],
-            r"all 2 episodes ended with a reply that names no legal action \(.xyz. names none of: a, b\). To change: set "
-            "sampling.constrain: true, or begin with a higher pretrain.steps",
+            r"all 2 episodes ended with a reply that names no legal action \(.xyz. names none of: a, b\). To change: "
+            "set sampling.constrain: true, or begin with a higher pretrain.steps",
         ),
         (PRETRAINED, [group(PRETRAINED, 0.0, outcome="unparseable")], r"or begin with warm_start: {policy: random}"),
         (CONSTRAINED, [group(CONSTRAINED, 0.0, outcome="unparseable")], r"change: raise max_res_tokens=16"),

@@ -106,7 +106,8 @@ def _close_in_fork() -> None:
         os.close(_PARENT_PIPES.pop())
 
 
-os.register_at_fork(after_in_child=_close_in_fork)
+if hasattr(os, "register_at_fork"):  # Windows has no forks
+    os.register_at_fork(after_in_child=_close_in_fork)
 
 
 class ChildProcess:
@@ -118,14 +119,17 @@ class ChildProcess:
 
     def __init__(self, command: Sequence[str], env_vars: Mapping[str, str] | None = None) -> None:
         """Start the command. env_vars: added to the environment. Raises ContainerFault if there is no such command."""
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed by stop()
+        log_fd, self._log_path = tempfile.mkstemp(prefix="openenv-", suffix=".log")
+        self._log = open(self._log_path, "rb")  # noqa: SIM115  closed by stop()
+        if os.name == "posix":  # elsewhere an open file cannot be removed
+            os.unlink(self._log_path)
         servers_end, self._parent_pipe = os.pipe()
         _PARENT_PIPES.add(self._parent_pipe)
         try:
             self._process = subprocess.Popen(
                 list(command),
                 stdin=servers_end,
-                stdout=self._log,
+                stdout=log_fd,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(env_vars or {})},
                 start_new_session=True,  # Ctrl-C must reach this process only, which stops the server
@@ -135,6 +139,7 @@ class ChildProcess:
             raise ContainerFault(f"{command[0]} cannot be run: {error}") from error
         finally:
             os.close(servers_end)
+            os.close(log_fd)
         log.info("started %s: pid=%d", " ".join(command), self._process.pid)
 
     @property
@@ -161,8 +166,9 @@ class ChildProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # usually no child is left
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if hasattr(os, "killpg"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # usually no child is left
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._close()
 
     def _close(self) -> None:
@@ -170,14 +176,14 @@ class ChildProcess:
             _PARENT_PIPES.remove(self._parent_pipe)
             os.close(self._parent_pipe)
         self._log.close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._log_path)
 
     def output(self) -> str:
         """The last mebibyte of its output, including its log."""
         size = os.fstat(self._log.fileno()).st_size
-        # pread: the file position is shared with the server
-        return os.pread(self._log.fileno(), _MAX_OUTPUT_BYTES, max(0, size - _MAX_OUTPUT_BYTES)).decode(
-            errors="replace"
-        )
+        self._log.seek(max(0, size - _MAX_OUTPUT_BYTES))
+        return self._log.read(_MAX_OUTPUT_BYTES).decode(errors="replace")
 
 
 class ServerProcess(ChildProcess):

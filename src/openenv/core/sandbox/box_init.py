@@ -8,7 +8,6 @@ server is in the sandbox, and each import takes time whenever a sandbox starts (
 import ctypes
 import marshal
 import os
-import resource
 import sys
 
 _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 24, 38
@@ -19,6 +18,8 @@ SYSTEM_WRITABLE = ("/dev/null",)
 
 def main() -> None:
     """Restrict this process by the settings of the command line, and run the command."""
+    import resource  # Windows, whose servers import this module for its constants, has none
+
     settings = marshal.loads(bytes.fromhex(sys.argv[1]))
     for name, value in settings["limits"].items():
         kind = getattr(resource, f"RLIMIT_{name}")

@@ -8,7 +8,6 @@ import contextlib
 import ctypes
 import json
 import os
-import resource
 import signal
 import socket
 import subprocess
@@ -250,6 +249,8 @@ def _children_of(pid: int) -> set[int]:
 
 def _kill_tree(pid: int) -> set[int]:
     """Kill a process and all that descend from it, and return them. None can start another one first."""
+    import resource  # Windows, where the package is imported too, has none
+
     pending, killed = [pid], set()
     while pending:
         member = pending.pop()

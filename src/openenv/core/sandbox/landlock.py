@@ -19,8 +19,6 @@ _ABSTRACT_SOCKETS_AND_SIGNALS = 3
 SIGNALS_VERSION = 6
 """The first version that also denies signals to processes outside, and their abstract sockets."""
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
 
 class _Ruleset(ctypes.Structure):
     _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
@@ -33,7 +31,7 @@ class _PathRule(ctypes.Structure):
 
 def version() -> int:
     """The version of the kernel's Landlock; 0 where it has none."""
-    return max(0, int(_libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))))
+    return max(0, int(_libc().syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))))
 
 
 def restrict(readable: list[str], writable: list[str], listed: list[str], *, tcp: bool) -> None:
@@ -68,8 +66,12 @@ def _allow(ruleset: int, path: str, allowed: int) -> None:
     os.close(fd)
 
 
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
 def _call(number: int, *arguments: object) -> int:
-    result = int(_libc.syscall(ctypes.c_long(number), *arguments))
+    result = int(_libc().syscall(ctypes.c_long(number), *arguments))
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, f"Landlock: {os.strerror(error)}")

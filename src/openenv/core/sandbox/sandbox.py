@@ -282,6 +282,8 @@ class SandboxHost:
 
     def _reason_against(self, level: Level) -> str:
         """Why a level does not work here; empty if it does. A program is run to see it."""
+        if sys.platform != "linux":
+            return f"sandboxes need Linux, this is {sys.platform}"
         if not seccomp.is_supported():
             return "there is no system call filter for this processor"
         if level == "namespaces" and find_bubblewrap() is None:

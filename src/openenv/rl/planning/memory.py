@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import os
+import sys
 from pathlib import Path
 
 import torch
@@ -30,6 +31,8 @@ def usable_bytes(device: torch.device) -> int | None:
 def release_freed() -> None:
     """Return freed memory to the system, which the C library keeps otherwise: gigabytes after a few passes."""
     gc.collect()
+    if sys.platform != "linux":
+        return
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
     if trim is not None:
         trim(0)

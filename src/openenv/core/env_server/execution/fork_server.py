@@ -41,7 +41,12 @@ class ForkServer:
         self._lock = asyncio.Lock()
 
     async def start(self) -> None:
-        """Start the process. Raises FactoryFault when the environment cannot be pickled."""
+        """Start the process. Raises FactoryFault without forks, or when the environment cannot be pickled."""
+        if not hasattr(os, "fork"):
+            raise FactoryFault(
+                f"{self._spec.name}: execution = 'process' needs forks, which {sys.platform} does not have: serve with "
+                "execution = 'thread' or 'inline'"
+            )
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         context = multiprocessing.get_context("spawn")
         self._process = context.Process(

@@ -67,6 +67,9 @@ def start_watchdog() -> bool:
     if threading.current_thread() is not threading.main_thread():
         log.info("the server does not run in the main thread: inline environments have no time limit")
         return False
+    if not hasattr(signal, "pthread_kill"):
+        log.info("inline environments have no time limit on this system, which sends no signals to threads")
+        return False
     signal.signal(signal.SIGURG, _check)
     if not _watchdogs:
         _watchdogs.append(_Watchdog())

@@ -41,7 +41,7 @@ class GracefulServer(uvicorn.Server):
         self._sessions = setting_of(app, "sessions")
         config: ServerConfig = setting_of(app, "config") or ServerConfig()
         settings = uvicorn.Config(
-            app, log_level=log_level, loop="uvloop",
+            app, log_level=log_level, loop="auto",
             proxy_headers=bool(config.trusted_proxies), forwarded_allow_ips=list(config.trusted_proxies),
             timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S, **address,
         )  # fmt: skip
