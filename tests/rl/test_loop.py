@@ -230,6 +230,29 @@ async def test_rollouts_that_fail_end_the_run_with_their_error(
         await asyncio.wait_for(loop.run(2), 20)
 
 
+class BrieflyFailingPool(EchoPool):
+    """Its first sessions of a run fail, most of a step's."""
+
+    left = 0
+
+    async def reset(self, requests: Any) -> Any:
+        failed = dict.fromkeys(list(requests)[: type(self).left], EnvironmentFault("the server began anew"))
+        type(self).left -= len(failed)
+        return await super().reset({index: requests[index] for index in requests if index not in failed}) | failed
+
+
+async def test_a_step_of_which_most_groups_were_lost_is_played_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    BrieflyFailingPool.left = 14
+    run = SmallRun(echo_config(), tmp_path, pool_class=BrieflyFailingPool)
+
+    rows = await run.run(2)
+
+    assert [row["num_groups/trained"] for row in rows] == [4, 4]
+    assert "groups of a step are played again: EnvironmentFault: the server began anew" in caplog.text
+
+
 async def test_training_stops_when_its_time_is_up(tmp_path: Path) -> None:
     config = echo_config(trainer={"training": {"steps": 1000}}, max_minutes=1e-6)
 

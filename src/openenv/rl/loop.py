@@ -36,7 +36,7 @@ from openenv.rl.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
-_MAX_FAILURES = 20  # consecutive groups without a valid episode
+_MAX_FAILURES = 20  # groups of a step that were lost
 _MOST_DRAWS = 4  # times the batch size, with `equal_groups: redraw`
 _GOOD_INTERVAL = 5  # steps between the weights that are kept for a rollback
 
@@ -80,7 +80,6 @@ class TrainingLoop:
         self._log = training_log
         self._watch = SignalWatch(config)
         self._curricula = Curricula(config.env, progress.levels)
-        self._failed_in_a_row = 0
 
     async def run(self, steps: int, on_step: OnStep | None = None, evaluate: Evaluate | None = None) -> None:
         """Make `steps` more steps, or fewer if the time is up. A checkpoint is saved, also after a cancellation.
@@ -131,19 +130,23 @@ class TrainingLoop:
         return StepGroups(played, trained[: self._batch_size], self._curricula.state)
 
     async def _play(self, indices: Sequence[int]) -> list[Group]:
-        """Play groups, divided among the rollouts, again while none has a valid episode. In the order of numbers.
+        """Play groups, divided among the rollouts. In the order of numbers.
 
-        Raises NothingPlayed after many groups in a row without a valid episode.
+        While more than half of them lost so many episodes that they cannot be trained on, those are played again: a
+        step is not made with the few that are left. Raises NothingPlayed after many failures.
         """
+        played: dict[int, Group] = {}
+        lost, num_failures = list(indices), 0
         while True:
-            groups = await self._play_once(indices)
-            for group in groups:
-                self._failed_in_a_row = 0 if group.valid else self._failed_in_a_row + 1
-            if any(group.valid for group in groups):
-                return groups
-            if self._failed_in_a_row >= _MAX_FAILURES:
-                reason = groups[0].trajectories[0].reason
-                raise NothingPlayed(f"none of {self._failed_in_a_row} groups could be played: {reason}")
+            played |= {group.index: group for group in await self._play_once(lost)}
+            lost = [index for index in indices if _is_lost(played[index])]
+            if len(lost) <= len(indices) / 2:
+                return [played[index] for index in sorted(indices)]
+            num_failures += len(lost)
+            reason = _reason(played[lost[0]])
+            if num_failures >= max(_MAX_FAILURES, 3 * len(indices)):
+                raise NothingPlayed(f"{len(lost)} of {len(indices)} groups of a step could not be played: {reason}")
+            log.warning("%d of %d groups of a step are played again: %s", len(lost), len(indices), reason)
 
     async def _play_once(self, indices: Sequence[int]) -> list[Group]:
         try:
@@ -166,9 +169,8 @@ class TrainingLoop:
 
     def _is_useful(self, group: Group) -> bool:
         """Whether the group is trained on: it has two valid episodes, decisions, and a signal if it needs one."""
-        if len(group.valid) < 2:
-            reasons = {t.reason for t in group.trajectories if not t.valid}
-            log.warning("dropped group %d: %s", group.index, "; ".join(sorted(reasons)))
+        if _is_lost(group):
+            log.warning("dropped group %d: %s", group.index, _reason(group))
             return False
         if not any(t.segments for t in group.valid):
             return False  # over before the first decision
@@ -280,6 +282,16 @@ class TrainingLoop:
             await _uninterrupted(asyncio.to_thread(self._checkpoints.save, self._trainer, self._chat, self.progress))
             if self._trainer.reference is not None:
                 self._trainer.reference.clear()  # a resumed run has nothing cached either
+
+
+def _is_lost(group: Group) -> bool:
+    """Whether the environment failed in so many of its episodes that the others cannot be compared."""
+    return len(group.valid) < 2
+
+
+def _reason(group: Group) -> str:
+    """Why the environment failed in its episodes."""
+    return "; ".join(sorted({t.reason for t in group.trajectories if not t.valid}))
 
 
 @contextlib.contextmanager
