@@ -65,3 +65,7 @@ def test_a_broken_package_is_skipped_with_a_warning(site, caplog):
     fake_tools.make_package(site, "maze", manifest=": [")
     assert AutoEnv.get_env_class("echo") is EchoEnv
     assert "skipped openenv-maze" in caplog.text
+
+
+def test_the_action_of_an_environment_whose_server_alone_knows_its_class_is_its_fields() -> None:
+    assert AutoAction.from_env("adventure.py:Adventure")(command="go north") == {"command": "go north"}

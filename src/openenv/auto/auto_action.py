@@ -4,7 +4,7 @@ from typing import Any
 
 from openenv.auto.auto_env import AutoEnv as AutoEnv
 from openenv.auto.auto_env import install_space
-from openenv.auto.discovery import EnvironmentInfo, environments, find_environment
+from openenv.auto.discovery import EnvironmentInfo, environments, find_environment, names_source
 from openenv.core.containers.hub import Space
 from openenv.core.generic_client import GenericAction
 
@@ -19,12 +19,15 @@ class AutoAction:
     def from_env(cls, name: str, skip_install: bool = False, *, trust_remote_code: bool = False) -> type[Any]:
         """Return the action class of an environment. name: as in `AutoEnv.from_env`.
 
-        skip_install: return GenericAction, for the client of `AutoEnv.from_env(name, skip_install=True)`.
+        skip_install: return GenericAction, for the client of `AutoEnv.from_env(name, skip_install=True)`. So is it for
+        a name whose server alone knows the classes, such as FILE.py:CLASS or a URL: the client checks the fields.
         trust_remote_code: allow the installation of a Space's package.
 
         Raises UnknownEnvironment, RemoteCodeRefused, ImportError.
         """
-        return GenericAction if skip_install else _info(name, trust_remote_code=trust_remote_code).action_class
+        if skip_install or names_source(name):
+            return GenericAction
+        return _info(name, trust_remote_code=trust_remote_code).action_class
 
     @classmethod
     def from_hub(cls, env_name: str, skip_install: bool = False, *, trust_remote_code: bool = False) -> type[Any]:

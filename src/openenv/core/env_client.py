@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar as TypeVarWithDefault
 
 from openenv.core.client.address import Address, Endpoint
@@ -31,6 +31,7 @@ from openenv.core.utils import hf_space_subdomain as hf_space_subdomain
 from openenv.core.vector.batched_session import BatchedSession
 from openenv.core.wire.arrays import has_array_fields
 from openenv.core.wire.client_codec import Request, encode_body
+from openenv.core.wire.server_codec import invalid_message
 
 if TYPE_CHECKING:
     from openenv.core.vector.env import Autoreset, VectorEnv
@@ -190,11 +191,14 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         result: StepResult[ObsT] = self._session.request(request, self._read_result)
         return result
 
-    def step(self, action: ActT, *, timeout_s: float | None = None, **kwargs: Any) -> StepResult[ObsT]:
+    def step(
+        self, action: ActT | Mapping[str, Any], *, timeout_s: float | None = None, **kwargs: Any
+    ) -> StepResult[ObsT]:
         """Take one action and return what follows. Raises EnvironmentFault when the environment refuses it.
 
-        timeout_s: the most that the step may take on the server, which then raises TimeLimitExceeded. Raises TypeError
-        for further keywords, which only subclasses may take.
+        action: of the client's class, or its fields. timeout_s: the most that the step may take on the server, which
+        then raises TimeLimitExceeded. Raises InvalidMessage, which names them, for wrong fields, and TypeError for
+        further keywords, which only subclasses may take.
         """
         if kwargs:
             raise TypeError(f"step() takes timeout_s, not {', '.join(kwargs)}")
@@ -211,14 +215,25 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
 
     # The wire mapping: typed objects as JSON, and back.
 
-    def _step_payload(self, action: ActT) -> dict[str, Any]:
-        """The JSON object of an action. Raises TypeError for an object of another class than the client's own."""
-        action_cls = self._message_classes[0]
-        if not isinstance(action, BaseModel) or not isinstance(action, action_cls):
-            raise TypeError(f"{type(self).__name__}.step takes {action_cls.__name__}, not {type(action).__name__}")
-        return action.model_dump(mode="json")
+    def _step_payload(self, action: ActT | Mapping[str, Any]) -> dict[str, Any]:
+        """The JSON object of an action: of the client's class, or a mapping or another model with its fields.
 
-    def _encode_action(self, action: ActT) -> bytes:
+        Raises InvalidMessage for wrong fields, TypeError for an object that has none.
+        """
+        action_cls = self._message_classes[0]
+        if isinstance(action, BaseModel) and isinstance(action, action_cls):
+            return action.model_dump(mode="json")
+        fields = action.model_dump() if isinstance(action, BaseModel) else action
+        if not isinstance(fields, Mapping) or not issubclass(action_cls, BaseModel):
+            own, given = action_cls.__name__, type(action).__name__
+            raise TypeError(f"{type(self).__name__}.step takes {own} or a mapping of its fields, not {given}")
+        try:
+            typed: BaseModel = action_cls.model_validate(fields)
+        except ValidationError as error:
+            raise invalid_message(error) from None
+        return typed.model_dump(mode="json")
+
+    def _encode_action(self, action: ActT | Mapping[str, Any]) -> bytes:
         """What `_step_payload` returns, as JSON; in one pass where no subclass overrides that."""
         action_cls = self._message_classes[0]
         if type(self)._step_payload is EnvClient._step_payload and isinstance(action, action_cls):

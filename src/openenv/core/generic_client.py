@@ -1,7 +1,9 @@
 """A client for any environment: actions, observations and states are plain dictionaries."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any, Self
+
+from pydantic import BaseModel
 
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
@@ -28,11 +30,13 @@ class GenericAction(dict[str, Any]):
 class GenericEnvClient(EnvClient[dict[str, Any], dict[str, Any], PlainState]):
     """A session with an environment whose message classes the caller does not have."""
 
-    def _step_payload(self, action: dict[str, Any]) -> dict[str, Any]:
-        """The action itself. Raises TypeError when it is no dictionary."""
-        if not isinstance(action, dict):
-            raise TypeError(f"GenericEnvClient.step takes a dictionary of fields, not {type(action).__name__}")
-        return action
+    def _step_payload(self, action: Mapping[str, Any] | BaseModel) -> dict[str, Any]:
+        """The fields of the action. Raises TypeError for an object that has none."""
+        if isinstance(action, BaseModel):
+            return action.model_dump(mode="json")
+        if not isinstance(action, Mapping):
+            raise TypeError(f"GenericEnvClient.step takes a mapping of fields, not {type(action).__name__}")
+        return dict(action)
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[dict[str, Any]]:
         """The observation as the dictionary that came."""

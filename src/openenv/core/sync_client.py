@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, Self
@@ -55,7 +56,7 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
         result: StepResult[ObsT] = self._settled(self._client.reset(**kwargs))
         return result
 
-    def step(self, action: ActT, **kwargs: Any) -> StepResult[ObsT]:
+    def step(self, action: ActT | Mapping[str, Any], **kwargs: Any) -> StepResult[ObsT]:
         """As `EnvClient.step`."""
         result: StepResult[ObsT] = self._settled(self._client.step(action, **kwargs))
         return result
@@ -78,7 +79,7 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
         """As `EnvClient.new_session`, seen synchronously."""
         return SyncEnvClient(self._client.new_session())
 
-    def _step_payload(self, action: ActT) -> dict[str, Any]:
+    def _step_payload(self, action: ActT | Mapping[str, Any]) -> dict[str, Any]:
         return self._client._step_payload(action)
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from openenv.core.env_server import create_app
-from openenv.core.errors import AnswerTimeout, OpenEnvError, SessionLost
+from openenv.core.env_server import Action, create_app
+from openenv.core.errors import AnswerTimeout, InvalidMessage, OpenEnvError, SessionLost
 from openenv.core.generic_client import GenericAction, GenericEnvClient
 from openenv.core.session_pool import SessionPool
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
@@ -121,9 +121,43 @@ def test_a_generic_client_plays_with_dictionaries(url):
         assert env.state()["total"] == 3
 
 
-def test_an_action_of_another_class_is_refused_before_it_is_sent(url):
-    with CountEnv(url) as env, pytest.raises(TypeError, match=r"CountEnv\.step takes CountAction, not dict"):
-        env.step({"amount": 1})
+class EqualAction(Action):
+    amount: int = 1
+
+
+class OtherAction(Action):
+    amount: int = 1
+    colour: str | None = None
+
+
+@pytest.mark.parametrize("action", [{"amount": 3}, GenericAction(amount=3), EqualAction(amount=3)])
+@pytest.mark.parametrize("client", [CountEnv, GenericEnvClient])
+def test_the_fields_of_an_action_are_an_action(url, client, action):
+    with client(url) as env:
+        env.reset()
+        env.step(action)
+        assert dict(env.state())["total"] == 3
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        ({"amount": "many"}, "amount: Input should be a valid integer"),
+        ({"amont": 1}, "amont: Extra inputs are not permitted"),
+        (OtherAction(colour="red"), "colour: Extra inputs are not permitted"),
+    ],
+)
+def test_wrong_fields_are_refused_before_they_are_sent(url, action, message):
+    with CountEnv(url) as env:
+        env.reset()
+        with pytest.raises(InvalidMessage, match=message):
+            env.step(action)
+        assert env.step(CountAction(amount=2)).observation.total == 2
+
+
+def test_an_object_without_fields_is_no_action(url):
+    with CountEnv(url) as env, pytest.raises(TypeError, match=r"CountEnv\.step takes CountAction or a mapping of its"):
+        env.step(3)
 
 
 def test_hooks_may_be_overridden(url):
