@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import urllib.request
 
@@ -121,3 +122,15 @@ def test_serve_starts_again_when_a_file_changes(port, tmp_path):
     assert "starts again after a change" in seen
     assert "after" in described["info"]["title"]
     assert process.returncode == 143
+
+
+def test_a_port_in_use_is_named_before_anything_is_announced():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        served = subprocess.run([*OPENENV, "serve", "echo", "--port", str(port)], capture_output=True, timeout=60)
+
+    assert served.returncode == 1
+    expected = f"openenv: [Errno 98] cannot listen on 127.0.0.1:{port}: Address already in use. Give another port\n"
+    assert served.stderr.decode() == expected

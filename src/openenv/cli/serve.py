@@ -27,6 +27,7 @@ from openenv.core.env_server.serving.cli_options import (
     server_config,
 )
 from openenv.core.env_server.serving.environment_folder import file_target, folder_target
+from openenv.core.env_server.workers.dispatcher import open_listeners
 from openenv.core.wire.constants import INHERITED, UNIX
 from openenv.envs.catalog import CatalogEntry, entries, load
 from openenv.integrations.dialects import dialect_app
@@ -138,7 +139,7 @@ def _serve_image(image: str, options: list[str], host: str, port: int, workers: 
     server = OwnedServer(BoundProvider(None, image, port=port), is_running=False)
     try:
         server.start()
-        _announce(f"{IMAGE}{image}", host, port)
+        _announce(f"{IMAGE}{image}", host, port, has_started=True)
         while True:
             signal.pause()
     finally:
@@ -154,7 +155,7 @@ def _serve_sandboxed(environment: str, options: list[str], host: str, port: int,
     exit_on_sigterm()
     try:
         server.start(port, host=host)
-        _announce(environment, host, port)
+        _announce(environment, host, port, has_started=True)
         missing = [f"{layer} {state}" for layer, state in server.layers.items() if not state.startswith("on")]
         typer.echo(f"sandbox: {'; '.join(missing) or 'all layers are on'}", err=True)
         typer.echo(f"the server has ended: {server.wait()}", err=True)
@@ -201,10 +202,16 @@ def _run_program(module: str, args: list[str]) -> None:
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
-def _announce(environment: str, host: str, port: int) -> None:
-    """Say where the server listens, unless the program that has opened its socket says so."""
+def _announce(environment: str, host: str, port: int, *, has_started: bool = False) -> None:
+    """Say where the server listens, unless the program that has opened its socket says so.
+
+    Raises OSError for an address at which it could not start, such as a port in use.
+    """
     if host.startswith(INHERITED):
         return
+    if not has_started and not host.startswith(UNIX):
+        for listener in open_listeners(host, port):
+            listener.close()
     where = host if host.startswith(UNIX) else f"http://{host}:{port}"
     typer.echo(
         f"serving {environment} at {where} (page at /web, documentation at /docs); stop it with Ctrl-C", err=True

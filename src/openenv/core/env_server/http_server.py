@@ -109,9 +109,9 @@ def create_app(
     session at a time. A factory is called when a session opens, not before. Message classes default to those that the
     environment declares. reset_observation_cls: the class of a reset's observation, where it differs from a step's.
     `max_concurrent_envs`, `concurrency_config` and `mode` are the published package's parameters for fields of
-    `config`. The application has the page at `/web`, unless the environment variable ENABLE_WEB_INTERFACE is false. If
-    it is true, `/` leads there. Then, too, `gradio_builder` adds its page at `/web/custom`, where Gradio is installed,
-    and the four parameters after it name that.
+    `config`. The application has the page at `/web`, to which `/` leads, unless the environment variable
+    ENABLE_WEB_INTERFACE is false. If it is true, `gradio_builder` adds its page at `/web/custom`, where Gradio is
+    installed, and the four parameters after it name that.
 
     Raises TypeError when `env` is no environment, and for a factory with unknown message classes. Raises ValueError
     when `config` comes with one of the published parameters, or two of those set one field. Raises

@@ -169,16 +169,36 @@ def test_an_environment_that_draws_nothing_or_fails_to_draw_is_shown_by_its_fiel
 
 
 @pytest.mark.parametrize(
-    ("value", "is_there", "leads"),
-    [("true", True, True), ("1", True, True), ("YES", True, True), ("false", False, False), ("", True, False)],
+    ("value", "is_there"), [("true", True), ("1", True), ("YES", True), ("false", False), ("", True)]
 )
-def test_every_server_has_the_page_unless_a_variable_turns_it_off(serving, monkeypatch, value, is_there, leads):
+def test_every_server_has_the_page_unless_a_variable_turns_it_off(serving, monkeypatch, value, is_there):
     monkeypatch.setenv("ENABLE_WEB_INTERFACE", value)
     with_page, without = serving(create_app(Drawn)), serving(create_fastapi_app(Drawn))
 
     assert (httpx.get(f"{with_page}/web/").status_code == 200) is is_there
-    assert (httpx.get(with_page).status_code == 307) is leads
+    assert (httpx.get(with_page).status_code == 307) is is_there
     assert httpx.get(f"{without}/web/").status_code == 404
+
+
+def test_a_first_page_of_the_authors_own_stays(serving):
+    app = create_app(Drawn)
+
+    @app.get("/")
+    def first_page():
+        return "welcome"
+
+    url = serving(app)
+    assert httpx.get(url).json() == "welcome"
+    assert httpx.get(f"{url}/nowhere").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/docs", "/redoc"])
+def test_the_documentation_needs_no_other_server(serving, path):
+    url = serving(create_app(Drawn))
+    loaded = re.findall(r"""(?:src|href)="([^"]+)\"""", httpx.get(f"{url}{path}").text)
+
+    assert loaded
+    assert [httpx.get(url + where).status_code for where in loaded] == [200] * len(loaded)
 
 
 def test_legal_actions_are_offered_where_the_environment_writes_none(serving):

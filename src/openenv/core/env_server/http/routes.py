@@ -8,6 +8,7 @@ import orjson
 from fastapi import FastAPI, Header, Request, Response
 from fastapi.responses import PlainTextResponse
 from fastapi.routing import APIRoute
+from fastapi_offline import FastAPIOffline
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field
 
@@ -54,7 +55,7 @@ SessionId = Annotated[
 
 def environment_app(spec: EnvSpec, config: ServerConfig) -> FastAPI:
     """The application of one environment: `/ws`, the HTTP verbs, `/mcp`, tasks, descriptions, and `/docs`."""
-    app = FastAPI(
+    app: FastAPI = FastAPIOffline(
         title=f"{spec.name}: an OpenEnv environment",
         description="Reset an episode, step it with actions, ask for its state. `/ws` plays the same over a WebSocket.",
         version="1.0.0",

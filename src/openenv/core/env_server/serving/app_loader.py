@@ -14,7 +14,7 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.runner.env_spec import EnvSpec, resolve_env_spec
 from openenv.core.env_server.serving.any_uvicorn import add_own_connections
 from openenv.core.env_server.web.gradio_tab import GradioTab
-from openenv.core.env_server.web.routes import add_web_pages, page_is_enabled, page_leads
+from openenv.core.env_server.web.routes import add_web_pages, page_is_enabled, tab_is_enabled
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -59,16 +59,16 @@ def app_of(spec: EnvSpec, config: ServerConfig, tab: GradioTab | None = None) ->
 
     tab: the author's own page, which is added where that variable is true.
     """
-    if page_leads():
+    if tab_is_enabled():
         return app_with_pages(spec, config, tab)
     app = app_without_pages(spec, config)
     if page_is_enabled():
-        add_web_pages(app, spec, leads_to=None)
+        add_web_pages(app, spec, leads_to="/web")
     return app
 
 
 def app_with_pages(spec: EnvSpec, config: ServerConfig, tab: GradioTab | None) -> "FastAPI":
-    """`app_of` with pages to which `/` leads, whatever ENABLE_WEB_INTERFACE says."""
+    """`app_of` with its pages, whatever ENABLE_WEB_INTERFACE says."""
     app = app_without_pages(spec, config)
     if tab is not None and tab.add_to(app, spec):
         add_web_pages(app, spec, leads_to=tab.path if tab.is_primary else "/web", tabs=[(tab.name, "custom/")])

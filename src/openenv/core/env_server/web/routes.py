@@ -6,6 +6,7 @@ from urllib.parse import parse_qs
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
+from starlette.types import Receive, Scope, Send
 
 from openenv.core.env_server.http.auth import AccessControl
 from openenv.core.env_server.http.page_cookie import LOGIN_PATH, PageCookie
@@ -29,34 +30,39 @@ def page_is_enabled() -> bool:
     return os.environ.get(PAGE_VARIABLE, "").lower() not in _OFF
 
 
-def page_leads() -> bool:
-    """Whether `/` leads to the page: where ENABLE_WEB_INTERFACE is true, as on a Space of the Hub."""
+def tab_is_enabled() -> bool:
+    """Whether servers have their author's own page: where ENABLE_WEB_INTERFACE is true, as on a Space of the Hub."""
     return os.environ.get(PAGE_VARIABLE, "").lower() in _ON
 
 
-def add_web_pages(app: FastAPI, spec: EnvSpec, *, leads_to: str | None, tabs: Sequence[Tab] = ()) -> None:
+def add_web_pages(app: FastAPI, spec: EnvSpec, *, leads_to: str, tabs: Sequence[Tab] = ()) -> None:
     """Add the pages to an environment's application.
 
-    leads_to: the path to which `/` leads; None: the application has no `/`. tabs: further pages, for links.
+    leads_to: the path to which `/` leads, where the author has no page there. tabs: further pages, for links.
     """
     sessions: SessionManager = app.state.sessions
     pages = Pages(frame_ancestors=sessions.config.allowed_origins)
     with environment_routes(app, sessions.config):
-        if leads_to is not None:
-            _add_lead(app, leads_to)
         ui_socket = add_play(app, spec, sessions, pages, tabs)
         if sessions.config.token is not None:
             add_login(app, PageCookie(sessions.config.token), pages)
     add_websocket(app, "/ws/ui", ui_socket, sessions.config)
     if sessions.config.allow_watching:
         add_watch(app, spec, sessions, pages)
+    _add_lead(app, leads_to)
     app.mount("/web/assets", AccessControl(assets(), sessions.config, "/web/assets/"))
 
 
 def _add_lead(app: FastAPI, path: str) -> None:
-    @app.get("/", include_in_schema=False)
-    async def to_page() -> Response:
-        return RedirectResponse(f"{path.removeprefix('/')}/")  # relative: the application may be below another path
+    """Let `/` lead to a page, unless a route of the application answers there, which its author may add later."""
+    otherwise = app.router.default
+    to_page = RedirectResponse(f"{path.removeprefix('/')}/")  # relative: the application may be below another path
+
+    async def lead(scope: Scope, receive: Receive, send: Send) -> None:
+        is_root = scope["type"] == "http" and scope["path"].removeprefix(scope.get("root_path", "")) in ("", "/")
+        await (to_page if is_root and scope["method"] in ("GET", "HEAD") else otherwise)(scope, receive, send)
+
+    app.router.default = lead
 
 
 def add_login(app: FastAPI, cookie: PageCookie, pages: Pages) -> None:

@@ -75,7 +75,7 @@ def open_listeners(host: str, port: int) -> list[socket.socket]:
     except OSError as error:
         for listener in opened:
             listener.close()
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from None
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}. Give another port") from None
     return opened
 
 
