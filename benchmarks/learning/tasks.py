@@ -71,7 +71,7 @@ MODEL_TASKS: dict[str, Task] = {
     ),
     "tic_tac_toe": _spiel("tic_tac_toe", Goal("win_rate", 191 / 192, 0.88)),
     "kuhn_poker": _spiel("kuhn_poker", Goal("win_rate", 0.75, 0.72)),
-    "maze": Task("maze", [Goal("mean_return", 0.911, 0.774)]),
+    "maze": Task("maze", [Goal("mean_return", 0.911, 0.774)], num_games=300),  # some twenty decisions each
     "reasoning_gym": Task(
         "reasoning_gym", [Goal("win_rate", 1.0, times_before=2.0)], {"dataset": "chain_sum"}, num_games=1000
     ),

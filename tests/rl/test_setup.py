@@ -412,6 +412,17 @@ async def test_a_run_compares_and_reports(tmp_path: Path, game: str) -> None:
     assert [step for step, _ in scalars(result.run_dir, "eval/random/win_rate")] == [0]
 
 
+async def test_the_model_before_training_plays_as_many_games_as_its_share_of_the_time_allows(
+    tmp_path: Path, blackjack: dict[str, Any]
+) -> None:
+    games = {"num_games": 40, "sessions": 8}
+
+    result = await run(tiny(tmp_path, env=blackjack, evaluation=games, max_minutes=0.002))
+
+    played = {player.name: player.num_games for player in result.results}
+    assert (played["random"], played["before GRPO (sampled)"], played["after GRPO (greedy)"]) == (40, 8, 40)
+
+
 async def test_a_run_is_evaluated_while_it_trains_and_keeps_its_best_checkpoint(
     tmp_path: Path, blackjack: dict[str, Any]
 ) -> None:

@@ -10,6 +10,8 @@ RANDOM_PLAY_SHARE = 1 / 6
 TEACHER_SHARE = 1 / 3
 """So does the play of a teacher, and supervised training at the next."""
 PRETRAINING_SHARE = 1 / 2
+BEFORE_SHARE = 1 / 10
+"""The most that the games of the model before training take, in each environment."""
 
 
 class Budget:
@@ -49,6 +51,10 @@ class Budget:
     def left_s(self) -> float | None:
         """Seconds that are left, at least 0; None without a limit."""
         return max(0.0, self.limit_s - self.spent_s) if math.isfinite(self.limit_s) else None
+
+    def deadline_s(self, share: float) -> float:
+        """What is spent when another share of the budget has been; infinity without a limit."""
+        return self.spent_s + share * self.limit_s
 
     def is_spent(self, share: float = 1.0) -> bool:
         """Whether this share of the budget is spent."""

@@ -1,13 +1,17 @@
 """Evaluates a run: baselines and the model before and after GRPO, in each environment, and records a few games."""
 
 import json
+import logging
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from openenv.envs.openspiel_env.models import OpenSpielObservation
 from openenv.evaluation import summarize
+from openenv.evaluation.intervals import EpisodeResult
 from openenv.policies import BlackjackChartPolicy, CatchPolicy, LanguageModelPolicy, RandomPolicy
+from openenv.rl.budget import BEFORE_SHARE
 from openenv.rl.evaluation.games import evaluation_keywords, model_policy, play_games
 from openenv.rl.reports.results import PlayerResult, Role, load_results, optimum, result_of, save_results
 from openenv.rl.setup import OnProgress, TrainingRun
@@ -15,6 +19,8 @@ from openenv.rl.setup import OnProgress, TrainingRun
 if TYPE_CHECKING:
     from openenv.rl.models.base_generator import BaseGenerator
     from openenv.rl.rollouts.trajectory import Trajectory
+
+log = logging.getLogger(__name__)
 
 _CHARTS = {"blackjack": BlackjackChartPolicy, "catch": CatchPolicy}
 _NUM_RECORDED_GAMES = 6
@@ -34,7 +40,10 @@ class Comparison:
         self._results = [row for row in load_results(training.config.run_dir) if row.role in ("baseline", "before")]
 
     async def baselines(self) -> None:
-        """Evaluate random play, the chart if there is one, and the model before GRPO, which samples its replies."""
+        """Evaluate random play, the chart if there is one, and the model before GRPO, which samples its replies.
+
+        Where time is limited, the model plays as many games as a share of it allows.
+        """
         known = {row.name for row in self._results}
         before = self._training.engine.player(temperature=1.0, before=True)
         for number, environment in enumerate(self._training.engine.environments):
@@ -90,16 +99,28 @@ class Comparison:
 
     async def _evaluate(self, number: int, player: str, role: Role, policy: Any) -> None:
         evaluation, report, name = self._config.evaluation, self._on_progress, self._name(number, player)
-        async with self._training.pool(number, min(evaluation.sessions, evaluation.num_games)) as pool:
-            episodes = await play_games(
-                pool,
-                policy,
-                evaluation.num_games,
-                evaluation.seed,
-                config=self._config,
-                environment=self._training.engine.environments[number],
-                on_progress=None if report is None else lambda done, total: report(f"evaluate {name}", done, total, {}),
-            )
+        budget, episodes = self._training.engine.budget, list[EpisodeResult]()
+        deadline_s = budget.deadline_s(BEFORE_SHARE) if role == "before" else math.inf
+        at_once = min(evaluation.sessions, evaluation.num_games)
+
+        def on_progress(done: int, total: int) -> None:
+            if report is not None:
+                report(f"evaluate {name}", len(episodes) + done, evaluation.num_games, {})
+
+        async with self._training.pool(number, at_once) as pool:
+            while len(episodes) < evaluation.num_games and (not episodes or budget.spent_s < deadline_s):
+                left = evaluation.num_games - len(episodes)
+                episodes += await play_games(
+                    pool,
+                    policy,
+                    left if math.isinf(deadline_s) else min(at_once, left),
+                    evaluation.seed + len(episodes),
+                    config=self._config,
+                    environment=self._training.engine.environments[number],
+                    on_progress=on_progress,
+                )
+        if len(episodes) < evaluation.num_games:
+            log.info("%s played %d of %d games in its share of max_minutes", name, len(episodes), evaluation.num_games)
         result = result_of(summarize(name, episodes), name, role)
         self._keep(number, role if role in ("before", "after") else player, result)
 
