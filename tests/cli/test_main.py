@@ -1,14 +1,19 @@
 """The command line as a whole: help, and errors in one line."""
 
+import importlib.metadata
+import json
 import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
 
+import openenv
+from openenv.cli.main import app
 from tests.cli.commands import run
 
 
-@pytest.mark.parametrize("verb", ["envs", "serve", "eval", "replay", "train"])
+@pytest.mark.parametrize("verb", ["envs", "serve", "eval", "replay", "train", "doctor"])
 def test_each_help_shows_an_example(verb):
     shown = run(verb, "--help")
     assert shown.returncode == 0
@@ -62,3 +67,52 @@ def test_the_command_runs_without_any_extra():
 
     assert done.returncode == 0, done.stderr
     assert "export" in done.stdout
+
+
+def _commands(group):
+    for name, command in group.commands.items():
+        yield from (
+            ((f"{name} {one}", found) for one, found in _commands(command)) if hasattr(command, "commands") else ()
+        )
+        yield name, command
+
+
+def test_no_default_is_shown_twice():
+    twice = [
+        f"{name} {parameter.name}"
+        for name, command in _commands(get_command(app))
+        for parameter in command.params
+        if "(default" in (parameter.help or "")
+        and parameter.show_default
+        and parameter.default not in (None, False, [], ())
+    ]
+
+    assert twice == []
+
+
+def test_the_version_is_that_of_the_package():
+    assert run("--version").stdout == f"{openenv.__version__}\n"
+
+
+def _version_without_miniwob(name, known=importlib.metadata.version):
+    if name == "miniwob":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return known(name)
+
+
+def test_the_doctor_names_what_is_missing_and_how_to_get_it(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+    monkeypatch.setenv("HF_TOKEN", "a secret")
+    monkeypatch.setattr(importlib.metadata, "version", _version_without_miniwob)
+    shown = run("doctor", "--json")
+    rows = {row["part"]: row for row in json.loads(shown.stdout)}
+
+    assert rows["openenv"]["found"] == openenv.__version__
+    assert (rows["extra openspiel"]["is_there"], rows["extra train"]["is_there"]) == (True, True)
+    browser = rows["extra browser"]
+    assert (browser["found"], browser["remedy"]) == ("without miniwob", "pip install 'openenv-rl[browser]'")
+    assert rows["Chromium"]["remedy"].startswith("apt-get install chromium")
+    assert "Is Docker installed" in rows["Docker"]["remedy"]
+    assert rows["HF_TOKEN"]["is_there"]
+    assert "a secret" not in shown.stdout

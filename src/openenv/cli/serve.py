@@ -46,17 +46,13 @@ def serve(
         "FILE.py:NAME; the environment in this folder (with openenv.yaml; default: the current folder); the one in the "
         "image of docker:IMAGE; or one of another standard, verifiers:NAME or ors:URL.",
     ),
-    host: str = typer.Option(
-        "127.0.0.1", help="Listen on this address, or on a socket at unix:/path (default 127.0.0.1)."
-    ),
-    port: int = typer.Option(8000, "--port", "-p", help="Listen on this port (default 8000)."),
-    workers: int = typer.Option(1, help="Share the sessions among this many processes (default 1)."),
+    host: str = typer.Option("127.0.0.1", help="Listen on this address, or on a socket at unix:/path."),
+    port: int = typer.Option(8000, "--port", "-p", help="Listen on this port."),
+    workers: int = typer.Option(1, help="Share the sessions among this many processes."),
     dialect: str = typer.Option(
         None, help="Serve over the routes of another standard: ors, the Open Reward Standard (default: OpenEnv)."
     ),
-    sandbox: bool = typer.Option(
-        False, help="Run the server where it reaches its own files and this port alone (default off)."
-    ),
+    sandbox: bool = typer.Option(False, help="Run the server where it reaches its own files and this port alone."),
     reload: bool = typer.Option(
         False, "--reload", help="Start the server again when a Python file of the environment changes (default: not)."
     ),

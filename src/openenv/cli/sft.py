@@ -40,20 +40,22 @@ def sft(
     min_return: float = typer.Option(
         None, help="Learn from episodes with this return or a higher one (default: from all)."
     ),
-    steps: int = typer.Option(100, min=1, help="Train on this many batches (default 100)."),
-    batch_size: int = typer.Option(32, min=1, help="Take about this many replies in a batch (default 32)."),
+    steps: int = typer.Option(100, min=1, help="Train on this many batches."),
+    batch_size: int = typer.Option(32, min=1, help="Take about this many replies in a batch."),
     lr: float = typer.Option(None, help="Peak learning rate (default 3e-5, with --lora-rank 2e-4)."),
     lora_rank: int = typer.Option(
         None,
         min=1,
         help="Train a LoRA adapter of this rank, which is added to the weights at the end (default: all weights).",
     ),
-    max_tokens: int = typer.Option(2048, min=2, help="Leave out what ends after this many tokens (default 2048)."),
+    max_tokens: int = typer.Option(2048, min=2, help="Leave out what ends after this many tokens."),
     tokens_per_forward: int = typer.Option(
-        4096, min=1, help="Run at most this many tokens at a time; fewer take less memory (default 4096)."
+        4096, min=1, help="Run at most this many tokens at a time; fewer take less memory."
     ),
-    device: str = typer.Option("auto", help="Train on this device (default auto: CUDA where there is one)."),
-    seed: int = typer.Option(0, min=0, help="Seed of the batches (default 0)."),
+    device: str = typer.Option(
+        "auto", help="Train on this device (default auto: CUDA where there is one).", show_default=False
+    ),
+    seed: int = typer.Option(0, min=0, help="Seed of the batches."),
     env: str = typer.Option(
         None, help=f"Replay recordings of sessions on a server of this environment: {FORMS} (default: none)."
     ),

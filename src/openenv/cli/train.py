@@ -58,9 +58,7 @@ def train(
     seed: int = typer.Option(
         None, min=0, help="Seed of weights, deals and sampling (default: the number in the file)."
     ),
-    seeds: int = typer.Option(
-        1, min=1, help="Make this many runs with consecutive seeds, and compare them (default 1)."
-    ),
+    seeds: int = typer.Option(1, min=1, help="Make this many runs with consecutive seeds, and compare them."),
     resume: bool = typer.Option(
         False, "--resume", help="Continue the run of the same name (default: start a new one)."
     ),

@@ -22,8 +22,10 @@ def check(
         help=f"Check this environment: {FORMS}.",
         metavar="ENVIRONMENT",
     ),
-    seed: int = typer.Option(0, min=0, help="Start the first episode from this seed (default 0)."),
-    seconds: float = typer.Option(60.0, min=5.0, help="Stop all checks after this many seconds (default 60)."),
+    seed: int = typer.Option(0, min=0, help="Start the first episode from this seed."),
+    seconds: float = typer.Option(
+        60.0, min=5.0, help="Stop all checks after this many seconds (default 60).", show_default=False
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: a table)."),
 ) -> None:
     """Check whether an environment keeps the specification and is worth training on. The command serves an

@@ -14,7 +14,11 @@ def init(
         help="Name of the environment and of its folder, in snake_case, such as my_env.", metavar="ENV_NAME"
     ),
     output_dir: Path = typer.Option(
-        Path(), "--output-dir", "-o", help="Make its folder in this one (default: the current folder)."
+        Path(),
+        "--output-dir",
+        "-o",
+        help="Make its folder in this one (default: the current folder).",
+        show_default=False,
     ),
 ) -> None:
     """Write a new environment: messages, rules, server, client, tests, README, Dockerfile and a training file. It can

@@ -39,7 +39,7 @@ def validate(
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: a table)."),
     output: Path | None = typer.Option(None, "--output", help="Also write the JSON to this file (default: none)."),
     timeout: float = typer.Option(
-        5.0, "--timeout", min=0.1, help="Fail a check whose response takes longer, in seconds (default 5)."
+        5.0, "--timeout", min=0.1, help="Fail a check whose response takes longer, in seconds."
     ),
 ) -> None:
     """Check an environment, as `openenv check` does. Exit codes: 0 passed, 1 a check failed or the target is not clear,

@@ -24,14 +24,14 @@ def _group() -> None:
 def kubernetes(
     environment: str = typer.Argument(help="Name the objects after this environment, such as echo."),
     image: str = typer.Option(..., "--image", help="Run this image, which the nodes can pull."),
-    replicas: int = typer.Option(1, help="Run this many pods (default 1)."),
+    replicas: int = typer.Option(1, help="Run this many pods."),
     max_replicas: int | None = typer.Option(
         None, help="Add pods up to this number while they are busy (default: none)."
     ),
     namespace: str | None = typer.Option(None, help="Put the objects into this namespace (default: kubectl's)."),
-    cpu: str = typer.Option("1", help="Let each pod use this much processor, such as 500m or 2 (default 1)."),
-    memory: str = typer.Option("1Gi", help="Let each pod use this much memory (default 1Gi)."),
-    disk: str = typer.Option("1Gi", help="Let each pod write this much to /tmp (default 1Gi)."),
+    cpu: str = typer.Option("1", help="Let each pod use this much processor, such as 500m or 2."),
+    memory: str = typer.Option("1Gi", help="Let each pod use this much memory."),
+    disk: str = typer.Option("1Gi", help="Let each pod write this much to /tmp."),
     runtime_class: str | None = typer.Option(
         None, help="Run pods by this RuntimeClass, such as gvisor (default: none)."
     ),

@@ -30,7 +30,11 @@ def fork(
         show_default=False,
     ),
     hardware: str = typer.Option(
-        _FREE, "--hardware", "-H", help="Request this hardware, such as t4-medium (default cpu-basic)."
+        _FREE,
+        "--hardware",
+        "-H",
+        help="Request this hardware, such as t4-medium (default cpu-basic).",
+        show_default=False,
     ),
 ) -> None:
     """Copy a Space of the Hub, with its history, and print the URL of the copy. Needs the extra `hub` and a token

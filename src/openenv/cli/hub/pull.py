@@ -16,9 +16,13 @@ _MANIFEST = "openenv.yaml"
 def pull(
     space: str = typer.Argument(help="Download this Space, OWNER/NAME."),
     output_dir: Path = typer.Option(
-        Path(), "--output-dir", "-o", help="Make its folder in this one (default: the current folder)."
+        Path(),
+        "--output-dir",
+        "-o",
+        help="Make its folder in this one (default: the current folder).",
+        show_default=False,
     ),
-    revision: str = typer.Option("main", "--revision", help="Download this branch, tag or commit (default main)."),
+    revision: str = typer.Option("main", "--revision", help="Download this branch, tag or commit."),
 ) -> None:
     """Download the environment of a Space of the Hub, and print its folder, which has the name of its openenv.yaml.
     Needs the extra `hub`, and a token for a private Space. Nothing of it is run: read it before you serve it, because

@@ -31,7 +31,9 @@ class SpaceSettings:
 
 
 def push(
-    directory: Path = typer.Argument(Path(), help="Push the environment of this folder (default: the current one)."),
+    directory: Path = typer.Argument(
+        Path(), help="Push the environment of this folder (default: the current one).", show_default=False
+    ),
     repo_id: str | None = typer.Option(
         None,
         "--repo-id",
@@ -65,7 +67,12 @@ def push(
         None, "--hardware", "-H", help="Request this hardware, such as t4-medium (default: the Space's)."
     ),
     count: int = typer.Option(
-        1, "--count", "-n", min=1, help="Push to this many Spaces, NAME-1, NAME-2, ... (default 1: to NAME)."
+        1,
+        "--count",
+        "-n",
+        min=1,
+        help="Push to this many Spaces, NAME-1, NAME-2, ... (default 1: to NAME).",
+        show_default=False,
     ),
     env_var: list[str] = typer.Option(
         [],

@@ -13,7 +13,9 @@ EXAMPLE = "Example: `openenv runs`, while `openenv train` runs in another termin
 
 
 def runs(
-    folder: Path = typer.Argument(Path("runs"), help="Serve the runs in this folder (default runs)."),
+    folder: Path = typer.Argument(
+        Path("runs"), help="Serve the runs in this folder (default runs).", show_default=False
+    ),
     port: int = PORT,
     host: str = HOST,
 ) -> None:

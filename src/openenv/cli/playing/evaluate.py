@@ -36,22 +36,21 @@ EXAMPLE = "Example: `openenv eval openspiel --game catch --policy random,stay,sm
 
 
 def evaluate(
-    environment: str = typer.Argument("openspiel", help=f"Play in this environment: {FORMS} (default openspiel)."),
+    environment: str = typer.Argument("openspiel", help=f"Play in this environment: {FORMS}."),
     policy: str = typer.Option(
         "random",
         help="Compare these policies, separated by commas: random, stay, smart, learning, chart, mcts, always:ACTION, "
-        "or llm:MODEL@URL of an OpenAI-compatible endpoint, such as llm:qwen3@http://localhost:8001/v1 "
-        "(default random).",
+        "or llm:MODEL@URL of an OpenAI-compatible endpoint, such as llm:qwen3@http://localhost:8001/v1.",
     ),
     game: str = typer.Option(None, help="Play this game, where the environment has several (default: the server's)."),
     reset: list[str] = typer.Option(
         [], help="Send KEY=VALUE with every reset; VALUE is JSON or a word. Repeatable (default: none)."
     ),
-    episodes: int = typer.Option(50, min=1, help="Play this many episodes with each policy (default 50)."),
+    episodes: int = typer.Option(50, min=1, help="Play this many episodes with each policy."),
     seed: int = typer.Option(
-        0, min=0, help="Start the first episode from this seed; all policies play equal episodes (default 0)."
+        0, min=0, help="Start the first episode from this seed; all policies play equal episodes."
     ),
-    sessions: int = typer.Option(32, min=1, help="Play this many episodes at the same time (default 32)."),
+    sessions: int = typer.Option(32, min=1, help="Play this many episodes at the same time."),
     text: str = typer.Option(
         None, help="Use this text interface, MODULE:CLASS or FILE.py:CLASS (default: the environment's own)."
     ),
@@ -62,27 +61,35 @@ def evaluate(
         0,
         min=0,
         help="Let a language model reply again, up to this many times, to a reply without a legal action; it "
-        "is shown the problem (default 0).",
+        "is shown the problem.",
     ),
     tool_calls: bool = typer.Option(
         True,
         help="Offer a language model the environment's tools, or its action of several fields, as functions to call. "
-        "Without, it replies with texts (default on).",
+        "Without, it replies with texts.",
     ),
-    temperature: float = typer.Option(0.0, min=0.0, help="Temperature of a language model (default 0)."),
-    max_tokens: int = typer.Option(256, min=1, help="Tokens of each reply of a language model, at most (default 256)."),
+    temperature: float = typer.Option(
+        0.0, min=0.0, help="Temperature of a language model (default 0).", show_default=False
+    ),
+    max_tokens: int = typer.Option(256, min=1, help="Tokens of each reply of a language model, at most."),
     timeout_s: float = typer.Option(
-        60.0, min=0.001, help="Wait this many seconds for each reply of a language model (default 60)."
+        60.0,
+        min=0.001,
+        help="Wait this many seconds for each reply of a language model (default 60).",
+        show_default=False,
     ),
     api_key_env: str = typer.Option(
         "OPENAI_API_KEY",
         help="Send a language model's server the key of this environment variable, if it is set (default "
         "OPENAI_API_KEY).",
+        show_default=False,
     ),
     save: Path = typer.Option(
         None, help="Write the episodes of each policy to a file in this folder, for `openenv export` (default: none)."
     ),
-    plot: Path = typer.Option(Path("runs/eval.png"), help="Write the plot to this file (default runs/eval.png)."),
+    plot: Path = typer.Option(
+        Path("runs/eval.png"), help="Write the plot to this file (default runs/eval.png).", show_default=False
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: a table)."),
     web: bool = typer.Option(
         False,

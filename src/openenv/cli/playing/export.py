@@ -33,7 +33,9 @@ def export(
         None, help="Use this text interface, MODULE:CLASS or FILE.py:CLASS (default: the environment's own)."
     ),
     fields: str = typer.Option(
-        "", help="Write these fields of observations, separated by commas; only with minari (default: all)."
+        "",
+        help="Write these fields of observations, separated by commas; only with minari (default: all).",
+        show_default=False,
     ),
 ) -> None:
     """Write recorded episodes as a dataset of Hugging Face, Parquet, Minari, ATIF, or rows for TRL's trainers."""

@@ -22,7 +22,7 @@ EXAMPLE = "Example: `openenv replay recordings/1f3a.jsonl --env openspiel --web`
 
 def replay(
     recording: Path = typer.Argument(help="Replay this recording, a file of a server with --record-dir.", exists=True),
-    env: str = typer.Option("openspiel", help=f"Replay on a server of this environment: {FORMS} (default openspiel)."),
+    env: str = typer.Option("openspiel", help=f"Replay on a server of this environment: {FORMS}."),
     web: bool = typer.Option(
         False, "--web", help="Serve a page that steps through the replay, until interrupted (default: report it)."
     ),

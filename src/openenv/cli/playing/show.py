@@ -36,7 +36,7 @@ def show(
     text: str = typer.Option(
         None, help="Use this text interface, MODULE:CLASS or FILE.py:CLASS (default: the environment's own)."
     ),
-    seed: int = typer.Option(0, min=0, help="Show the episode of this seed (default 0)."),
+    seed: int = typer.Option(0, min=0, help="Show the episode of this seed."),
 ) -> None:
     """Print the prompt of an episode's first turn, what a model may reply, and how some replies are read. A reply that
     names an action is also played."""
