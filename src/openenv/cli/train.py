@@ -21,7 +21,7 @@ from openenv.rl.config import Config
 from openenv.rl.config_file import load_config, require_model
 from openenv.rl.planning.config_text import config_yaml
 from openenv.rl.reports.best_checkpoint import best_line
-from openenv.rl.reports.results import PlayerResult, reply_share
+from openenv.rl.reports.results import PlayerResult, read_rows, reply_share
 from openenv.rl.run import (
     RunResult,
     config_without_file,
@@ -144,8 +144,14 @@ def _train(config: Config, resume: bool) -> RunResult:
     """Make one run and print its results."""
     terminal = Console(stderr=True)
     has_view = terminal.is_terminal and not terminal.is_dumb_terminal
-    with live_view(config.name, terminal) if has_view else contextlib.nullcontext(_TenLines()) as on_progress:
-        result = run_blocking(config, resume=resume, on_progress=on_progress)
+    try:
+        with live_view(config.name, terminal) if has_view else contextlib.nullcontext(_TenLines()) as on_progress:
+            result = run_blocking(config, resume=resume, on_progress=on_progress)
+    except KeyboardInterrupt:
+        steps, report = read_rows(config.run_dir / "metrics.jsonl"), config.run_dir / "report.html"
+        last = steps[-1]["step"] if steps else 0
+        typer.echo(f"stopped after step {last}. Report: {report}. Go on with the same command and --resume.", err=True)
+        raise
     _console().print(results_table(result.results))
     for line in remarks(result.results):
         typer.echo(line)

@@ -112,6 +112,8 @@ def test_an_interrupted_training_writes_its_report(tmp_path):
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     assert (tmp_path / "runs/tiny/report.html").exists()
+    stopped = r"stopped after step \d+\. Report: runs/tiny/report\.html\. Go on with the same command and --resume\.$"
+    assert re.search(stopped, errors.strip())
 
 
 def test_a_wrong_key_of_the_yaml_ends_with_the_right_one(tmp_path):
