@@ -22,7 +22,7 @@ PRETRAINED: Mapping[str, Any] = {
         "kl_target": 0.02,
     },
     "replay_buffer": {"batch_decisions": 700},
-    "evaluation": {"num_games": 2000, "interval": 20},
+    "evaluation": {"num_games": 2000, "interval": 20, "interval_games": 100},
 }
 """For whole weights."""
 WITH_LORA: Mapping[str, Any] = {"trainer": {"optimizer": {"lr": 2e-4}}}

@@ -1,6 +1,8 @@
 """What the server learns from an environment's declaration."""
 
 import logging
+import sys
+import types
 
 import pytest
 
@@ -54,6 +56,40 @@ def test_an_undeclared_action_class_takes_any_field_and_logs_a_warning(caplog):
     with caplog.at_level(logging.WARNING):
         assert resolve_env_spec(Undeclared).action_cls is OpenAction
     assert "declares no action class" in caplog.text
+
+
+ONE_ENVIRONMENT = """
+from openenv import Action, Environment, Observation, State
+
+class Command(Action):
+    text: str
+
+class Room(Observation):
+    text: str = ""
+
+class Dungeon(Environment):
+    def reset(self, **keywords): ...
+    def step(self, action, **keywords): ...
+    @property
+    def state(self): ...
+"""
+ANOTHER = """
+class Clock(Environment):
+    def reset(self, **keywords) -> Observation: ...
+    def step(self, action: Action, **keywords) -> Observation: ...
+    @property
+    def state(self) -> State: ...
+"""
+
+
+@pytest.mark.parametrize(("source", "found"), [(ONE_ENVIRONMENT, "Room"), (ONE_ENVIRONMENT + ANOTHER, "Observation")])
+def test_the_one_message_class_of_a_module_is_that_of_its_one_environment(monkeypatch, source, found):
+    module = types.ModuleType("authors_module")
+    monkeypatch.setitem(sys.modules, "authors_module", module)
+    exec(source, module.__dict__)
+
+    for environment in (value for name, value in vars(module).items() if name in ("Dungeon", "Clock")):
+        assert resolve_env_spec(environment).observation_cls.__name__ == found
 
 
 @pytest.mark.parametrize("wrong", [3, "echo", Observation])

@@ -77,7 +77,8 @@ def resolve_env_spec(
     """The specification of a class, a factory, or one ready instance. A factory is not called.
 
     A message class that is not given is taken from `Environment[YourAction, YourObservation, YourState]`. The next
-    sources are the annotations of `reset`, `step` and `state`, and the one subclass in the environment's module.
+    sources are the annotations of `reset`, `step` and `state`, and the one subclass in the module of the environment,
+    unless that module has another environment too.
     Raises TypeError when `env` is none of the three, or a factory that needs a return annotation.
     """
     make, environment_cls = _maker(env)
@@ -150,8 +151,16 @@ def _find(cls: type[Environment], base: type, annotated: Any) -> Any:
         if isinstance(candidate, type) and issubclass(candidate, base) and candidate not in (base, OpenAction):
             return candidate
     module = getattr(sys.modules.get(cls.__module__), "__dict__", {})
+    if _has_other_environments(cls, module):
+        return None  # the one class there may be that of another environment
     known = {v for v in module.values() if isinstance(v, type) and issubclass(v, base) and v not in (base, OpenAction)}
     return known.pop() if len(known) == 1 else None
+
+
+def _has_other_environments(cls: type[Environment], module: Mapping[str, Any]) -> bool:
+    """Whether the module defines environments beside the class, its ancestors and its subclasses."""
+    found = (v for v in module.values() if isinstance(v, type) and issubclass(v, Environment))
+    return any(v.__module__ == cls.__module__ and not issubclass(v, cls) and not issubclass(cls, v) for v in found)
 
 
 def _type_arguments(cls: type) -> tuple[Any, ...]:
