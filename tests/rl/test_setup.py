@@ -367,6 +367,7 @@ async def test_a_time_budget_covers_random_play_and_pretraining(tmp_path: Path, 
 async def test_a_run_that_cannot_learn_fails_with_the_reason_and_reports(tmp_path: Path) -> None:
     dull = f"{Path(__file__).with_name('points_env.py')}:DullEnvironment"
     training = {"trainer": {"training": {"steps": 100, "patience": 2}}, "max_res_tokens": 2}
+    training["pretrain"] = {**TINY["pretrain"], "max_episodes": 40}  # too few to judge random play
     config = tiny(tmp_path, env={"name": dull}, reward={"unparseable": 7.0, "scale": 1.0}, **training)
 
     with pytest.raises(NothingToLearn, match=r"all returns are 7|returns range from 7 to 7"):
@@ -374,6 +375,23 @@ async def test_a_run_that_cannot_learn_fails_with_the_reason_and_reports(tmp_pat
 
     assert "no group of the last 4 steps" in (tmp_path / "tiny" / "report.html").read_text()
     assert run_state(tmp_path / "tiny") == "failed"
+
+
+async def test_a_run_whose_random_play_always_ends_alike_fails_before_it_pretrains(tmp_path: Path) -> None:
+    dull, seen = f"{Path(__file__).with_name('points_env.py')}:DullEnvironment", set[str]()
+    config = tiny(tmp_path, env={"name": dull}, max_res_tokens=2)
+
+    with pytest.raises(NothingToLearn, match=r"^all 200 returns of random play are 7: let the environment reward"):
+        await setup_training(config, on_progress=lambda phase, *_: seen.add(phase))
+
+    assert seen == {"random play"}
+    assert run_state(tmp_path / "tiny") == "failed"
+
+
+async def test_a_run_that_makes_no_step_has_failed(tmp_path: Path, blackjack: dict[str, Any]) -> None:
+    result = await run(tiny(tmp_path, env=blackjack, max_minutes=0.0001))
+
+    assert result.failure.startswith("no step was made: max_minutes=0.0001 was spent before. Raise it")
 
 
 async def test_an_operation_that_is_never_deterministic_is_an_error_that_names_the_setting(

@@ -31,7 +31,7 @@ from openenv.rl.models.lora import adapter_config
 from openenv.rl.models.vllm_generator import VllmGenerator
 from openenv.rl.planning.memory import release_freed
 from openenv.rl.planning.plan import with_planned_passes
-from openenv.rl.random_play import random_play
+from openenv.rl.random_play import random_play, require_signal
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rewards import EpisodeReward, RandomReturns, Reward
@@ -158,6 +158,8 @@ class Engine:
         checkpoints = Checkpoints(config.run_dir)
         played = await random_play(config, served, budget, on_progress)
         returns = [RandomReturns.of(one.returns) for one in played]
+        if reward is None:
+            require_signal(played, config)
         if config.model.path:
             config = await asyncio.to_thread(with_planned_passes, config, played, served)
         start = await asyncio.to_thread(make_starting_model, config, played)

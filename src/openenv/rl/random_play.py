@@ -12,6 +12,7 @@ from openenv.policies.prompts import PromptBuilder
 from openenv.rl.budget import RANDOM_PLAY_SHARE, Budget
 from openenv.rl.config import Config
 from openenv.rl.environments import level_keywords, shares
+from openenv.rl.signals.learning_signal import NothingToLearn
 from openenv.rl.training.teacher_play import CollectedPlay, RandomTeacher, collect_play
 
 if TYPE_CHECKING:
@@ -55,6 +56,24 @@ async def random_play(
                 settings.name,
             )
     return collected
+
+
+def require_signal(played: Sequence[CollectedPlay], config: Config) -> None:
+    """Raise NothingToLearn if the returns of random play are all equal, which is all that a created model sees first.
+
+    A pretrained model may do better than random play, so this is a warning there.
+    """
+    returns = {value for one in played for value in one.returns}
+    number = sum(sum(one.returns.values()) for one in played)
+    if len(returns) > 1 or number < EPISODES_TO_MEASURE:
+        return
+    reason = (
+        f"all {number} returns of random play are {next(iter(returns)):g}: let the environment reward progress, or "
+        "make its task easier at first (env.curriculum)"
+    )
+    if not config.model.path:
+        raise NothingToLearn(f"{reason}, or begin with a pretrained model (model.path).")
+    log.warning("%s.", reason)
 
 
 def _report(on_progress: "OnProgress", earlier: int, most: int, done: int) -> None:

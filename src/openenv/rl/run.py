@@ -129,6 +129,9 @@ def _failure(training: TrainingRun) -> str:
     collapse, progress = training.training_log.collapse, training.engine.progress
     if collapse.sign is not None and collapse.has_learned_nothing:
         return f"the policy has collapsed ({collapse.sign.name}): {collapse.remedy}"
+    if not progress.step and training.config.trainer.training.steps:
+        limit = training.config.max_minutes
+        return f"no step was made: max_minutes={limit} was spent before. Raise it, or lower pretrain or warm_start."
     if progress.step >= _STEPS_TO_JUDGE and not progress.last_signal:
         return (
             f"in none of {progress.step} steps had the episodes from one start different rewards, so that nothing was "
