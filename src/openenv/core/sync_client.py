@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.net.forks import ProcessBound
 
 if TYPE_CHECKING:
     from openenv.core.env_client import EnvClient
@@ -20,7 +21,7 @@ ObsT = TypeVar("ObsT", default=Observation)
 StateT = TypeVar("StateT", default=State)
 
 
-class SyncEnvClient(Generic[ActT, ObsT, StateT]):
+class SyncEnvClient(ProcessBound, Generic[ActT, ObsT, StateT]):
     """A synchronous view of a client, returned by `EnvClient.sync()`.
 
     A coroutine method of a subclass, such as `call_tool`, is run to its end in an event loop of this object. The first
@@ -33,6 +34,7 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
 
     def __init__(self, async_client: "EnvClient[ActT, ObsT, StateT]") -> None:
         """async_client: used as it is; if it is asynchronous already, the view has a session of its own."""
+        super().__init__()
         self._given = async_client
         self._client = async_client._sibling(None) if async_client.is_async else async_client
         self._loop: _LoopThread | None = None
@@ -93,6 +95,10 @@ class SyncEnvClient(Generic[ActT, ObsT, StateT]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def leave_to_parent(self) -> None:
+        """Called in a forked child, which has no thread of the loop."""
+        self._loop = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "_client":  # looked up by copy and pickle before there is a client

@@ -11,6 +11,7 @@ from websockets.uri import WebSocketURI
 from openenv.core.containers.runtime.base import ContainerProvider, RuntimeProvider
 from openenv.core.containers.runtime.owned_server import OwnedServer
 from openenv.core.errors import ServerUnreachable
+from openenv.core.net.forks import ProcessBound
 from openenv.core.net.websocket_protocol import websocket_uri
 from openenv.core.wire.constants import UNIX
 
@@ -86,11 +87,12 @@ def _unix_socket(path: str, timeout_s: float) -> socket.socket:
     return connection
 
 
-class Endpoint:
+class Endpoint(ProcessBound):
     """The address of a client's server, and the server itself where the client owns one."""
 
     def __init__(self, address: Address, provider: ContainerProvider | RuntimeProvider | None = None) -> None:
         """provider: runs the server; it is started by `start` where the address has no base_url."""
+        super().__init__()
         self.address = address
         self._starts_server = not address.base_url
         self._server = None if provider is None else OwnedServer(provider, is_running=not self._starts_server)
@@ -112,6 +114,12 @@ class Endpoint:
                 if self._starts_server:
                     self.address = replace(self.address, base_url="")
                 self._server.stop()
+
+    def leave_to_parent(self) -> None:
+        """Called in a forked child: a server that runs is the parent's, which stops it."""
+        self._lock = threading.Lock()
+        if self.address.base_url:
+            self._starts_server, self._server = False, None
 
     @property
     def owns_server(self) -> bool:

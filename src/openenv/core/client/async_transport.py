@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from openenv.core.client.address import Address, Endpoint
 from openenv.core.client.keepalive import PingAction, PingSchedule
 from openenv.core.client.lifecycle import AsyncLifecycle
-from openenv.core.client.session import CLOSE_TIMEOUT_S, FIRST_PAUSE_S, ClientSession
+from openenv.core.client.session import CLOSE_TIMEOUT_S, FIRST_PAUSE_S, FORKED, ClientSession
 from openenv.core.errors import OpenEnvError, ServerUnreachable, SessionGone, SessionLost, Unauthorized
 from openenv.core.net.busy_poll import LoopSpinner
 from openenv.core.net.frames import BINARY, TEXT, client_frame
@@ -344,6 +344,15 @@ class AsyncSession(AsyncLifecycle):
         next_deadline = session.expire(now)
         if next_deadline < math.inf:
             self._check_at(session, next_deadline)
+
+    def leave_to_parent(self) -> None:
+        """Called in a forked child. The connection is the parent's event loop's, which nothing here may touch: the two
+        processes share what the loop waits on."""
+        super().leave_to_parent()
+        if self._session is not None:
+            self._session.lost = self._session.lost or SessionLost(FORKED)
+        self._connection = self._reconnecting = self._timer = None
+        self._next_check = math.inf
 
     async def _end(self) -> None:
         """End the session. The server's place is free when this returns, unless it takes long."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from openenv.core.client.address import Address, Endpoint
 from openenv.core.client.keepalive import PingAction, PingedClient, PingSchedule, PongThread
 from openenv.core.client.lifecycle import BlockingLifecycle
-from openenv.core.client.session import CLOSE_TIMEOUT_S, FIRST_PAUSE_S, TIMED_OUT, ClientSession, Pending
+from openenv.core.client.session import CLOSE_TIMEOUT_S, FIRST_PAUSE_S, FORKED, TIMED_OUT, ClientSession, Pending
 from openenv.core.errors import AnswerTimeout, OpenEnvError, ServerUnreachable, SessionGone, SessionLost, Unauthorized
 from openenv.core.net.busy_poll import SPIN_S, SocketSpinner
 from openenv.core.net.frames import BINARY, TEXT, client_frame
@@ -164,6 +164,11 @@ class BlockingConnection:
             self._protocol.close()
             self._flush()
         self._protocol.connection_lost()
+        self._socket.close()
+
+    def drop(self) -> None:
+        """Close this process's socket, and send nothing: a parent still uses the connection."""
+        self._protocol.connection_lost(FORKED)
         self._socket.close()
 
     def answer_pings(self) -> None:
@@ -363,6 +368,13 @@ class BlockingSession(BlockingLifecycle, PingedClient):
                 connection.end_session()
             session.end(SessionLost("the session was closed: reset() starts a new episode in a new one"))
             connection.close()
+
+    def leave_to_parent(self) -> None:
+        """Called in a forked child."""
+        self._lock = threading.RLock()
+        if self._session is not None and self._connection is not None:
+            self._session.end(SessionLost(FORKED))
+            self._connection.drop()
 
     def answer_pings(self) -> None:
         """Answer the server's pings unless a request is under way."""

@@ -9,6 +9,7 @@ import orjson
 
 from openenv.core.client.address import Address, Endpoint
 from openenv.core.client.lifecycle import AsyncLifecycle, BlockingLifecycle, Lifecycle
+from openenv.core.client.session import FORKED
 from openenv.core.errors import (
     AnswerTimeout,
     NotSupported,
@@ -16,6 +17,7 @@ from openenv.core.errors import (
     ServerUnreachable,
     SessionFault,
     SessionGone,
+    SessionLost,
     error_from_wire,
 )
 from openenv.core.wire.client_codec import Request, encode_body
@@ -32,15 +34,18 @@ class HttpExchanges:
 
     def __init__(self, session_id: str | None) -> None:
         self.session_id = session_id
-        self.is_lost = False
+        self.lost: OpenEnvError | None = None
+        """Why the session can take no more requests."""
 
     def exchange(self, request: Request, address: Address) -> Exchange:
         """Send a request, once more where the connection broke: the server handles its request_id once.
 
         A reset opens a session when there is none, or the last one is lost.
         """
-        if self.is_lost and request.kind == "reset":
-            self.session_id, self.is_lost = None, False
+        if self.lost is not None:
+            if request.kind != "reset":
+                raise self.lost.with_traceback(None)
+            self.session_id = self.lost = None
         timeout_s = request.response_timeout_s(address.message_timeout_s)
         timeout = httpx.Timeout(timeout_s, connect=address.connect_timeout_s)
         keywords = {**self._keywords(request), "timeout": timeout}
@@ -78,8 +83,9 @@ class HttpExchanges:
     def _data(self, response: httpx.Response) -> dict[str, Any]:
         """The data in a response. Raises the exception that an error response stands for."""
         if response.status_code == 404 and self.session_id is not None:
-            self.is_lost = True
-            raise SessionGone(f"the session is gone ({_error(response)}): reset() starts a new episode in a new one")
+            reason = f"the session is gone ({_error(response)}): reset() starts a new episode in a new one"
+            self.lost = SessionGone(reason)
+            raise self.lost
         if response.is_error:
             raise _error(response)
         self.session_id = response.headers.get(SESSION_HEADER, self.session_id)
@@ -88,7 +94,8 @@ class HttpExchanges:
 
     def close(self) -> str | None:
         """Forget the session. Returns the path at which the server deletes it; None: there is none."""
-        session_id, self.session_id, self.is_lost = self.session_id, None, False
+        session_id = self.session_id if self.lost is None else None
+        self.session_id = self.lost = None
         return f"/sessions/{session_id}" if session_id else None
 
 
@@ -120,6 +127,8 @@ def http_client(address: Address) -> httpx.Client:
 class _HttpLifecycle(Lifecycle):
     """Opens nothing: the first reset does."""
 
+    _http: Any = None
+
     def __init__(self, endpoint: Endpoint, session_id: str | None = None) -> None:
         super().__init__(endpoint, session_id)
         self._exchanges = HttpExchanges(session_id)
@@ -128,6 +137,13 @@ class _HttpLifecycle(Lifecycle):
     def session_id(self) -> str | None:
         """The session's id on the server."""
         return self._exchanges.session_id
+
+    def leave_to_parent(self) -> None:
+        """Called in a forked child: the parent's connections are no longer used."""
+        super().leave_to_parent()
+        if self._http is not None:
+            self._http = None
+            self._exchanges.lost = SessionLost(FORKED)
 
 
 class BlockingHttpSession(_HttpLifecycle, BlockingLifecycle):

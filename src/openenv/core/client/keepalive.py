@@ -6,6 +6,8 @@ import time
 import weakref
 from enum import Enum
 
+from openenv.core.net.forks import ProcessBound
+
 _IDLE_CHECK_S = 5.0
 
 
@@ -49,13 +51,14 @@ class PingSchedule:
         return f"the server answered no ping in {self._timeout_s:g} s"
 
 
-class PongThread:
+class PongThread(ProcessBound):
     """Answers a server's pings for idle blocking clients: one thread for all of a process.
 
     A server may take a client that answers no pings for dead, and a blocking client answers none while it computes.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._clients: weakref.WeakSet[PingedClient] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -72,6 +75,10 @@ class PongThread:
         """Answer for a client no longer."""
         with self._lock:
             self._clients.discard(client)
+
+    def leave_to_parent(self) -> None:
+        """Called in a forked child, which has no such thread."""
+        self._clients, self._lock, self._thread = weakref.WeakSet(), threading.Lock(), None
 
     def _run(self) -> None:
         while True:

@@ -13,17 +13,20 @@ from openenv.core.client.address import Endpoint
 from openenv.core.client.session import ClientSession
 from openenv.core.client_types import Completed
 from openenv.core.errors import SessionGone
+from openenv.core.net.forks import ProcessBound
 from openenv.core.wire.client_codec import Request
 
 ResultT = TypeVar("ResultT")
 
 
-class Lifecycle:
-    """The state of a session that both kinds have."""
+class Lifecycle(ProcessBound):
+    """The state of a session that both kinds have. A session that is open at a fork belongs to the parent: in the child
+    its verbs raise SessionLost, and `reset` opens another one."""
 
     def __init__(self, endpoint: Endpoint, session_id: str | None = None) -> None:
         """Opens nothing: `connect` or the first request does. session_id: attach to that session of the server instead
         of opening one."""
+        super().__init__()
         self._endpoint = endpoint
         self._attach_to = session_id
         self._session: ClientSession | None = None
@@ -115,6 +118,10 @@ class AsyncLifecycle(Lifecycle, ABC):
 
     def __init__(self, endpoint: Endpoint, session_id: str | None = None) -> None:
         super().__init__(endpoint, session_id)
+        self._opening = asyncio.Lock()
+
+    def leave_to_parent(self) -> None:
+        """Called in a forked child."""
         self._opening = asyncio.Lock()
 
     @abstractmethod

@@ -35,6 +35,10 @@ _MAX_QUEUE_S = 86_400.0
 _HELLO = "session"
 _DATA_TYPES, _ID_TYPES = frozenset({dict, NoneType}), frozenset({str, NoneType})
 TIMED_OUT = "no answer in time; the session lives and its late answer will be dropped"
+FORKED = (
+    "the session belongs to the process that this one was forked from: reset() starts a new episode in a session of "
+    "its own"
+)
 
 
 @dataclass(slots=True, eq=False)

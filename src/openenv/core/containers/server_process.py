@@ -119,6 +119,7 @@ class ChildProcess:
 
     def __init__(self, command: Sequence[str], env_vars: Mapping[str, str] | None = None) -> None:
         """Start the command. env_vars: added to the environment. Raises ContainerFault if there is no such command."""
+        self._parent_pid = os.getpid()
         log_fd, self._log_path = tempfile.mkstemp(prefix="openenv-", suffix=".log")
         self._log = open(self._log_path, "rb")  # noqa: SIM115  closed by stop()
         if os.name == "posix":  # elsewhere an open file cannot be removed
@@ -157,8 +158,11 @@ class ChildProcess:
         return self._process.wait(timeout_s)
 
     def stop(self) -> None:
-        """Stop the process and its children: SIGTERM, then SIGKILL after five seconds. A second call does nothing."""
-        if self._log.closed:
+        """Stop the process and its children: SIGTERM, then SIGKILL after five seconds. A second call does nothing.
+
+        In a fork of the process that started it, it does nothing either.
+        """
+        if self._log.closed or os.getpid() != self._parent_pid:
             return
         self._process.terminate()
         try:

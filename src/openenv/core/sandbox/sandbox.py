@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Literal, NamedTuple, Self
 
 from openenv.core.errors import ContainerFault
+from openenv.core.net.forks import ProcessBound
 from openenv.core.sandbox import landlock, seccomp
 from openenv.core.sandbox.box_spec import PYTHON, BoxSpec, Level, find_bubblewrap
 from openenv.core.sandbox.cgroups import CONTROLLERS, find_hierarchy
@@ -134,7 +135,7 @@ class Sandbox(RunningBox):
         self.close()
 
 
-class SandboxHost:
+class SandboxHost(ProcessBound):
     """Starts sandboxes on the strongest level that this machine has. All of its methods may be called in any thread.
 
     `namespaces` needs bubblewrap (Debian's package `bubblewrap`). `landlock` is for machines that refuse namespaces,
@@ -151,6 +152,7 @@ class SandboxHost:
 
         Raises ContainerFault, with the reason, if a layer is missing, or the level, or any level, does not work here.
         """
+        super().__init__()
         self.python = python
         self._trial = with_python(BoxSpec(command=("python", "-I", "-S", "-c", f"print('{_READY}')"), python=python))
         self._lock = threading.Lock()
@@ -221,6 +223,13 @@ class SandboxHost:
             what = "the sandbox could not be started: " if "start" in message else ""
             raise ContainerFault(f"{what}{found['error']}")
         return found, received
+
+    def leave_to_parent(self) -> None:
+        """Called in a forked child: an open copy of the socket would keep the parent's sandboxes alive."""
+        self._lock = threading.Lock()
+        control, self._control = self._control, None
+        if control is not None:
+            control.close()
 
     def close(self) -> None:
         """End all sandboxes."""

@@ -16,6 +16,7 @@ from openenv.core.client.address import Address, Endpoint
 from openenv.core.client.blocking_transport import BlockingSession
 from openenv.core.client.session import Pending
 from openenv.core.errors import AnswerTimeout, NotSupported, OpenEnvError
+from openenv.core.net.forks import ProcessBound
 from openenv.core.vector.responses import ObservationLayout, Part, Step
 from openenv.core.vector.spaces import columns_of, one_observation_space, single_action_space
 from openenv.core.wire.client_codec import Request
@@ -58,7 +59,7 @@ class _Shard:
         return self.requested, data
 
 
-class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
+class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any], ProcessBound):
     """`num_envs` environments that are stepped together: one request, one response, one array for each field.
 
     Example:
@@ -101,6 +102,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self._options = dict(options or {})
         self.after_close: list[Callable[[], object]] = []
         """Called when the sessions have ended: stops a server that was started for them."""
+        ProcessBound.__init__(self)
         self._shards: list[_Shard] = []
         self._layout = ObservationLayout()
         bounds = [round(number * num_envs / num_sessions) for number in range(num_sessions + 1)]
@@ -189,6 +191,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             self._shards.pop().session.disconnect()
         while self.after_close:
             self.after_close.pop()()
+
+    def leave_to_parent(self) -> None:
+        """Called in a forked child: the parent stops a server that was started for it."""
+        self.after_close.clear()
 
     def _seeds(self, seed: int | Sequence[int | None] | None, env_ids: Sequence[int]) -> Sequence[int | None]:
         if seed is None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from openenv.core.containers.runtime.base import ContainerProvider, RuntimeProvider
 from openenv.core.containers.runtime.docker import LocalDockerProvider
+from openenv.core.net.forks import ProcessBound
 
 log = logging.getLogger(__name__)
 
@@ -65,11 +66,12 @@ class BoundProvider(RuntimeProvider):
         self._provider.wait_for_ready(*self._ready_args)
 
 
-class OwnedServer:
+class OwnedServer(ProcessBound):
     """A server that a provider runs for one client. It is stopped at exit if the client was not closed."""
 
     def __init__(self, provider: ContainerProvider | RuntimeProvider, *, is_running: bool) -> None:
         """is_running: the provider has been started already."""
+        super().__init__()
         self._runtime = provider if isinstance(provider, BoundProvider) else BoundProvider(provider)
         self._is_running = is_running
         self._lock = threading.Lock()  # a client may be closed while another thread starts its server
@@ -98,6 +100,12 @@ class OwnedServer:
             self._runtime.stop()
             self._is_running = False
             atexit.unregister(self._stop_at_exit)
+
+    def leave_to_parent(self) -> None:
+        """Called in a forked child: the parent stops the server."""
+        self._lock = threading.Lock()
+        self._is_running = False
+        atexit.unregister(self._stop_at_exit)
 
     def _stop_after_error(self) -> None:
         with contextlib.suppress(RuntimeError, OSError):  # the first error is the one to report
