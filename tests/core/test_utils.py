@@ -1,10 +1,12 @@
 """The helpers that programs for the published package import."""
 
 import asyncio
+import threading
+from concurrent.futures import Future
 
 import pytest
 
-from openenv.core.utils import convert_to_ws_url, hf_space_subdomain, run_async_safely
+from openenv.core.utils import LoopThread, convert_to_ws_url, hf_space_subdomain, run_async_safely
 
 pytestmark = pytest.mark.finding("B1")
 
@@ -46,3 +48,27 @@ def test_an_error_of_a_coroutine_is_raised():
 
     with pytest.raises(LookupError, match="nothing"):
         run_async_safely(fails())
+
+
+async def test_ctrl_c_cancels_a_coroutine_that_runs_beside_a_loop_and_waits_for_its_end(monkeypatch):
+    begun, ended = threading.Event(), []
+
+    async def endless() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("cleaned up")
+
+    def interrupted(_future: Future[None], timeout: float | None = None) -> None:
+        begun.wait(10)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, LoopThread() as thread:
+        patch.setattr(Future, "result", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            thread.run(endless())
+        patch.undo()
+
+        assert ended == ["cleaned up"]

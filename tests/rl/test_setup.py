@@ -26,7 +26,7 @@ from openenv.rl.models.language_model import load_model
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.results import read_rows
 from openenv.rl.reports.run_state import failure, run_state
-from openenv.rl.run import run, with_game
+from openenv.rl.run import run, run_blocking, with_game
 from openenv.rl.setup import setup_forge_training, setup_training
 from openenv.rl.signals.learning_signal import NothingToLearn
 from openenv.rl.training.trainer import Trainer
@@ -439,6 +439,16 @@ async def test_the_model_before_training_plays_as_many_games_as_its_share_of_the
 
     played = {player.name: player.num_games for player in result.results}
     assert (played["random"], played["before GRPO (sampled)"], played["after GRPO (greedy)"]) == (40, 8, 40)
+
+
+async def test_a_run_trains_in_a_notebooks_cell_where_an_event_loop_runs(
+    tmp_path: Path, blackjack: dict[str, Any]
+) -> None:
+    config = tiny(tmp_path, env=blackjack, trainer={"training": {"steps": 1}})
+
+    result = run_blocking(config)
+
+    assert len(read_rows(result.run_dir / "metrics.jsonl")) == 1
 
 
 async def test_a_run_is_evaluated_while_it_trains_and_keeps_its_best_checkpoint(

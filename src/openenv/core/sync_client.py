@@ -1,9 +1,7 @@
 """A synchronous view of a client: its verbs, and the methods of its subclass, coroutines included."""
 
-import asyncio
 import inspect
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, Self
 
@@ -12,6 +10,7 @@ from typing_extensions import TypeVar
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.net.forks import ProcessBound
+from openenv.core.utils import LoopThread
 
 if TYPE_CHECKING:
     from openenv.core.env_client import EnvClient
@@ -37,7 +36,7 @@ class SyncEnvClient(ProcessBound, Generic[ActT, ObsT, StateT]):
         super().__init__()
         self._given = async_client
         self._client = async_client._sibling(None) if async_client.is_async else async_client
-        self._loop: _LoopThread | None = None
+        self._loop: LoopThread | None = None
 
     @property
     def async_client(self) -> "EnvClient[ActT, ObsT, StateT]":
@@ -117,20 +116,5 @@ class SyncEnvClient(ProcessBound, Generic[ActT, ObsT, StateT]):
         if not isinstance(result, CoroutineType):
             return result
         if self._loop is None:
-            self._loop = _LoopThread()
+            self._loop = LoopThread()
         return self._loop.run(result)
-
-
-class _LoopThread:
-    """One event loop, always run in the same thread, so that what belongs to the loop can be used again."""
-
-    def __init__(self) -> None:
-        self._runner = asyncio.Runner()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="coroutines of a synchronous client")
-
-    def run(self, coroutine: Any) -> Any:
-        return self._thread.submit(self._runner.run, coroutine).result()
-
-    def close(self) -> None:
-        self._thread.submit(self._runner.close).result()
-        self._thread.shutdown()

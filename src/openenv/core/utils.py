@@ -1,22 +1,68 @@
 """Names of servers, and coroutines run from any code: what programs for the published package take from here."""
 
 import asyncio
+import ipaddress
 import re
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
 
 ResultT = TypeVar("ResultT")
 
 
-def run_async_safely(coro: Coroutine[Any, Any, ResultT]) -> ResultT:
+class LoopThread:
+    """One event loop, always run in the same thread, so that what belongs to the loop can be used again.
+
+    Its coroutines run also where an event loop runs already, as in a notebook's cell. That loop then waits for them.
+    """
+
+    def __init__(self, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
+        """The first coroutine starts the thread."""
+        self._runner = asyncio.Runner(loop_factory=loop_factory)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="coroutines of synchronous code")
+        self._cancel: Callable[[], object] | None = None
+
+    def run(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+        """The coroutine's result. Ctrl-C cancels the coroutine, waits for its end, and raises KeyboardInterrupt."""
+        running = self._thread.submit(self._runner.run, self._cancellable(coroutine))
+        try:
+            return running.result()
+        except BaseException:
+            if not running.done() and self._cancel is not None:
+                self._cancel()
+                wait([running])
+            raise
+
+    async def _cancellable(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+        return await coroutine
+
+    def close(self) -> None:
+        """Cancel what still runs, close the loop, and end the thread."""
+        self._thread.submit(self._runner.close).result()
+        self._thread.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def run_async_safely(
+    coro: Coroutine[Any, Any, ResultT], *, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+) -> ResultT:
     """The result of a coroutine, also where an event loop runs already, which then waits for it."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(coro)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coro).result()
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
+            return runner.run(coro)
+    with LoopThread(loop_factory) as thread:
+        return thread.run(coro)
 
 
 def convert_to_ws_url(url: str) -> str:
@@ -25,6 +71,20 @@ def convert_to_ws_url(url: str) -> str:
     if not separator:
         return f"ws://{scheme}"
     return f"{ {'http': 'ws', 'https': 'wss'}.get(scheme.lower(), scheme) }://{rest}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reachable from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def is_on_this_machine(url: str) -> bool:
+    """Whether the server at a URL is on this machine, so that no proxy belongs between it and its clients."""
+    host = urlsplit(url if "://" in url else f"http://{url}").hostname or ""
+    return is_loopback(host) or host in ("0.0.0.0", "::")  # a connection to 0.0.0.0 stays here
 
 
 def hf_space_subdomain(repo_id: str) -> str:

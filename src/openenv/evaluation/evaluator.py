@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from openenv.core.env_server.types import Action
 from openenv.core.errors import OpenEnvError, ServerUnreachable
 from openenv.core.session_pool import SessionPool
 from openenv.core.text_interface import TextInterface
+from openenv.core.utils import run_async_safely
 from openenv.envs.openspiel_env.client import OpenSpielEnv
 from openenv.envs.openspiel_env.models import OpenSpielAction
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
@@ -95,8 +96,7 @@ def play_random_policy(server_url: str, num_games: int = 100, seed: int = 0) -> 
     Also works where an event loop already runs, as in a notebook. Raises ServerUnreachable without a server.
     """
     evaluation = evaluate(server_url, OpenSpielEnv, [RandomPolicy(seed)], num_games, seed)
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        summary = thread.submit(asyncio.run, evaluation).result()[0]
+    (summary,) = run_async_safely(evaluation)
     return {
         "wins": summary.num_won,
         "losses": summary.num_lost,

@@ -1,6 +1,5 @@
 """Measures bundled environments: steps per second beside the bare library, players, and what their checks found."""
 
-import asyncio
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,6 +8,7 @@ from random import Random
 from typing import Any
 
 from openenv.auto.environment import ServedEnvironment, named_environment
+from openenv.core.utils import run_async_safely
 from openenv.envs.catalog import CatalogEntry
 from openenv.envs.measured import MeasuredTask
 from openenv.evaluation.evaluator import evaluate
@@ -73,7 +73,7 @@ def measure(entry: CatalogEntry, *, seconds: float = 1.0, on_progress: OnProgres
             on_progress(f"{entry.name}, {name}: speed")
             client_steps, bare_steps = _speeds(served, task, seconds)
             on_progress(f"{entry.name}, {name}: players")
-            summaries = asyncio.run(_play(served, task))
+            summaries = run_async_safely(_play(served, task))
         yield Measurement(
             environment=entry.name,
             task=name,

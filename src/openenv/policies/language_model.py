@@ -3,7 +3,6 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 from openenv.core.env_server.mcp_types import Tool
@@ -12,6 +11,7 @@ from openenv.core.llm_client import LLMError, OpenAIClient, UnreadableToolCall, 
 from openenv.core.text.action_forms import definition
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text_interface import History, TextInterface
+from openenv.core.utils import run_async_safely
 from openenv.policies.base import Choice, Policy, PolicyReply
 from openenv.policies.conversations import Conversations, ReplyRules
 from openenv.policies.prompts import (
@@ -178,8 +178,7 @@ class ChatEndpoint:
 
         Raises CompletionFailed if the server refuses or does not respond.
         """
-        with ThreadPoolExecutor(max_workers=1) as thread:  # an event loop may run in this one
-            return thread.submit(asyncio.run, self._replies(conversations, functions)).result()
+        return run_async_safely(self._replies(conversations, functions))
 
     async def _replies(
         self, conversations: list[list[ChatMessage]], functions: Sequence[Sequence[Tool]] | None

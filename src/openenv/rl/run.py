@@ -1,6 +1,5 @@
 """A run with its comparison: baselines, the model before and after GRPO, optimal play, and the report."""
 
-import asyncio
 import dataclasses
 import logging
 import re
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from uvicorn.loops.auto import auto_loop_factory
 
+from openenv.core.utils import run_async_safely
 from openenv.envs.catalog import game_keyword
 from openenv.rl.config import Config, ConfigError, EnvConfig, RewardConfig, require
 from openenv.rl.config_file import config_from_mapping
@@ -154,6 +154,9 @@ def _determinism_named() -> Iterator[None]:
 
 
 def run_blocking(config: Config, *, resume: bool = False, on_progress: OnProgress | None = None) -> RunResult:
-    """`run` for a program without an event loop. After Ctrl-C it writes the report and raises KeyboardInterrupt."""
-    with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
-        return runner.run(run(config, resume=resume, on_progress=on_progress))
+    """`run` for code that is not asynchronous, a notebook's cell included.
+
+    After Ctrl-C it writes the report and raises KeyboardInterrupt.
+    """
+    training = run(config, resume=resume, on_progress=on_progress)
+    return run_async_safely(training, loop_factory=auto_loop_factory())

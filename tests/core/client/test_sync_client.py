@@ -109,7 +109,7 @@ async def test_the_same_subclass_is_asynchronous_when_it_is_entered_so(url):
 
 def test_the_thread_of_a_view_ends_with_it(url):
     def threads():
-        return [thread for thread in threading.enumerate() if thread.name.startswith("coroutines of a synchronous")]
+        return [thread for thread in threading.enumerate() if thread.name.startswith("coroutines of synchronous")]
 
     with ToolEnv(url).sync() as env:
         env.reset()

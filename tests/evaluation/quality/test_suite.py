@@ -46,6 +46,14 @@ def test_a_sound_environment_passes_every_check(folder):
     assert with_status(rows, "warn", "fail", "skip") == {}
 
 
+async def test_an_environment_is_checked_in_a_notebooks_cell_where_an_event_loop_runs(folder):
+    rows = check_environment(str(folder("SoundEnvironment")), seconds=_SECONDS, level="runtime")
+    rows += check_url("http://127.0.0.1:9", seconds=5)
+
+    assert rows[0].result.status == "pass"
+    assert rows[-1].result.status == "skip"
+
+
 @pytest.mark.parametrize(
     ("name", "check", "words"),
     [

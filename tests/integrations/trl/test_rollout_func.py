@@ -134,6 +134,16 @@ def test_a_conversational_prompt_comes_before_what_is_seen(blackjack_url: str, t
     assert shown.startswith("<|system|> play : <|end|> <|user|> win You have ")
 
 
+async def test_episodes_are_played_in_a_notebooks_cell_where_an_event_loop_runs(
+    blackjack_url: str, tmp_path: Path
+) -> None:
+    rollout_func = make_rollout_func(blackjack_url)
+    outputs = [played(rollout_func, ["play :"] * 8, tmp_path, BLACKJACK, per_device_train_batch_size=8) for _ in "12"]
+    rollout_func.close()
+
+    assert [len(output["env_reward"]) for output in outputs] == [8, 8]
+
+
 def test_a_failing_environment_is_an_error_with_its_reason(tmp_path: Path) -> None:
     broken = make_rollout_func("openspiel", reset={"game_name": "no_such_game"})
     with pytest.raises(EpisodesFailed, match="no_such_game"):

@@ -11,6 +11,7 @@ from typing import Literal
 from openenv.auto.environment import NamedEnvironment, named_environment
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import OpenEnvError, ServerUnreachable
+from openenv.core.utils import run_async_safely
 from openenv.evaluation.quality.checks.concurrency import concurrency, isolation, step_time
 from openenv.evaluation.quality.checks.determinism import (
     other_seeds,
@@ -81,7 +82,7 @@ def check_url(
     numbers outside these ranges and for an invalid URL.
     """
     target = _target(base_url, seed, seconds, timeout_s, headers)
-    return asyncio.run(_rows(target, _checks(level), time.monotonic() + seconds, on_check or _nothing))
+    return run_async_safely(_rows(target, _checks(level), time.monotonic() + seconds, on_check or _nothing))
 
 
 def check_environment(
@@ -122,7 +123,7 @@ def check_environment(
             return [row, *(CheckRow(check.name, skipped("needs `reachable`"), 0.0) for check in checks[1:])]
         target = _target(server.base_url, seed, seconds, timeout_s, headers)
         target.server, target.start_another = server, lambda: _another(named)
-        return asyncio.run(_rows(target, checks, started + seconds, on_check or _nothing))
+        return run_async_safely(_rows(target, checks, started + seconds, on_check or _nothing))
 
 
 def _checks(level: Level) -> list[Check]:

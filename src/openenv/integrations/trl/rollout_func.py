@@ -6,7 +6,6 @@ Example:
     trainer = GRPOTrainer(model, rollout_func=make_rollout_func("guess"), reward_funcs=reward_from_env, args=..., ...)
 """
 
-import asyncio
 import atexit
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from typing import Any
 from openenv.auto.environment import named_environment, token_headers
 from openenv.core.errors import OpenEnvError
 from openenv.core.session_pool import SessionPool
+from openenv.core.utils import LoopThread
 from openenv.integrations.trl.generators import servers_generator, trainers_generator
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.config import Config
@@ -48,7 +48,7 @@ class RolloutFunc:
         named = named_environment(environment, text=text)
         base_url = self._open.enter_context(named.running())
         self._served = named.served_at(base_url, headers=token_headers())
-        self._runner = self._open.enter_context(asyncio.Runner())
+        self._loop = self._open.enter_context(LoopThread())
         self._executor = self._open.enter_context(ThreadPoolExecutor(1, "generator"))
         atexit.register(self.close)
 
@@ -67,13 +67,13 @@ class RolloutFunc:
         shown = list(prompts) if is_trainer else [prompt for prompt in prompts for _ in range(args.num_generations)]
         config = self._config(args)
         first = context[0].accelerator.process_index * len(shown) if is_trainer else 0
-        played = self._runner.run(self._play(self._members(len(shown), config, first), shown, config))
+        played = self._loop.run(self._play(self._members(len(shown), config, first), shown, config))
         return _fields(played)
 
     def close(self) -> None:
         """End the sessions, and the server if it was started. A second call does nothing."""
         if self._pool is not None:
-            self._runner.run(self._pool.__aexit__())
+            self._loop.run(self._pool.__aexit__())
             self._pool = None
         self._open.close()
 
