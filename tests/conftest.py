@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from openenv.core.containers.engine.owner import OWNER_PID
 from openenv.core.env_server.http_server import server
 from tests.core.containers import engines, fake_tools
+from tests.core.pouring_server import PouringServer
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker of pytest-xdist has one core, and torch is not loaded yet
 
@@ -63,6 +64,21 @@ def _serving() -> Iterator[Serving]:
 serving = pytest.fixture(_serving, name="serving")
 """Serve an application until the test ends; returns its base URL."""
 module_serving = pytest.fixture(_serving, name="module_serving", scope="module")
+
+
+@pytest.fixture
+def pouring() -> Iterator[Callable[..., str]]:
+    """Starts servers that send bytes without end, as `PouringServer` has it. Returns the URL."""
+    with ExitStack() as stack:
+
+        def start(head: bytes, chunk: bytes, *, pause_s: float = 0.0) -> str:
+            server = PouringServer(head, chunk, pause_s=pause_s)
+            stack.callback(server.close)
+            return server.url
+
+        yield start
+
+
 """Serve an application until the last test of the module ends; returns its base URL."""
 
 

@@ -1,14 +1,22 @@
 """One way to name an environment: whatever the name, it is served, typed and has a text interface."""
 
+import json
+import re
 import sys
+import time
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from openenv import AutoEnv
 from openenv.auto.environment import named_environment
+from openenv.auto.schema_client import describe_server
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 from openenv.core.errors import ServerUnreachable
@@ -136,3 +144,61 @@ def test_naming_imports_and_starts_nothing():
     name = "not_imported_module:NoClass"
     assert named_environment(name).name == name
     assert "not_imported_module" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("chunk", "pause_s", "reason"),
+    [(b" " * 65536, 0.0, "above max_message_size_mb"), (b" ", 0.02, "the response is not complete")],
+)
+def test_a_schema_without_an_end_is_an_error_with_limits_of_size_and_time(pouring, monkeypatch, chunk, pause_s, reason):
+    monkeypatch.setattr("openenv.auto.schema_client._ANSWER_TIMEOUT_S", 20.0 if not pause_s else 0.5)
+    url = pouring(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n", chunk, pause_s=pause_s)
+    started = time.monotonic()
+    with pytest.raises(ServerUnreachable, match=reason):
+        describe_server(url)
+    assert time.monotonic() - started < 15
+
+
+def test_a_head_without_an_end_is_an_error_after_the_time_limit(pouring, monkeypatch):
+    monkeypatch.setattr("openenv.auto.schema_client._ANSWER_TIMEOUT_S", 0.5)
+    with pytest.raises(ServerUnreachable, match="the response is not complete"):
+        describe_server(pouring(b"HTTP/1.1 200 OK\r\nx-long: ", b"x", pause_s=0.02))
+
+
+def _nested(depth: int) -> str:
+    return '{"type":"object","properties":{"inner":' * depth + "{}" + "}}" * depth
+
+
+_DOUBLING = {
+    f"level{n}": {"type": "object", "properties": {k: {"$ref": f"#/$defs/level{n + 1}"} for k in "ab"}}
+    for n in range(40)
+}
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [
+        (_nested(5000), "/schema"),
+        (_nested(40), "nested more than 64 deep"),
+        ({"$ref": "#", "properties": {"a": {}}}, "'#' of the schema leads to itself"),
+        ({"allOf": [{"$ref": "#"}], "properties": {"a": {}}}, "'#' of the schema leads to itself"),
+        ({"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"$ref": "#/$defs/a"}}}, "leads to itself"),
+        ({"properties": {"a": {"$ref": "#/$defs/none"}}}, "describes no messages"),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/level0"}}, "$defs": {**_DOUBLING, "level40": {}}},
+            "more than 3000 types",
+        ),
+        ({"properties": [1]}, "/schema"),
+        ({"properties": {"_hidden": {"type": "string"}}}, "describes no messages"),
+    ],
+)
+def test_an_odd_schema_is_an_error_that_names_what_is_wrong(module_serving, action, reason):
+    written = action if isinstance(action, str) else json.dumps(action)
+    text = f'{{"action":{written},"observation":{{}},"state":{{}}}}'
+
+    async def answer(request: Request) -> Response:
+        return Response(text if request.url.path == "/schema" else "{}", media_type="application/json")
+
+    url = module_serving(Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])]))
+    with pytest.raises(ServerUnreachable, match=re.escape(reason)):
+        describe_server(url).client_class()

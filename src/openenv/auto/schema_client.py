@@ -6,16 +6,29 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import httpx
+import orjson
 
 from openenv.core.client.address import Address
-from openenv.core.client.http_transport import http_client
+from openenv.core.client.http_transport import async_client_of
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.mcp_types import CallToolAction, McpMethod, Tool
 from openenv.core.env_server.types import Action, Observation, State
-from openenv.core.errors import OpenEnvError, ServerUnreachable
+from openenv.core.errors import MessageTooBig, OpenEnvError, ServerUnreachable
 from openenv.core.mcp_client import GenericMCPObservation, parse_tool, rpc_result, tool_result
+from openenv.core.net.http_clients import async_whole_response
 from openenv.core.schema.message_classes import message_class
+from openenv.core.utils import run_async_safely
+
+_MAX_BYTES = 8 << 20
+"""Of one answer: its schemas, its name, or its tools."""
+_ANSWER_TIMEOUT_S = 10.0
+"""Limit of one whole answer, however it arrives."""
+_MAX_DEPTH = 64
+"""Of schemas and tools: each level takes several calls of the functions that make classes of them."""
+_Unreadable = (ValueError, LookupError, TypeError, AttributeError, NameError, RuntimeError)
+"""What a schema raises that describes no message: pydantic's errors, and those of a part that is missing or of another
+kind than JSON Schema has it there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,8 +45,15 @@ class ServerDescription:
     def client_class(self) -> type[EnvClient[Any, Any, Any]]:
         """A client class with message classes made from the schemas.
 
-        Where the environment has tools and its actions are open, its action is CallToolAction.
+        Where the environment has tools and its actions are open, its action is CallToolAction. Raises ServerUnreachable
+        for schemas that describe no messages.
         """
+        try:
+            return self._made_class()
+        except _Unreadable as error:
+            raise ServerUnreachable(f"/schema of {self.name} describes no messages: {error!r:.500}") from error
+
+    def _made_class(self) -> type[EnvClient[Any, Any, Any]]:
         action = CallToolAction if self.tools else message_class(self.schemas["action"], Action)
         typed: Any = EnvClient.__class_getitem__((action, self._observation_class(), self._state_class()))  # type: ignore[attr-defined]
         return types.new_class(f"{self.name}Client", (*((_ToolClient,) if self.tools else ()), typed))
@@ -68,11 +88,8 @@ def describe_server(base_url: str, *, headers: Mapping[str, str] | None = None) 
     """
     address = Address(base_url=base_url.rstrip("/"), headers=dict(headers or {}))
     try:
-        with http_client(address) as http:
-            schemas = _get(http, "/schema")
-            metadata = _get(http, "/metadata")
-            tools = _tools(http) if _calls_tools(schemas["action"]) else ()
-    except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
+        schemas, metadata, tools = run_async_safely(_answers(address))
+    except (httpx.HTTPError, MessageTooBig, *_Unreadable) as error:
         raise ServerUnreachable(
             f"{base_url} does not answer as a server of an environment (is the server running?): {error}"
         ) from error
@@ -85,11 +102,40 @@ def describe_server(base_url: str, *, headers: Mapping[str, str] | None = None) 
     )
 
 
-def _get(http: httpx.Client, path: str) -> dict[str, Any]:
-    response = http.get(path)
+async def _answers(address: Address) -> tuple[dict[str, Any], dict[str, Any], tuple[Tool, ...]]:
+    """The schemas, the metadata and the tools."""
+    async with async_client_of(address) as http:
+        schemas, metadata = [await _answer(http, "GET", path) for path in ("/schema", "/metadata")]
+        return schemas, metadata, await _tools(http) if _calls_tools(schemas["action"]) else ()
+
+
+async def _answer(http: httpx.AsyncClient, method: str, path: str, **request: Any) -> dict[str, Any]:
+    """The JSON object of an answer. Raises what httpx does, MessageTooBig, and ValueError for any other answer."""
+    timeout = httpx.Timeout(_ANSWER_TIMEOUT_S)
+    response = await async_whole_response(http, _MAX_BYTES, method=method, url=path, timeout=timeout, **request)
     response.raise_for_status()
-    found: dict[str, Any] = response.json()
+    try:
+        found = orjson.loads(response.content)
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON that can be read: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is no JSON object")
+    _refuse_deep(path, found)
     return found
+
+
+def _refuse_deep(path: str, found: Any) -> None:
+    level = [found]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            part
+            for value in level
+            if isinstance(value, dict | list)
+            for part in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    raise ValueError(f"{path} is nested more than {_MAX_DEPTH} deep")
 
 
 def _calls_tools(schema: Mapping[str, Any]) -> bool:
@@ -98,12 +144,11 @@ def _calls_tools(schema: Mapping[str, Any]) -> bool:
     return "tool_name" in fields or (not fields and schema.get("additionalProperties", True) is not False)
 
 
-def _tools(http: httpx.Client) -> tuple[Tool, ...]:
+async def _tools(http: httpx.AsyncClient) -> tuple[Tool, ...]:
     """The tools of the environment; none where it has none."""
     call = {"jsonrpc": "2.0", "method": McpMethod.TOOLS_LIST, "params": {}, "id": 1}
-    response = http.post("/mcp", json=call)
-    response.raise_for_status()
+    answer = await _answer(http, "POST", "/mcp", json=call)
     try:
-        return tuple(parse_tool(entry) for entry in rpc_result(response.json())["tools"])
+        return tuple(parse_tool(entry) for entry in rpc_result(answer)["tools"])
     except OpenEnvError:
         return ()

@@ -10,8 +10,9 @@ import time
 import pytest
 from websockets.asyncio.server import serve
 
-from openenv.core.errors import AnswerTimeout, EnvironmentFault, ServerUnreachable, SessionLost
+from openenv.core.errors import AnswerTimeout, EnvironmentFault, MessageTooBig, ServerUnreachable, SessionLost
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.http_env_client import HTTPEnvClient
 from openenv.core.wire.constants import MAX_IN_FLIGHT, SUBPROTOCOL
 
 GOOD = '{"type":"observation","data":{"observation":{"x":1},"reward":0.0,"done":false}}'
@@ -152,3 +153,52 @@ def test_a_server_that_does_not_complete_the_handshake_is_unreachable_and_the_li
         env = GenericEnvClient(f"http://127.0.0.1:{silent.getsockname()[1]}", connect_timeout_s=0.2)
         with pytest.raises(ServerUnreachable, match=r"opened in 0\.2 s.*raise connect_timeout_s"):
             asyncio.run(env.__aenter__()) if is_async else env.connect()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("what", ["pings", "a frame without an end", "a handshake without an end"])
+def test_a_deadline_holds_while_bytes_arrive(pouring, what, is_async):
+    switch = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    accepted = switch + b"Sec-WebSocket-Accept: %s\r\n\r\n"
+    poured = {
+        "pings": (accepted, b"\x89\x00"),
+        "a frame without an end": (accepted + b"\x81\x7f" + (1 << 26).to_bytes(8, "big"), b"x"),
+        "a handshake without an end": (switch, b"x"),
+    }
+    env = GenericEnvClient(pouring(*poured[what]), connect_timeout_s=0.5, message_timeout_s=0.5)
+
+    async def reset():
+        async with env:
+            await env.reset()
+
+    started = time.monotonic()
+    with pytest.raises((AnswerTimeout, ServerUnreachable)):
+        asyncio.run(reset()) if is_async else env.reset()
+    assert time.monotonic() - started < 5
+
+
+def test_a_deadline_holds_while_the_server_takes_a_large_request_slowly(pouring):
+    accepted = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    url = pouring(accepted + b"Sec-WebSocket-Accept: %s\r\n\r\n", b"", pause_s=0.1)
+    env = GenericEnvClient(url, message_timeout_s=0.5)
+
+    started = time.monotonic()
+    with pytest.raises((AnswerTimeout, SessionLost)):
+        env.step({"text": "x" * (32 << 20)})
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(("chunk", "pause_s", "error"), [(b"x", 0.02, AnswerTimeout), (b"x" * 65536, 0, MessageTooBig)])
+def test_a_response_over_http_has_limits_of_time_and_size(pouring, chunk, pause_s, error, is_async):
+    url = pouring(b"HTTP/1.1 200 OK\r\n\r\n", chunk, pause_s=pause_s)
+    env = HTTPEnvClient(url, message_timeout_s=0.5 if pause_s else 20, max_message_size_mb=1)
+
+    async def reset():
+        async with env:
+            await env.reset()
+
+    started = time.monotonic()
+    with pytest.raises(error):
+        asyncio.run(reset()) if is_async else env.reset()
+    assert time.monotonic() - started < 10

@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from openenv.core import Action, Observation
 from openenv.core.schema.message_classes import message_class
+from openenv.core.schema.samples import SchemaSampler
 from openenv.core.text.derived import DerivedText
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
 
@@ -127,3 +128,9 @@ def test_random_play_of_a_made_class_takes_the_examples():
 
     assert replies == {"look", "go north"}
     assert {fields["command"] for fields in objects} == {"look", "go north"}
+
+
+def test_a_value_that_must_contain_itself_is_an_error_of_the_sampler():
+    schema = {"type": "object", "required": ["inner"], "properties": {"inner": {"$ref": "#"}}}
+    with pytest.raises(ValueError, match="it contains itself"):
+        SchemaSampler(schema, Random(0)).sample()

@@ -88,23 +88,25 @@ class BlockingConnection:
         """The socket's file descriptor."""
         return self._socket.fileno()
 
-    def send(self, message: bytes) -> None:
-        """Send a message. Raises SessionLost when the connection is broken."""
+    def send(self, message: bytes, deadline: float = math.inf) -> None:
+        """Send a message. Raises SessionLost when the connection is broken, or has not taken all of a large message at
+        the deadline (monotonic seconds)."""
         if not self._protocol.is_open:
             raise SessionLost(self._protocol.reason())
         data = client_frame(BINARY if type(message) is BinaryFrame else TEXT, message)
-        if len(data) > _READ_BYTES:
-            self._before_large_write()
         try:
-            self._socket.sendall(data)
+            if len(data) > _READ_BYTES:
+                self._send_large(data, deadline)
+            else:
+                self._socket.sendall(data)
         except OSError as error:
             raise self._lost(error) from error
 
     def wait_for(self, pending: Pending) -> None:
         """Pass messages to the session until the request is done.
 
-        Raises AnswerTimeout at its deadline, SessionLost when the connection is broken. A server that stays silent
-        gets a ping, and the connection is broken when it does not answer.
+        Raises AnswerTimeout at its deadline, also while other bytes arrive, and SessionLost when the connection is
+        broken. A server that stays silent gets a ping, and the connection is broken when it does not answer.
         """
         protocol, pings, num_bytes = self._protocol, self._pings, _READ_BYTES
         while pending.data is None and pending.error is None:
@@ -120,13 +122,15 @@ class BlockingConnection:
                 continue
             except OSError as error:
                 raise self._lost(error) from error
-            pings.last_received = time.monotonic()
+            received_at = pings.last_received = time.monotonic()
             text = protocol.whole_text(data)
             if text is not None:
                 self._on_message(text)
             else:
                 self._receive(data)
                 num_bytes = min(max(_READ_BYTES, protocol.num_missing), _MOST_READ_BYTES)
+            if received_at >= pending.deadline and pending.data is None and pending.error is None:
+                raise AnswerTimeout(TIMED_OUT)
 
     def _receive(self, data: bytes) -> None:
         self._protocol.receive(data)
@@ -192,11 +196,19 @@ class BlockingConnection:
         else:
             self._socket.settimeout(seconds)
 
-    def _before_large_write(self) -> None:
-        """A large message may have to wait longer for the other side than a read does."""
-        if not self._is_plain:
-            self._read_limit_s = 0.0
-            self._socket.settimeout(self._write_limit_s)
+    def _send_large(self, data: bytes, deadline: float) -> None:
+        """A large message may have to wait longer for the other side than a read does, but not beyond the deadline."""
+        unsent = memoryview(data)
+        while unsent:
+            wait_s = min(deadline - time.monotonic(), self._write_limit_s)
+            if wait_s <= 0:
+                raise TimeoutError("the server takes the request too slowly")
+            if self._is_plain:
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _timeval(wait_s))
+            else:
+                self._read_limit_s = 0.0
+                self._socket.settimeout(wait_s)
+            unsent = unsent[self._socket.send(unsent) :]
 
 
 def _wait_until(deadline: float) -> Pending:
@@ -224,7 +236,7 @@ class BlockingSession(BlockingLifecycle, PingedClient):
                 session, connection = self._usable(may_replace=request.kind == "reset")
             pending = session.begin(request)
             try:
-                connection.send(pending.frame)
+                connection.send(pending.frame, pending.deadline)
                 connection.wait_for(pending)
             except SessionLost as error:
                 self._recover(session, pending, error)
@@ -242,7 +254,7 @@ class BlockingSession(BlockingLifecycle, PingedClient):
             session, connection = self._usable(may_replace=request.kind == "reset")
             pending = session.begin(request)
             with contextlib.suppress(SessionLost):
-                connection.send(pending.frame)
+                connection.send(pending.frame, pending.deadline)
             return pending
 
     def receive(self, pending: Pending, timeout_s: float) -> dict[str, Any]:
@@ -333,7 +345,7 @@ class BlockingSession(BlockingLifecycle, PingedClient):
             connection = self._connection = self._reconnected(session, pending.deadline, error)
             try:
                 for frame in session.frames_to_repeat():
-                    connection.send(frame)
+                    connection.send(frame, pending.deadline)
                 connection.wait_for(pending)
             except SessionLost as again:
                 error = again

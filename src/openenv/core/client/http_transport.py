@@ -20,6 +20,7 @@ from openenv.core.errors import (
     SessionLost,
     error_from_wire,
 )
+from openenv.core.net.http_clients import async_http_client, async_whole_response, http_client, whole_response
 from openenv.core.wire.client_codec import Request, encode_body
 from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
 
@@ -114,14 +115,24 @@ def _error(response: httpx.Response) -> OpenEnvError:
 
 
 def _http_settings(address: Address) -> dict[str, Any]:
-    base_url = address.base_url if address.unix_path is None else "localhost"
+    base_url = _base_url(address)
     return {"base_url": base_url if "://" in base_url else f"http://{base_url}", "headers": address.headers}
 
 
-def http_client(address: Address) -> httpx.Client:
+def _base_url(address: Address) -> str:
+    return address.base_url if address.unix_path is None else "localhost"
+
+
+def client_of(address: Address) -> httpx.Client:
     """A client of the routes of the server at an address."""
     transport = None if address.unix_path is None else httpx.HTTPTransport(uds=address.unix_path)
-    return httpx.Client(transport=transport, **_http_settings(address))
+    return http_client(_base_url(address), transport=transport, **_http_settings(address))
+
+
+def async_client_of(address: Address) -> httpx.AsyncClient:
+    """As `client_of`, in an event loop."""
+    transport = None if address.unix_path is None else httpx.AsyncHTTPTransport(uds=address.unix_path)
+    return async_http_client(_base_url(address), transport=transport, **_http_settings(address))
 
 
 class _HttpLifecycle(Lifecycle):
@@ -160,7 +171,7 @@ class BlockingHttpSession(_HttpLifecycle, BlockingLifecycle):
             keywords = next(exchange)
             while True:
                 try:
-                    response = self._http.request(**keywords)
+                    response = whole_response(self._http, self._endpoint.address.max_size, **keywords)
                 except httpx.TransportError as error:
                     keywords = exchange.throw(error)
                 else:
@@ -172,7 +183,7 @@ class BlockingHttpSession(_HttpLifecycle, BlockingLifecycle):
         """Start the server and prepare connections; HTTP connects at each request."""
         if self._http is None:
             self._endpoint.start()
-            self._http = http_client(self._endpoint.address)
+            self._http = client_of(self._endpoint.address)
 
     def _end(self) -> None:
         http, self._http = self._http, None
@@ -202,7 +213,7 @@ class AsyncHttpSession(_HttpLifecycle, AsyncLifecycle):
             keywords = next(exchange)
             while True:
                 try:
-                    response = await self._http.request(**keywords)
+                    response = await async_whole_response(self._http, self._endpoint.address.max_size, **keywords)
                 except httpx.TransportError as error:
                     keywords = exchange.throw(error)
                 else:
@@ -217,9 +228,7 @@ class AsyncHttpSession(_HttpLifecycle, AsyncLifecycle):
                 await self._with_server(self._prepare, may_replace=False)
 
     async def _prepare(self) -> None:
-        address = self._endpoint.address
-        transport = None if address.unix_path is None else httpx.AsyncHTTPTransport(uds=address.unix_path)
-        self._http = httpx.AsyncClient(transport=transport, **_http_settings(address))
+        self._http = async_client_of(self._endpoint.address)
 
     async def _end(self) -> None:
         http, self._http = self._http, None

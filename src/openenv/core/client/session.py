@@ -73,7 +73,7 @@ class ClientSession:
         self.is_extended = False
         self.lost: OpenEnvError | None = None
         """Why the session can take no more requests."""
-        self._grace_s = self._hello_timeout_s = 0.0
+        self._grace_s = self._hello_timeout_s = self._hello_at_most = 0.0
         self._message_timeout_s = message_timeout_s
         self._is_repeating = False
         """Whether nothing was received since the last attempt to attach again."""
@@ -88,6 +88,7 @@ class ClientSession:
         """Call it before each connection. What it returns is done when the server has named the session."""
         self._hello_timeout_s = timeout_s
         hello = self._hello = Pending("", _HELLO, b"", time.monotonic() + timeout_s)
+        self._hello_at_most = hello.deadline + _MAX_QUEUE_S
         return hello
 
     def connected(self, subprotocol: str | None) -> None:
@@ -161,8 +162,8 @@ class ClientSession:
         kind = message.get("type")
         try:
             if kind == "queued":
-                latest = time.monotonic() + self._hello_timeout_s + _MAX_QUEUE_S
-                hello.deadline = min(hello.deadline + _seconds(data, "wait_s", _MAX_QUEUE_S), latest)
+                wait_s = _seconds(data, "wait_s", _MAX_QUEUE_S)
+                hello.deadline = min(hello.deadline + wait_s, self._hello_at_most)
                 return None
             if kind == _HELLO:
                 self.session_id, self._grace_s = _session_id(data), _seconds(data, "grace_s")

@@ -46,8 +46,10 @@ async def post_json(
     """
     import httpx  # keeps `import openenv` light
 
+    from openenv.core.net.http_clients import async_http_client  # likewise
+
     # A client for each request: it is bound to no event loop, and nothing has to be closed.
-    async with httpx.AsyncClient(timeout=None, verify=_certificates()) as http:
+    async with async_http_client(url, timeout=None, verify=_certificates()) as http:
         for tries_left in reversed(range(_TRIES)):
             try:
                 async with asyncio.timeout(timeout_s):

@@ -30,6 +30,7 @@ _BUILT = {
     *("required", "additionalProperties", "default", "title", "description", "examples"),
 }
 """What a field's annotation and its arguments say. All other keys of a schema are kept as they are."""
+_MAX_TYPES = 3000
 _PLAIN: Mapping[str, Any] = {"integer": int, "number": float, "boolean": bool, "string": str, "null": None}
 
 
@@ -37,7 +38,8 @@ def message_class(schema: Mapping[str, Any], base: type[Message]) -> type[Messag
     """A subclass of `base` with the fields of an object's schema: its own schema says all that the given one says.
 
     Fields of `base` are left as they are. Unknown fields are refused where the schema refuses them. Of types that
-    contain themselves, the inner value is not checked. Raises ValueError for a schema that describes no object.
+    contain themselves, the inner value is not checked. Raises ValueError for a schema that describes no object, or very
+    many types.
     """
     root = resolved(schema, schema)
     if root.get("type", "object") != "object":
@@ -51,6 +53,7 @@ class _ClassMaker:
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._open_references: list[str] = []
+        self._num_types = 0
 
     def object_class(self, schema: Mapping[str, Any], base: type[Message]) -> type[Message]:
         """A class for a schema of type object."""
@@ -84,6 +87,9 @@ class _ClassMaker:
         return annotation | None, Field(None, exclude_if=_is_none, **described)
 
     def _annotation(self, part: Any) -> Any:
+        self._num_types += 1
+        if self._num_types > _MAX_TYPES:  # each reference is followed anew: a small schema can describe very many
+            raise ValueError(f"the schema describes more than {_MAX_TYPES} types")
         reference = part.get("$ref") if isinstance(part, Mapping) else None
         if reference is None:
             schema = resolved(self._root, part)

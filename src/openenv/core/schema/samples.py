@@ -7,6 +7,8 @@ from string import ascii_lowercase
 from typing import Any
 
 _DEEPEST = 6
+"""From there on only what is required is sampled."""
+_MAX_DEPTH = 100
 _SPREAD = 9
 """Largest distance of an unbounded number from its lower bound."""
 _LONGEST_WORD = 8
@@ -45,7 +47,9 @@ class SchemaSampler:
         return self.value(self._root)
 
     def value(self, schema: Mapping[str, Any], depth: int = 0) -> Any:
-        """A value of a part of the schema."""
+        """A value of a part of the schema. Raises ValueError where each value would have to contain another one."""
+        if depth > _MAX_DEPTH:
+            raise ValueError(f"a value of the schema would be nested more than {_MAX_DEPTH} deep: it contains itself")
         schema = resolved(self._root, schema)
         if "const" in schema:
             return schema["const"]
@@ -122,18 +126,23 @@ class SchemaSampler:
         return options[0] if self._simplest else self._rng.choice(options)
 
 
-def resolved(root: Mapping[str, Any], schema: Any) -> Mapping[str, Any]:
-    """A part of the schema `root` with its `$ref` and `allOf` resolved."""
+def resolved(root: Mapping[str, Any], schema: Any, followed: frozenset[str] = frozenset()) -> Mapping[str, Any]:
+    """A part of the schema `root` with its `$ref` and `allOf` resolved. Raises ValueError for a reference that leads
+    to itself. followed: the references that have led here."""
     if not isinstance(schema, Mapping):  # the schema `true` allows everything
         return {}
     whole = dict(schema)
     while "$ref" in whole:
         target: Any = root
-        for part in str(whole.pop("$ref")).removeprefix("#/").split("/"):
+        reference = str(whole.pop("$ref"))
+        if reference in followed:
+            raise ValueError(f"the reference {reference!r} of the schema leads to itself")
+        followed |= {reference}
+        for part in filter(None, reference.removeprefix("#").split("/")):
             target = target[part]
         whole = {**target, **whole}
     for part in whole.get("allOf", ()):
-        whole |= resolved(root, part)
+        whole |= resolved(root, part, followed)
     return whole
 
 

@@ -15,6 +15,8 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
+from openenv.core.utils import is_on_this_machine
+
 _REQUEST_TIMEOUT_S = 10.0
 _GIT_TIMEOUT_S = 300.0
 _POLL_INTERVAL_S = 0.2
@@ -60,7 +62,8 @@ class GitServerClient:
         weakref.finalize(self, shutil.rmtree, settings, ignore_errors=True)
         self._settings = Path(settings, "gitconfig")
         name, email = (json.dumps(text, ensure_ascii=False) for text in (username, f"{username}@local.env"))
-        self._settings.write_text(f"[user]\nname = {name}\nemail = {email}\n[init]\ndefaultBranch = main\n")
+        proxy = "[http]\nproxy =\n" if is_on_this_machine(gitea_url) else ""  # the empty name turns proxies off
+        self._settings.write_text(f"[user]\nname = {name}\nemail = {email}\n[init]\ndefaultBranch = main\n{proxy}")
 
     def wait_for_ready(self, timeout: int = 30) -> bool:
         """Whether the server answers within `timeout` seconds."""
@@ -169,9 +172,12 @@ class GitServerClient:
     def _get(self, path: str) -> Any:
         import httpx  # keeps `import openenv.core.tools` light
 
+        from openenv.core.net.http_clients import http_client  # likewise
+
         url = f"{self.gitea_url}/api/v1/{path}"
         try:
-            response = httpx.get(url, auth=(self.username, self.password), timeout=_REQUEST_TIMEOUT_S)
+            with http_client(url, auth=(self.username, self.password), timeout=_REQUEST_TIMEOUT_S) as http:
+                response = http.get(url)
             response.raise_for_status()
         except httpx.HTTPError as error:
             raise RuntimeError(f"{url}: {error}") from error

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import httpx
 
 from openenv.core.containers.local_process import LocalServer
+from openenv.core.net.http_clients import async_http_client
 from openenv.evaluation.quality.probe.raw_client import RawClient, ServerAddress
 from openenv.evaluation.quality.probe.sample_policies import FirstActionPolicy, RandomSamplePolicy
 
@@ -91,6 +92,10 @@ class Target:
     def http(self) -> httpx.AsyncClient:
         """A new HTTP client for the server's routes."""
         address = self.address
-        return httpx.AsyncClient(
-            base_url=address.base_url, headers=dict(address.headers), timeout=address.timeout_s, trust_env=False
+        return async_http_client(
+            address.base_url,
+            base_url=address.base_url,
+            headers=dict(address.headers),
+            timeout=address.timeout_s,
+            trust_env=False,
         )

@@ -15,6 +15,7 @@ import httpx
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool, ToolErrorType
 from openenv.core.env_server.runner.env_spec import EnvSpec, resolve_env_spec
 from openenv.core.errors import ServerUnreachable
+from openenv.core.net.http_clients import async_http_client, http_client
 from openenv.integrations.dialects.tool_environment import MessageObservation, ToolCallingEnvironment, ToolOutcome
 
 _ERROR_TYPES = {"not_found": ToolErrorType.TOOL_NOT_FOUND, "input_validation": ToolErrorType.INVALID_ARGS}
@@ -33,7 +34,8 @@ def ors_spec(url: str, *, timeout_s: float = 300.0) -> EnvSpec:
         raise ValueError(f"ors:{url}: write ors:http://HOST:PORT, or ors:http://HOST:PORT/ENVIRONMENT")
     base_url, wanted = f"{parts.scheme}://{parts.netloc}", parts.path.strip("/")
     try:
-        response = httpx.get(f"{base_url}/list_environments", timeout=timeout_s)
+        with http_client(base_url, timeout=timeout_s) as http:
+            response = http.get(f"{base_url}/list_environments")
         response.raise_for_status()
         names = [str(name) for name in response.json()]
     except (httpx.HTTPError, ValueError) as error:
@@ -59,7 +61,7 @@ class ORSEnvironment(ToolCallingEnvironment):
     def __init__(self, base_url: str, environment: str, title: str, timeout_s: float) -> None:
         super().__init__(title, "")
         self._environment = environment
-        self._http = httpx.AsyncClient(base_url=base_url, timeout=timeout_s)
+        self._http = async_http_client(base_url, base_url=base_url, timeout=timeout_s)
         self._session: str | None = None
         self._pinging: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

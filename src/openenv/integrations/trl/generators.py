@@ -8,6 +8,7 @@ import httpx
 from transformers import PreTrainedModel
 
 from openenv.core.errors import OpenEnvError
+from openenv.core.net.http_clients import http_client
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
@@ -78,7 +79,7 @@ class GenerateRoute(BaseGenerator):
     def __init__(self, url: str, chat: Chat, *, max_new_tokens: int, temperature: float) -> None:
         super().__init__(chat, max_new_tokens=max_new_tokens, store=None, temperature=temperature)
         self._url = url.rstrip("/")
-        self._http = httpx.Client(timeout=_TIMEOUT_S)
+        self._http = http_client(self._url, timeout=_TIMEOUT_S)
 
     def generate(
         self,

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 
 from openenv.core.errors import OpenEnvError
+from openenv.core.net.http_clients import http_client
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
@@ -55,9 +56,8 @@ class VllmGenerator(BaseGenerator):
         """url: without /v1. base_model: the name under which the server has the model. adapter_config: peft's.
         vocab_size: columns of the model's logits."""
         super().__init__(chat, max_new_tokens=max_new_tokens, store=store, temperature=temperature)
-        self._http = httpx.Client(
-            base_url=url.rstrip("/"), timeout=_TIMEOUT_S, limits=httpx.Limits(max_connections=_MAX_CONNECTIONS)
-        )
+        limits = httpx.Limits(max_connections=_MAX_CONNECTIONS)
+        self._http = http_client(url, base_url=url.rstrip("/"), timeout=_TIMEOUT_S, limits=limits)
         self._reply_masks = chat.reply_masks(vocab_size)
         self._folder = folder
         self._adapter_config = adapter_config

@@ -18,11 +18,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http.page_cookie import LOGIN_PATH, PageCookie
+from openenv.core.utils import is_loopback
 from openenv.core.wire.constants import INHERITED, UNIX
 
 log = logging.getLogger(__name__)
 
 _OPEN_PATHS = {"/health", "/ready", LOGIN_PATH}
+_MAX_OPEN_BYTES = 1 << 13
+"""The largest body of a request that needs no token: of the login, which has the token in it."""
 _ASSETS = "/web/assets/"
 """Style and scripts of the pages, which hold nothing of any environment."""
 _PAGES = {"/", "/docs", "/redoc", "/web", "/web/", "/web/watch", LOGIN_PATH}
@@ -72,11 +75,23 @@ class AccessControl:
                     return
                 await _refuse(scope, receive, send, *refusal)
                 return
-        await self._app(scope, self._counted(receive) if scope["type"] == "http" else receive, send)
+        await self._app(
+            scope, self._counted(receive, self._max_bytes(scope)) if scope["type"] == "http" else receive, send
+        )
 
-    def _counted(self, receive: Receive) -> Receive:
+    def _is_open(self, scope: Scope) -> bool:
+        """Whether a request needs no token."""
+        path = self._own_path(scope)
+        return path in _OPEN_PATHS or path.startswith(_ASSETS)
+
+    def _max_bytes(self, scope: Scope) -> int:
+        """The largest body of a request."""
+        limit = self._config.max_message_bytes
+        return min(limit, _MAX_OPEN_BYTES) if self._is_open(scope) else limit
+
+    def _counted(self, receive: Receive, limit: int) -> Receive:
         """`receive`, which raises HTTPException 413 when a body without a length grows beyond the limit."""
-        size, limit = 0, self._config.max_message_bytes
+        size = 0
 
         async def receive_counted() -> Message:
             nonlocal size
@@ -91,7 +106,7 @@ class AccessControl:
     def _refusal(self, scope: Scope, headers: dict[bytes, bytes]) -> tuple[int, str, str] | None:
         """Status, code and reason of a refusal, or None."""
         path = self._own_path(scope)
-        is_open = path in _OPEN_PATHS or path.startswith(_ASSETS)
+        is_open = self._is_open(scope)
         if self._token is not None and not is_open and not self._has_token(scope, headers):
             return 401, "UNAUTHORIZED", "This server wants its token: Authorization: Bearer ..."
         origin, host = (headers.get(name, b"").decode("latin-1") for name in (b"origin", b"host"))
@@ -108,8 +123,8 @@ class AccessControl:
                 reason = "Pages of other sites may not use this server: name them in allowed_origins"
                 return 403, "FORBIDDEN_ORIGIN", reason
         size = headers.get(b"content-length", b"0")
-        if scope["type"] == "http" and size.isdigit() and int(size) > self._config.max_message_bytes:
-            limit = self._config.max_message_bytes
+        limit = self._max_bytes(scope)
+        if scope["type"] == "http" and size.isdigit() and int(size) > limit:
             return 413, "MESSAGE_TOO_BIG", f"a body of {int(size)} bytes is above this server's limit of {limit}"
         return None
 
@@ -219,8 +234,3 @@ def warn_if_exposed(host: str, config: ServerConfig) -> None:
             "ServerConfig(token=...) (the servers of bundled environments read OPENENV_TOKEN), or listen on 127.0.0.1.",
             host,
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is reachable from this machine alone."""
-    return host in ("localhost", "::1") or host.startswith("127.")
