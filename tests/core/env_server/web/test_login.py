@@ -1,9 +1,14 @@
 """The page of a server with a token: a browser gives it once and gets a cookie, which no other site can use."""
 
+import logging
+from pathlib import Path
+
 import httpx
 import pytest
 
 from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.http.login_limit import MAX_FAILED, WINDOW_S, LoginLimit
+from openenv.pages.runs import runs_app
 from tests.core.counting_env import CountingEnvironment
 
 
@@ -11,6 +16,17 @@ from tests.core.counting_env import CountingEnvironment
 def http(serving):
     """A client without the token."""
     with httpx.Client(base_url=serving(create_app(CountingEnvironment, config=ServerConfig(token="sesame")))) as client:
+        yield client
+
+
+@pytest.fixture(params=["an environment's server", "the page of runs"])
+def login(request, serving, tmp_path):
+    """The login page of each kind of server."""
+    config = ServerConfig(token="sesame")
+    is_page = request.param == "the page of runs"
+    app = runs_app(Path(tmp_path), config) if is_page else create_app(CountingEnvironment, config=config)
+    with httpx.Client(base_url=f"{serving(app)}/web", timeout=20) as client:
+        client.headers["Origin"] = str(client.base_url).removesuffix("/web/")
         yield client
 
 
@@ -63,3 +79,45 @@ def test_over_tls_the_cookie_is_secure_and_of_the_mounted_path():
 
     assert header.endswith("; Path=/games; HttpOnly; SameSite=Strict; Secure")
     assert PageCookie("sesame").is_in(f"a=b; {header.partition(';')[0]}")
+
+
+def test_a_body_that_is_larger_than_a_login_is_refused_before_it_is_read(login):
+    def endless():
+        for _ in range(64):
+            yield b"token=" + b"&a=b" * 4096
+
+    assert login.post("/login", content=b"token=" + b"x" * (1 << 20)).status_code == 413
+    assert login.post("/login", content=endless()).status_code == 413
+    assert login.post("/login", data={"token": "sesame"}).status_code == 303
+
+
+def test_wrong_tokens_are_logged_and_after_ten_their_address_has_to_wait(login, caplog):
+    with caplog.at_level(logging.WARNING):
+        statuses = [login.post("/login", data={"token": f"guess {n}"}).status_code for n in range(MAX_FAILED + 1)]
+    refused = login.post("/login", data={"token": "sesame"})
+
+    assert statuses == [*[401] * MAX_FAILED, 429]
+    assert (refused.status_code, "Too many wrong tokens" in refused.text) == (429, True)
+    assert 0 < int(refused.headers["retry-after"]) <= WINDOW_S
+    assert sum("wrong token at the login page: address=127.0.0.1" in row for row in caplog.messages) == MAX_FAILED
+    assert not any("guess" in row for row in caplog.messages)
+
+
+def test_an_address_may_try_again_after_a_minute_and_others_at_any_time():
+    now = 100.0
+    limit = LoginLimit(lambda: now)
+    for _ in range(MAX_FAILED):
+        limit.count_failed("2001:db8::1")
+
+    assert limit.wait_s("2001:db8::2") == WINDOW_S  # of the same network
+    assert limit.wait_s("2001:db8:0:1::1") == limit.wait_s("192.0.2.1") == 0
+    now += WINDOW_S
+    assert limit.wait_s("2001:db8::1") == 0
+
+
+def test_as_many_addresses_are_remembered_as_fit_into_a_small_memory():
+    limit = LoginLimit()
+    for number in range(5000):
+        limit.count_failed(f"10.0.{number // 256}.{number % 256}")
+
+    assert len(limit._failed) == 1024

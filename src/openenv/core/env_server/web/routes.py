@@ -9,6 +9,7 @@ from fastapi.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
 from openenv.core.env_server.http.auth import AccessControl
+from openenv.core.env_server.http.login_limit import LoginLimit
 from openenv.core.env_server.http.page_cookie import LOGIN_PATH, PageCookie
 from openenv.core.env_server.http.route_class import add_websocket, environment_routes
 from openenv.core.env_server.runner.env_spec import EnvSpec
@@ -66,7 +67,14 @@ def _add_lead(app: FastAPI, path: str) -> None:
 
 
 def add_login(app: FastAPI, cookie: PageCookie, pages: Pages) -> None:
-    """Add the page that asks for the token, and gives the cookie for it."""
+    """Add the page that asks for the token, and gives the cookie for it. An address that has given too many wrong ones
+    has to wait."""
+    limit = LoginLimit()
+
+    def refused(status: int, problem: str, headers: dict[str, str]) -> Response:
+        page = pages.response("login.html", status_code=status, root="", title="OpenEnv server", problem=problem)
+        page.headers.update(headers)
+        return page
 
     @app.get(LOGIN_PATH, include_in_schema=False)
     async def login_page() -> Response:
@@ -74,10 +82,16 @@ def add_login(app: FastAPI, cookie: PageCookie, pages: Pages) -> None:
 
     @app.post(LOGIN_PATH, include_in_schema=False)
     async def login(request: Request) -> Response:
+        address = request.client.host if request.client else ""
+        wait_s = limit.wait_s(address)
+        if wait_s:
+            problem = f"Too many wrong tokens came from your address. Try again in {wait_s} seconds."
+            return refused(429, problem, {"Retry-After": str(wait_s)})
         form = parse_qs((await request.body()).decode("latin-1"))
         if not cookie.is_token(form.get("token", [""])[0]):
+            limit.count_failed(address)
             problem = "This is not the server's token. The program or person that started the server knows it."
-            return pages.response("login.html", status_code=401, root="", title="OpenEnv server", problem=problem)
+            return refused(401, problem, {})
         response = RedirectResponse("./", status_code=303)
         response.headers["Set-Cookie"] = cookie.header(request.url.scheme, request.scope.get("root_path", ""))
         return response
