@@ -1,17 +1,21 @@
 """The runs in a folder: their state, curves, transcripts and settings, read again where a file has grown."""
 
+import contextlib
 import json
 import math
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from openenv.core.wire.json_codec import write_json
 from openenv.rl.config_file import with_current_keys
 from openenv.rl.reports.best_checkpoint import evaluations
 from openenv.rl.reports.report import CURVES
 from openenv.rl.reports.results import MetricsRow, RowReader, load_results
+from openenv.rl.reports.run_files import read_run_json, read_run_text
 from openenv.rl.reports.run_state import failure, run_state, wanted_steps
 from openenv.rl.reports.training_log import collapses
 from openenv.rl.reports.transcripts import Transcript
@@ -23,6 +27,10 @@ _NOT_DRAWN = frozenset({"step"})
 
 class UnknownRun(LookupError):
     """The folder has no such run, or the run has no such file."""
+
+
+class UnreadableRun(ValueError):
+    """A file of a run cannot be read."""
 
 
 class RunFolders:
@@ -38,7 +46,8 @@ class RunFolders:
         """The names of the runs, the newest first."""
         if not self.folder.is_dir():
             return []
-        folders = [folder for folder in self.folder.iterdir() if _is_run(folder)]
+        root = self.folder.resolve()
+        folders = [folder for folder in self.folder.iterdir() if _is_run(folder, root)]
         return [folder.name for folder in sorted(folders, key=_changed, reverse=True)]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -51,7 +60,7 @@ class RunFolders:
             rows, _ = self._metric_rows(name)
             last = rows[-1] if rows else {}
             wanted = wanted_steps(folder)
-            return {
+            row = {
                 "name": name,
                 "state": run_state(folder),
                 "failure": failure(folder),
@@ -69,55 +78,65 @@ class RunFolders:
                 "transcript_bytes": _size(folder / "transcripts.jsonl"),
                 "has_report": (folder / "report.html").exists(),
             }
-        except (
-            ValueError,
-            TypeError,
-            KeyError,
-            OSError,
-        ) as error:  # border: files that another program may have written
-            return {"name": name, "problem": f"{type(error).__name__}: {error}"}
+            write_json(row)  # values of any kind may be in the files: what no response can hold is this run's problem
+            return row
+        except Exception as error:  # noqa: BLE001  border: files that another program may have written
+            return {"name": name, "problem": _problem(error)}
 
     def curve(self, name: str, metric: str, generation: int, after: int) -> dict[str, Any]:
         """The points of a metric from the row with the number `after`, or all where the file is of another generation.
 
-        Raises UnknownRun.
+        Raises UnknownRun, UnreadableRun.
         """
-        self._require(name)
-        rows, now = self._metric_rows(name)
-        first = after if generation == now and after <= len(rows) else 0
-        points = [[row["step"], _short(row.get(metric))] for row in rows[first:]]
+        with self._reading(name):
+            rows, now = self._metric_rows(name)
+            first = after if generation == now and after <= len(rows) else 0
+            points = [[row["step"], _short(row.get(metric))] for row in rows[first:]]
+            write_json(points)
         return {"generation": now, "first": first, "points": points}
 
     def transcripts(self, name: str, query: "TranscriptQuery") -> dict[str, Any]:
         """The transcripts that a query finds, the newest first: a part of them, with their number and that of all.
 
-        Raises UnknownRun.
+        Raises UnknownRun, UnreadableRun.
         """
-        self._require(name)
-        with self._lock:
-            if name not in self._transcripts:
-                self._transcripts = {name: RowReader(self.folder / name / "transcripts.jsonl")}  # one run's are kept
-            rows = list(self._transcripts[name].read())
-        found = [row for row in reversed(rows) if query.finds(row)]
-        part = found[query.offset : query.offset + query.limit]
+        with self._reading(name) as folder:
+            with self._lock:
+                if name not in self._transcripts:
+                    self._transcripts = {name: RowReader(folder / "transcripts.jsonl")}  # one run's are kept
+                rows = list(self._transcripts[name].read())
+            found = [row for row in reversed(rows) if query.finds(row)]
+            part = found[query.offset : query.offset + query.limit]
+            write_json(part)
         return {"total": len(rows), "found": len(found), "transcripts": part}
 
     def settings(self, names: Sequence[str]) -> list[dict[str, Any]]:
         """Each setting of several runs: `key`, the `values` in the order of the runs, and whether they `differ`.
 
-        Raises UnknownRun.
+        Raises UnknownRun, UnreadableRun.
         """
-        settings = [dict(_flat(self._settings(name))) for name in names]
+        settings = [self._settings(name) for name in names]
         keys = dict.fromkeys(key for one in settings for key in one)
         rows = [(key, [one.get(key) for one in settings]) for key in keys]
         return [{"key": key, "values": values, "differ": len(set(values)) > 1} for key, values in rows]
 
     def report(self, name: str) -> str:
-        """The HTML of a run's report. Raises UnknownRun, also for one without a report."""
-        path = self.folder / self._require(name) / "report.html"
-        if not path.exists():
-            raise UnknownRun(f"run {name!r} has no report yet: `openenv train` writes it at its end")
-        return path.read_text(encoding="utf-8")
+        """The HTML of a run's report. Raises UnknownRun, also for one without a report, and UnreadableRun."""
+        with self._reading(name) as folder:
+            path = folder / "report.html"
+            if not path.exists():
+                raise UnknownRun(f"run {name!r} has no report yet: `openenv train` writes it at its end")
+            return read_run_text(path)
+
+    @contextlib.contextmanager
+    def _reading(self, name: str) -> Iterator[Path]:
+        """The folder of a run. Raises UnknownRun, and UnreadableRun for anything that its files are wrong in."""
+        try:
+            yield self.folder / self._require(name)
+        except UnknownRun:
+            raise
+        except Exception as error:  # border: files that another program may have written
+            raise UnreadableRun(f"run {name!r} cannot be read: {_problem(error)}") from error
 
     def _metric_rows(self, name: str) -> tuple[list[MetricsRow], int]:
         """The rows so far, and the generation of their file."""
@@ -125,11 +144,10 @@ class RunFolders:
             reader = self._metrics.setdefault(name, RowReader(self.folder / name / "metrics.jsonl"))
             return list(reader.read()), reader.generation
 
-    def _settings(self, name: str) -> dict[str, Any]:
-        path = self.folder / self._require(name) / "config.json"
-        if not path.exists():
-            return {}
-        return with_current_keys(json.loads(path.read_text(encoding="utf-8")), warn=False)
+    def _settings(self, name: str) -> dict[str, str]:
+        with self._reading(name) as folder:
+            path = folder / "config.json"
+            return dict(_flat(with_current_keys(read_run_json(path), warn=False))) if path.exists() else {}
 
     def _require(self, name: str) -> str:
         if name not in self.names():
@@ -162,14 +180,32 @@ def _texts(transcript: Transcript) -> Iterator[str]:
         yield from (str(turn[key]) for key in ("prompt", "reply", "action") if turn.get(key) is not None)
 
 
-def _is_run(folder: Path) -> bool:
-    return folder.is_dir() and any((folder / name).exists() for name in ("config.json", "metrics.jsonl"))
+def _is_run(folder: Path, root: Path) -> bool:
+    """Whether a folder is a run that can be looked into, in `root` itself: links out of it are not followed."""
+    try:
+        folder.name.encode()  # a name that is no text cannot be in a response
+        has_files = any((folder / name).exists() for name in ("config.json", "metrics.jsonl"))
+        return folder.is_dir() and has_files and Path(os.path.realpath(folder)).is_relative_to(root)
+    except (OSError, UnicodeEncodeError):
+        return False
 
 
 def _changed(folder: Path) -> float:
     """When the run last wrote its configuration or its metrics, in seconds since 1970."""
     files = [folder / name for name in ("config.json", "metrics.jsonl", "results.json")]
-    return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
+    return max(map(_modified, files))
+
+
+def _problem(error: Exception) -> str:
+    """An error in words that a response can hold, whatever a file has put into them."""
+    return f"{type(error).__name__}: {error}".encode(errors="replace").decode()[:1000]
+
+
+def _modified(file: Path) -> float:
+    try:
+        return file.stat().st_mtime
+    except OSError:  # there is none
+        return 0.0
 
 
 def _size(path: Path) -> int:

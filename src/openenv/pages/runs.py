@@ -8,7 +8,7 @@ from starlette.responses import HTMLResponse, Response
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.web.pages import PRIVATE_HEADERS
-from openenv.pages.run_folders import TITLES, RunFolders, TranscriptQuery, UnknownRun
+from openenv.pages.run_folders import TITLES, RunFolders, TranscriptQuery, UnknownRun, UnreadableRun
 from openenv.pages.server import PAGES, json_response, pages_app
 
 _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
@@ -29,6 +29,10 @@ def runs_app(folder: Path, config: ServerConfig | None = None) -> FastAPI:
     @app.exception_handler(UnknownRun)
     async def not_found(request: Request, error: UnknownRun) -> Response:
         return json_response({"message": str(error)}, status_code=404)
+
+    @app.exception_handler(UnreadableRun)
+    async def unreadable(request: Request, error: UnreadableRun) -> Response:
+        return json_response({"message": str(error)}, status_code=422)
 
     return app
 

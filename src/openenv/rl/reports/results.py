@@ -5,17 +5,19 @@ import math
 import os
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from openenv.envs.openspiel_env.solvers.baselines import baselines
 from openenv.evaluation.intervals import Interval, Summary
 from openenv.rl.config import EnvConfig
 from openenv.rl.environments import labels
+from openenv.rl.reports.run_files import open_run_file, parsed, read_run_json
 from openenv.rl.rollouts.trajectory import Group, Trajectory
 
+_MAX_LINE_BYTES = 64 << 20
 MetricsRow = dict[str, Any]
 WARM_START = "warm_start.json"
 """The file of what a model has learned from a teacher."""
@@ -66,7 +68,7 @@ class RowReader:
     def read(self) -> list[MetricsRow]:
         """All rows so far, in order, in one list that grows. An incomplete last line is read when it is complete."""
         try:
-            file = self._path.open("rb")
+            file = open_run_file(self._path)
         except FileNotFoundError:
             self._begin_again()
             return self._rows
@@ -75,11 +77,17 @@ class RowReader:
             if file.read(len(self._last_line)) != self._last_line:
                 self._begin_again()
                 file.seek(0)
-            lines = [line for line in file if line.endswith(b"\n")]
-        self._rows += [json.loads(line) for line in lines]  # none of them where one cannot be read
+            lines = list(self._whole_lines(file))
+        self._rows += [parsed(self._path, line) for line in lines]  # none of them where one cannot be read
         self._offset += sum(map(len, lines))
         self._last_line = lines[-1] if lines else self._last_line
         return self._rows
+
+    def _whole_lines(self, file: BinaryIO) -> Iterator[bytes]:
+        while (line := file.readline(_MAX_LINE_BYTES)).endswith(b"\n"):
+            yield line
+        if len(line) >= _MAX_LINE_BYTES:
+            raise ValueError(f"{self._path} has a line of more than {_MAX_LINE_BYTES} bytes: it is no file of a run")
 
     def _begin_again(self) -> None:
         """Forget the rows of another file."""
@@ -237,4 +245,4 @@ def load_results(run_dir: Path) -> list[PlayerResult]:
     path = run_dir / "results.json"
     if not path.exists():
         return []
-    return [PlayerResult(**row) for row in json.loads(path.read_text(encoding="utf-8"))]
+    return [PlayerResult(**row) for row in read_run_json(path)]

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -10,6 +9,7 @@ from typing import Literal
 from filelock import FileLock, Timeout
 
 from openenv.rl.reports.results import load_results, read_rows
+from openenv.rl.reports.run_files import read_run_json, read_run_text
 
 _ERROR = "error.txt"
 """The file with the error that ended the run."""
@@ -73,7 +73,7 @@ def _write_failure(run_dir: Path, text: str) -> None:
 def failure(run_dir: Path) -> str | None:
     """The error that ended the run; None if none did."""
     path = run_dir / _ERROR
-    return (path.read_text(encoding="utf-8", errors="ignore").strip() or None) if path.exists() else None
+    return (read_run_text(path).strip() or None) if path.exists() else None
 
 
 def run_state(run_dir: Path) -> RunState:
@@ -93,7 +93,7 @@ def wanted_steps(run_dir: Path) -> float:
     path = run_dir / "config.json"
     if not path.exists():
         return float("inf")
-    steps: int = json.loads(path.read_text(encoding="utf-8"))["trainer"]["training"]["steps"]
+    steps: int = read_run_json(path)["trainer"]["training"]["steps"]
     return steps
 
 
