@@ -46,7 +46,11 @@ def test_options_set_the_name_and_the_settings_of_the_copy(hub: Hub, source: Hub
         (["tide"], 2, "SOURCE_SPACE 'tide': write OWNER/NAME"),
         (["bob/tide", "--repo-id", "tide"], 2, "--repo-id 'tide': write OWNER/NAME"),
         (["bob/tide", "--set-env", "A"], 2, "write KEY=VALUE"),
-        (["bob/tide", "--set-secret", "s3cret"], 2, "(not shown): write KEY=VALUE"),
+        (
+            ["bob/tide", "--set-secret", "s3cret"],
+            2,
+            "(not shown): write KEY, with the value in the environment variable KEY",
+        ),
         (["bob/none"], 1, "cannot copy bob/none"),
         (["bob/tide", "--repo-id", "bob/tide"], 1, "bob/tide exists already"),
     ],

@@ -106,6 +106,19 @@ def test_a_header_keeps_its_own_values_and_gets_what_it_lacks(hub: Hub, folder: 
     assert space.files["README.md"].decode().endswith("---\n# Ebb\n")
 
 
+def test_a_secret_comes_from_its_environment_variable_and_on_the_command_line_is_warned_of(
+    hub: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("KEY", "s3cret")
+    quiet = run("push", str(folder), "-r", "tide", "--secret", "KEY")
+    loud = run("push", str(folder), "-r", "ebb", "--secret", "KEY=s3cret")
+
+    assert [hub.state.spaces[name].secrets for name in ("ada/tide", "ada/ebb")] == [{"KEY": "s3cret"}] * 2
+    warning = "other users of this machine can read --secret KEY=...: export KEY, and write --secret KEY"
+    assert (warning in quiet.stderr, warning in loud.stderr) == (False, True)
+    assert "s3cret" not in quiet.stderr + loud.stderr
+
+
 def test_settings_reach_the_space_before_its_files(hub: Hub, folder: Path):
     with (folder / "openenv.yaml").open("a") as manifest:
         manifest.write("variables:\n  STEPS: 5\n  LEVEL: low\n")
@@ -243,7 +256,7 @@ def test_a_registry_that_refuses_the_image_ends_with_one_line(folder: Path, dock
         (["--create-pr", "--count", "2"], 1, "give one of them"),
         (["--create-pr", "--private", "--env-var", "A=1"], 2, "--private, --env-var: a pull request"),
         (["--env-var", "A"], 2, "write KEY=VALUE"),
-        (["--secret", "s3cret"], 2, "(not shown): write KEY=VALUE"),
+        (["--secret", "s3cret"], 2, "(not shown): write KEY, with the value in the environment variable KEY"),
         (["--exclude", "none.txt"], 2, "there is no file"),
         (["--count", "0"], 2, "--count"),
     ],

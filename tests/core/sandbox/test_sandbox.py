@@ -1,5 +1,6 @@
 """Sandboxes: what programs can do in them, what they cannot, and what is left when they end."""
 
+import contextlib
 import gc
 import os
 import re
@@ -263,3 +264,18 @@ def test_a_sandbox_that_cannot_be_started_leaves_nothing_and_the_others_go_on(
 def test_a_limit_in_which_nothing_runs_is_refused_by_name(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=rf"SandboxLimits\.{field}={value!r}: expected"):
         SandboxLimits(**{field: value})  # type: ignore[arg-type]
+
+
+def test_no_command_line_holds_a_variable_which_may_be_a_secret(host: SandboxHost) -> None:
+    code = "import os, sys; print(os.environ['OPENENV_TOKEN'], flush=True); sys.stdin.read()"
+    variables = {"OPENENV_TOKEN": "s3same-0pen"}
+    spec = BoxSpec(command=("python", "-I", "-c", code), environment=variables, python=host.python)
+    with host.start(with_python(spec)) as box:
+        assert box.stdout.readline() == b"s3same-0pen\n"
+        command_lines = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has ended
+                command_lines.append((process / "cmdline").read_bytes())
+
+    assert any(b"OPENENV_TOKEN" in line for line in command_lines)
+    assert not any(b"s3same-0pen" in line for line in command_lines)

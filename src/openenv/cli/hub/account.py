@@ -1,6 +1,7 @@
 """The user's account at the Hugging Face Hub, and what the commands of the Hub read from their options."""
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -69,13 +70,21 @@ def hub_errors(failed: str) -> Iterator[None]:
 def key_values(option: str, pairs: Sequence[str], *, is_secret: bool = False) -> dict[str, str]:
     """The pairs of a repeated option KEY=VALUE; of equal keys the last. Ends with exit code 2 for another form.
 
-    is_secret: the message does not show the pair.
+    is_secret: messages do not show values, and KEY alone takes the value of the environment variable KEY. A warning
+    says so where the value is on the command line, which every user of the machine can read.
     """
     found = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
+        if is_secret and not equals and pair in os.environ:
+            found[pair] = os.environ[pair]
+            continue
         if not key.strip() or not equals:
-            raise typer.BadParameter(f"{option} {'(not shown)' if is_secret else repr(pair)}: write KEY=VALUE")
+            form = "KEY, with the value in the environment variable KEY," if is_secret else "KEY=VALUE"
+            raise typer.BadParameter(f"{option} {'(not shown)' if is_secret else repr(pair)}: write {form}")
+        if is_secret:
+            typer.echo(f"other users of this machine can read {option} {key}=...: export {key}, and write"
+                       f" {option} {key}", err=True)  # fmt: skip
         found[key.strip()] = value
     return found
 

@@ -26,7 +26,7 @@ def fork(
         "--set-secret",
         "--secret",
         "-s",
-        help="Set a secret of the copy, as KEY=VALUE; may be repeated.",
+        help="Set the secret KEY of the copy to the environment variable of that name, or KEY=VALUE; may be repeated.",
         show_default=False,
     ),
     hardware: str = typer.Option(

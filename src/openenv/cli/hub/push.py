@@ -82,7 +82,10 @@ def push(
         show_default=False,
     ),
     secret: list[str] = typer.Option(
-        [], "--secret", help="Set a secret of the Space, as KEY=VALUE; may be repeated.", show_default=False
+        [],
+        "--secret",
+        show_default=False,
+        help="Set the secret KEY of the Space to the environment variable of that name, or KEY=VALUE; may be repeated.",
     ),
 ) -> None:
     """Put an environment on the Hugging Face Hub as a Docker Space, or its image in a registry. The Hub needs the extra

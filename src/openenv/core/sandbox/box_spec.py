@@ -150,7 +150,8 @@ def init_command(spec: BoxSpec, level: Level, directory: str, uid: int | None, *
 
 
 def bubblewrap_command(bubblewrap: str, spec: BoxSpec, filter_fd: int, *, is_root: bool) -> list[str]:
-    """bubblewrap and its options, up to the command to run.
+    """bubblewrap and its options, up to the command to run. Its environment is that of the program: every user of the
+    machine can read a command line, and a variable may be a secret.
 
     As root, it keeps the rights to become another user, which the first program uses and gives up. Else it makes a
     namespace of users, in which no further one can be made.
@@ -171,9 +172,6 @@ def bubblewrap_command(bubblewrap: str, spec: BoxSpec, filter_fd: int, *, is_roo
     else:
         user = str(_USER_INSIDE)
         command += ["--unshare-user", "--uid", user, "--gid", user, "--disable-userns"]
-    command += ["--clearenv"]
-    for name, value in spec.variables(SESSION).items():
-        command += ["--setenv", name, value]
     command += ["--ro-bind", "/usr", "/usr", *_system_links(), "--perms", "0755", "--dir", "/etc"]
     command += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", "--proc", "/proc", "--dev", "/dev"]
     size = str(spec.limits.session_bytes)
