@@ -1,13 +1,15 @@
 """Frames as the published server sends them, byte for byte where it matters."""
 
 import json
+import time
 
 import pytest
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from openenv.core.env_server.runner.observation_json import observation_data
 from openenv.core.env_server.types import WSErrorCode
 from openenv.core.errors import InvalidJSON, InvalidMessage, RequestRefused, UnknownMessageType, error_from_wire
-from openenv.core.wire.server_codec import error_frame, read_request
+from openenv.core.wire.server_codec import checked, error_frame, read_request, unknown_keywords
 from tests.core.counting_env import CountObservation
 
 
@@ -114,3 +116,46 @@ def test_every_error_of_the_wire_has_a_code_that_is_listed_and_a_class_at_the_cl
     assert codes == set(WSErrorCode)
     for cls in RequestRefused.__subclasses__():
         assert type(error_from_wire({"message": "why", "code": cls.code})) is cls
+
+
+class Numbers(BaseModel):
+    """A list, and no other field."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    numbers: list[int] = []
+
+
+MANY = 200_000
+MANY_WRONG = {
+    "unknown fields": ({f"k{n}": 1 for n in range(MANY)}, "k0"),
+    "items of a list": ({"numbers": ["x"] * MANY}, "numbers"),
+}
+
+
+@pytest.mark.parametrize("name", MANY_WRONG)
+def test_a_message_of_very_many_wrong_fields_is_refused_without_a_row_for_each(name):
+    data, first = MANY_WRONG[name]
+    with pytest.raises(ValidationError) as all_wrong:
+        Numbers.model_validate(data)
+    started = time.process_time()
+    num_rows = len(all_wrong.value.errors())
+    all_rows_s = time.process_time() - started
+
+    started = time.process_time()
+    with pytest.raises(
+        InvalidMessage, match=f"{num_rows} fields are wrong, of which these are the first 50"
+    ) as refused:
+        checked(Numbers, data)
+    assert time.process_time() - started < 0.6 * all_rows_s
+    assert refused.value.details["errors"][0]["loc"][0] == first
+
+
+def test_wrong_keywords_and_keys_of_a_frame_are_named_without_a_row_for_each():
+    keys = {f"k{n}": 1 for n in range(MANY)}
+    refused = unknown_keywords(set(keys), "no keywords", "reset")
+
+    assert [row["loc"] for row in refused.details["errors"][:2]] == [["k0"], ["k1"]]
+    assert f"{MANY} fields are wrong, of which these are the first 50" in str(refused)
+    with pytest.raises(InvalidMessage, match=f"{MANY} fields are wrong"):
+        read_request(json.dumps({"type": "step", "data": {}, **keys}))

@@ -4,8 +4,10 @@ In the published dialect a frame has a type and its data. In the extended dialec
 subprotocol, a frame may also have an id, a time limit and a trace context.
 """
 
+import heapq
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -41,6 +43,10 @@ _MAX_ID_LENGTH = 255
 _MAX_REPEATED_DEPTH = 32
 _MAX_REPEATED_CHARACTERS = 200
 _MAX_ROWS = 50
+_MAX_COUNTED = 1000
+"""Wrong fields of which pydantic is asked for all rows."""
+_BY_CUTTING = frozenset({"missing", "too_short"})
+"""Kinds of errors that the beginning of a message may have where the whole has not."""
 MAX_KEPT_LENGTH = 4096
 _ENCODER = json.JSONEncoder(default=to_plain_or_text)
 _REQUIRES_DATA = {"step", "mcp", "restore", "fork"}
@@ -76,7 +82,8 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> SessionReques
     if allowed is None:
         raise UnknownMessageType(f"Unknown message type: {_cut(verb)}")
     if not allowed.issuperset(message):
-        raise refused_fields([_row("extra_forbidden", key, message[key]) for key in message.keys() - allowed])
+        unknown = message.keys() - allowed
+        raise refused_fields((_row("extra_forbidden", key, message[key]) for key in unknown), len(unknown))
     data = message.get("data")
     if data is None:
         if verb in _REQUIRES_DATA:
@@ -138,24 +145,48 @@ def _row(kind: str, name: str, value: Any) -> dict[str, Any]:
 
 def unknown_keywords(given: set[str], allowed: str, verb: str) -> InvalidMessage:
     """The error for keywords that an environment's method does not take."""
-    rows = [
+    rows = (
         {"type": "extra_forbidden", "loc": [key], "msg": f"{verb}() takes {allowed}", "input": key}
-        for key in sorted(given)
-    ]
-    return refused_fields(rows)
+        for key in heapq.nsmallest(_MAX_ROWS, given)
+    )
+    return refused_fields(rows, len(given))
 
 
-def invalid_message(error: ValidationError) -> InvalidMessage:
-    """A pydantic error as the wire's validation error."""
-    return refused_fields(error.errors())
+def invalid_message(error: ValidationError, validate: Callable[[Any], Any], data: Any) -> InvalidMessage:
+    """A pydantic error as the wire's validation error. validate: raised it for `data`.
+
+    Of very many wrong fields the rows are those of the beginning of the data. pydantic makes all rows at once or none,
+    and those of a million fields would hold the event loop up for seconds.
+    """
+    count = error.error_count()
+    if count <= _MAX_COUNTED:
+        return refused_fields(error.errors(), count)
+    try:
+        validate(_beginning(data, _MAX_REPEATED_DEPTH))
+    except ValidationError as first:
+        return refused_fields([row for row in first.errors() if row["type"] not in _BY_CUTTING], count)
+    return refused_fields([], count)
 
 
-def refused_fields(rows: Sequence[Mapping[str, Any]]) -> InvalidMessage:
-    """The error of wrong fields. rows: in pydantic's shape; the first 50 are kept, and what they repeat is cut."""
+def _beginning(data: Any, depth: int) -> Any:
+    """`data` with the first items of each container."""
+    if not isinstance(data, dict | list) or depth == 0:
+        return data
+    if isinstance(data, list):
+        return [_beginning(item, depth - 1) for item in data[:_MAX_ROWS]]
+    return {key: _beginning(item, depth - 1) for key, item in islice(data.items(), _MAX_ROWS)}
+
+
+def refused_fields(rows: Iterable[Mapping[str, Any]], count: int = 1) -> InvalidMessage:
+    """The error of wrong fields. rows: in pydantic's shape; the first 50 are kept, and what they repeat is cut.
+
+    count: the number of all wrong fields.
+    """
+    errors = [_short_row(row) for row in islice(rows, _MAX_ROWS)]
     text = "Invalid message"
-    if len(rows) > _MAX_ROWS:
-        text = f"Invalid message: {len(rows)} fields are wrong, of which these are the first {_MAX_ROWS}"
-    return InvalidMessage(text, errors=[_short_row(row) for row in rows[:_MAX_ROWS]])
+    if count > len(errors):
+        text += f": {count} fields are wrong" + (f", of which these are the first {len(errors)}" if errors else "")
+    return InvalidMessage(text, errors=errors)
 
 
 def _short_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,7 +222,7 @@ def checked(model: type[ModelT], data: dict[str, Any]) -> ModelT:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        raise invalid_message(error) from None
+        raise invalid_message(error, model.model_validate, data) from None
 
 
 def state_data(state: BaseModel) -> bytes:

@@ -117,7 +117,7 @@ def refusal(error: RequestRefused) -> Response:
 
 def _invalid_body(error: RequestValidationError) -> Response:
     rows = [{key: row[key] for key in ("type", "loc", "msg", "input", "ctx") if key in row} for row in error.errors()]
-    refused = refused_fields(rows)
+    refused = refused_fields(rows, len(rows))
     content = {"detail": refused.details["errors"], "code": refused.code, "message": refused.message}
     return _json(error_json(content), 422)
 

@@ -112,7 +112,7 @@ class MethodArguments:
         try:
             action = self._read_action(data)
         except ValidationError as error:
-            raise invalid_message(error) from None
+            raise invalid_message(error, self._read_action, data) from None
         except BaseException as error:
             raise environment_error("step", error) from error
         return (action,), self._step_arguments(keywords) if keywords else keywords
@@ -122,7 +122,7 @@ class MethodArguments:
         try:
             request = ResetData.model_validate(data)
         except ValidationError as error:
-            raise invalid_message(error) from None
+            raise invalid_message(error, ResetData.model_validate, data) from None
         own = dict(request.model_extra or {})
         _refuse_filled(own, self._reset_filled, "reset")
         if takes is not None and own.keys() - takes:
