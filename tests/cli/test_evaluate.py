@@ -1,14 +1,19 @@
 """`openenv eval` compares policies."""
 
+import itertools
 import json
+import re
 import signal
 import subprocess
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from fastapi.responses import JSONResponse
 
 from openenv.cli.playing.evaluate import as_row
+from openenv.core.formats.json_text import json_text
+from openenv.evaluation.episode_files.records import read_episodes
 from openenv.evaluation.intervals import EpisodeResult, summarize
 from tests.cli.commands import OPENENV, run
 
@@ -36,7 +41,7 @@ def test_eval_prints_json_for_programs(openspiel_url, tmp_path):
 def test_a_number_that_is_not_known_is_null_in_json():
     silent = summarize("mute", [EpisodeResult(seed=0, total_reward=0.0, num_steps=1, outcome="unparseable")])
 
-    row = json.loads(json.dumps(as_row(silent), allow_nan=False))
+    row = json.loads(json_text(as_row(silent)))
 
     assert (row["mean_return"], row["return_interval"], row["win_rate"]) == (None, [None, None], 0.0)
 
@@ -59,6 +64,59 @@ def test_a_model_behind_an_endpoint_may_reply_again_after_a_reply_without_a_lega
         outcomes.append((row["num_unparseable"], row["mean_steps"]))
 
     assert outcomes == [(3, 0.0), (0, 9.0)]
+
+
+def test_one_refused_request_makes_one_episode_invalid_and_resume_plays_it_again(openspiel_url, serving, tmp_path):
+    app, requests = FastAPI(), itertools.count(1)
+
+    @app.post("/v1/chat/completions")
+    def complete(body: dict[str, Any]) -> Any:
+        if next(requests) == 5:
+            return JSONResponse({"error": {"message": "the prompt was filtered"}}, 400)
+        return {"choices": [{"message": {"content": "stay"}}], "usage": {"prompt_tokens": 7, "completion_tokens": 1}}
+
+    model = f"llm:tiny@{serving(app)}/v1"
+    options = ["--game", "catch", "--policy", model, "--episodes", "6", "--sessions", "2", "--save", "saved", "--json"]
+    first = run("eval", openspiel_url, *options, cwd=tmp_path)
+    (row,) = json.loads(first.stdout)
+    assert (first.returncode, row["num_episodes"], row["num_invalid"]) == (0, 5, 1)
+    assert list(row["invalid_reasons"].values()) == [1]
+    assert "returned 400: change the request" in first.stderr
+
+    played = next(requests)
+    resumed = run("eval", openspiel_url, *options, "--resume", cwd=tmp_path)
+    (row,) = json.loads(resumed.stdout)
+
+    assert (row["num_episodes"], row["num_invalid"], row["num_replies"]) == (6, 0, 6 * 9)
+    assert (row["prompt_tokens"], next(requests) - played) == (6 * 9 * 7, 9 + 1)
+    (file,) = (tmp_path / "saved").iterdir()
+    assert sorted(episode.seed for episode in read_episodes(file)) == list(range(6))
+
+
+def test_a_killed_evaluation_goes_on_with_the_episodes_that_had_ended(openspiel_url, tmp_path):
+    options = ["--game", "catch", "--policy", "smart", "--sessions", "1", "--save", "saved", "--json"]
+    run("eval", openspiel_url, *options, "--episodes", "3", cwd=tmp_path)
+    file = tmp_path / "saved" / "1-smart.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-40])  # the last line was being written
+
+    resumed = run("eval", openspiel_url, *options, "--episodes", "4", "--resume", cwd=tmp_path)
+    (row,) = json.loads(resumed.stdout)
+
+    assert (row["num_episodes"], row["num_won"]) == (4, 4)
+    assert file.read_bytes().startswith(whole)
+
+
+def test_resume_refuses_the_episodes_of_another_evaluation(openspiel_url, tmp_path):
+    options = ["--policy", "random", "--episodes", "2", "--save", "saved"]
+    run("eval", openspiel_url, "--game", "catch", *options, cwd=tmp_path)
+
+    other = run("eval", openspiel_url, "--game", "blackjack", *options, "--resume", cwd=tmp_path)
+    without = run("eval", openspiel_url, "--resume", cwd=tmp_path)
+
+    assert (other.returncode, without.returncode) == (1, 1)
+    assert re.search(r"1-random.jsonl have reset=.*catch.*, and this evaluation has .*blackjack", other.stderr)
+    assert "add --save DIR" in without.stderr
 
 
 def test_eval_plays_the_same_episodes_for_the_same_seed(openspiel_url, tmp_path):

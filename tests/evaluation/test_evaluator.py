@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from openenv.core.errors import ServerUnreachable
+from openenv.core.errors import OpenEnvError, ServerUnreachable
 from openenv.core.session_pool import SessionPool
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv, OpenSpielText
-from openenv.evaluation import EpisodeResult, evaluate, play_episodes, play_random_policy, summarize
+from openenv.evaluation import EpisodeObserver, EpisodeResult, evaluate, play_episodes, play_random_policy, summarize
 from openenv.evaluation.episode_files.recorder import EpisodeRecorder
 from openenv.evaluation.episode_files.records import EpisodeSource
 from openenv.policies import CompletionFailed, LanguageModelPolicy, LearningPolicy, Policy, make_policy
@@ -196,10 +196,10 @@ async def test_what_a_model_was_shown_before_it_failed_is_not_in_the_next_evalua
         return ["stay"] * len(conversations)
 
     policy = LanguageModelPolicy("model", WholeEpisodes(), complete, instructions=False)
-    with pytest.raises(CompletionFailed):
-        await play(openspiel_url, policy, 2)
+    failed = await play(openspiel_url, policy, 2)
     await play(openspiel_url, policy, 2)
 
+    assert [(episode.outcome, episode.reason) for episode in failed] == [("invalid", "policy: busy")] * 2
     assert turns == [1, 3, *range(1, 18, 2)]
 
 
@@ -226,7 +226,7 @@ async def test_an_evaluation_that_is_cancelled_waits_for_the_model_and_forgets_t
     assert policy.conversations.num_episodes == 0
 
 
-async def test_a_learner_forgets_the_episode_that_an_interruption_has_ended(openspiel_url: str) -> None:
+async def test_a_learner_forgets_the_episode_that_its_own_error_has_ended(openspiel_url: str) -> None:
     class Interrupted(LearningPolicy):
         num_forgotten = 0
 
@@ -240,10 +240,10 @@ async def test_a_learner_forgets_the_episode_that_an_interruption_has_ended(open
             super().forget_episode()
 
     policy = Interrupted(1)
-    with pytest.raises(KeyError):
-        await play(openspiel_url, policy, 1)
+    (failed,) = await play(openspiel_url, policy, 1)
 
     assert policy.num_forgotten == 1
+    assert (failed.outcome, failed.reason) == ("invalid", "policy: KeyError: 'the second row'")
 
 
 async def test_a_policy_that_follows_episodes_needs_to_override_nothing_else(openspiel_url: str) -> None:
@@ -269,7 +269,66 @@ async def test_peoples_own_policies_have_each_optional_part_that_they_define(ope
     assert sorted(Noting.ended) == [0, 1, 2]
 
 
-async def test_what_the_policy_raises_is_raised(openspiel_url: str) -> None:
+async def test_what_a_policy_raises_makes_that_episode_invalid_and_no_other(openspiel_url: str) -> None:
+    class Careful(TheirPolicy, Policy):
+        def select_action(self, observation: Any) -> int:
+            if observation.legal_actions and self.num_chosen == 3:
+                self.num_chosen += 1
+                raise ConnectionResetError("by the gateway")
+            self.num_chosen += 1
+            return super().select_action(observation)
+
+        num_chosen = 0
+
+    episodes = await play(openspiel_url, Careful(), 8)
+
+    reasons = [episode.reason for episode in episodes if episode.outcome == "invalid"]
+    assert reasons == ["policy: ConnectionResetError: by the gateway"]
+
+
+async def test_one_reply_that_could_not_be_had_ends_its_own_episode(openspiel_url: str) -> None:
+    def complete(conversations: list[Any]) -> list[str]:
+        refused = CompletionFailed("filtered")
+        raise CompletionFailed("filtered", [refused, *["stay"] * (len(conversations) - 1)])
+
+    policy = LanguageModelPolicy("model", OpenSpielText(), complete)
+    episodes = await play(openspiel_url, policy, 3)
+
+    assert [episode.outcome for episode in episodes[:2]] == ["invalid", "invalid"]
+    assert [episode.reason for episode in episodes[:2]] == ["policy: filtered"] * 2
+
+
+async def test_a_batch_that_the_policy_cannot_answer_makes_its_episodes_invalid(openspiel_url: str) -> None:
+    class Batches(TheirPolicy, Policy):
+        num_batches = 0
+
+        def select_actions(self, observations: Any, episodes: Any = None) -> list[Any]:
+            self.num_batches += 1
+            if self.num_batches == 2:
+                raise OpenEnvError("the service is down")
+            return [self.select_action(observation) for observation in observations]
+
+    episodes = await play(openspiel_url, Batches(), 4, num_sessions=2)
+
+    assert [episode.outcome == "invalid" for episode in episodes] == [True, True, False, False]
+
+
+async def test_known_episodes_are_not_played_again(openspiel_url: str) -> None:
+    whole = await play(openspiel_url, make_policy("smart"), 4)
+    steps: list[int] = []
+
+    class Counting(EpisodeObserver):
+        def on_end(self, episode: int, result: EpisodeResult) -> None:
+            steps.append(episode)
+
+    known = {number: whole[number] for number in (0, 2)}
+    again = await play(openspiel_url, make_policy("smart"), 4, known=known, observers=[Counting()])
+
+    assert again == whole
+    assert sorted(steps) == [1, 3]
+
+
+async def test_what_a_policy_raises_from_the_start_is_raised(openspiel_url: str) -> None:
     with pytest.raises(ValueError, match="the chart policy plays blackjack only"):
         await play(openspiel_url, make_policy("chart"), 2)
 

@@ -82,7 +82,11 @@ class EpisodeRunner:
 
     async def run(self, resets: Iterable[Mapping[str, Any]]) -> None:
         """Play one episode for each set of reset keywords. The episodes are numbered from 0; `resets` may be lazy."""
-        waiting = iter(enumerate(resets))
+        await self.run_numbered(enumerate(resets))
+
+    async def run_numbered(self, resets: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
+        """The same for episodes with numbers of their own."""
+        waiting = iter(resets)
         while True:
             while starting := {self._free.pop(): numbered for numbered in _take(waiting, len(self._free))}:
                 await self._start(starting)

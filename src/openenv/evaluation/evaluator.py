@@ -1,6 +1,7 @@
 """Evaluates policies: each plays the same seeds on one server, and its episodes are summarized."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -22,7 +23,11 @@ from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult, Summary,
 from openenv.policies.base import EndEpisode, Policy, PolicyReply
 from openenv.policies.baselines import RandomPolicy
 
+log = logging.getLogger(__name__)
+
 DEFAULT_SESSIONS = 32
+_MOST_FAILURES = 20
+"""A policy that has failed so often, and never chosen, raises its first error."""
 
 OnEpisodes = Callable[[int, int], None]
 """Called with the number of episodes that have ended and the number wanted."""
@@ -58,13 +63,15 @@ async def evaluate(
     on_summary: Callable[[Summary], None] | None = None,
     max_steps: int | None = None,
     observers_for: Callable[[int, Any], Sequence[EpisodeObserver]] | None = None,
+    known_for: Callable[[int, Any], Mapping[int, EpisodeResult]] | None = None,
 ) -> list[Summary]:
     """Play the episodes with seeds `seed`, `seed + 1`, ... with every policy. Returns their summaries in that order.
 
     num_sessions: sessions that play at the same time. on_progress: called with a policy's name, the number of its
     episodes that have ended, and the number wanted. on_summary: called when a policy has finished, so that its result
     survives an interruption. observers_for: makes the observers of a policy's episodes, from its place among `policies`
-    and the policy. For the other arguments see `play_episodes`. Raises ServerUnreachable without a server.
+    and the policy. known_for: likewise returns `known` of `play_episodes`. For the other arguments see there. Raises
+    ServerUnreachable without a server.
     """
     summaries = []
     async with SessionPool(client_class, server_url, max(1, min(num_sessions, episodes))) as pool:
@@ -78,6 +85,7 @@ async def evaluate(
                 text=text,
                 max_steps=max_steps,
                 on_progress=_with_name(on_progress, policy.name),
+                known={} if known_for is None else known_for(place, policy),
                 observers=() if observers_for is None else observers_for(place, policy),
             )
             summaries.append(summarize(policy.name, played))
@@ -116,6 +124,7 @@ async def play_episodes(
     on_progress: OnEpisodes | None = None,
     text: TextInterface[Any, Any] | None = None,
     max_steps: int | None = None,
+    known: Mapping[int, EpisodeResult] | None = None,
     observers: Sequence[EpisodeObserver] = (),
     executor: Executor | None = None,
 ) -> list[EpisodeResult]:
@@ -126,29 +135,40 @@ async def play_episodes(
     policy: any object with `name` and `select_action(observation)`; `openenv.policies.Policy` lists the optional parts.
     reset_kwargs: added to every reset. text: its situations label the counted decisions, and it names the outcomes.
     max_steps: a longer episode is stopped, and its rewards so far count. If the policy chooses no legal action, the
-    episode ends there as `unparseable`. on_progress: called in the event loop when an episode has ended. executor: runs
-    a slow policy; None: any thread.
+    episode ends there as `unparseable`. known: results of episodes, by number, which are not played again. on_progress:
+    called in the event loop when an episode has ended. executor: runs a slow policy; None: any thread.
 
-    Raises ServerUnreachable when a session cannot be reset because the server is gone, and any error of the policy.
+    An episode in which the policy fails to choose is invalid, with its reason. Raises ServerUnreachable when a session
+    cannot be reset because the server is gone, and the first error of a policy that fails from the start.
     """
-    policy = _with_optional_parts(policy)
+    policy, known = _with_optional_parts(policy), known or {}
     kwargs = {**policy.reset_kwargs, **(reset_kwargs or {})}
-    player = _PolicyPlayer(policy, text, max_steps, seed, num_episodes, observers, on_progress, executor)
+    player = _PolicyPlayer(policy, text, max_steps, seed, num_episodes, known, observers, on_progress, executor)
     runner = EpisodeRunner(pool, player, max_steps=max_steps, num_sessions=1 if policy.learns else None)
     try:
-        await runner.run({**kwargs, "seed": seed + number} for number in range(num_episodes))
+        await runner.run_numbered(
+            (number, {**kwargs, "seed": seed + number}) for number in range(num_episodes) if number not in known
+        )
     finally:
         player.end_running()
     return [player.ended[number] for number in range(num_episodes)]
 
 
 async def choices_of(policy: Policy, pending: Sequence[PendingAction], executor: Executor | None = None) -> list[Any]:
-    """The policy's choice for each episode. executor: runs a slow policy; None: any thread."""
+    """The policy's choice for each episode, or an end with the error that kept it from choosing.
+
+    executor: runs a slow policy; None: any thread.
+    """
     select = partial(policy.select_actions, [waiting.observation for waiting in pending])
     if policy.follows_episodes:
         select.keywords["episodes"] = [waiting.episode for waiting in pending]
-    if not policy.is_slow:
-        return select()
+    try:
+        return await _called(select, executor) if policy.is_slow else select()
+    except OpenEnvError as error:  # of the whole batch
+        return [EndEpisode.of_error(error)] * len(pending)
+
+
+async def _called(select: Callable[[], list[Any]], executor: Executor | None) -> list[Any]:
     choosing = asyncio.get_running_loop().run_in_executor(executor, select)
     try:
         return await asyncio.shield(choosing)
@@ -197,6 +217,7 @@ class _PolicyPlayer:
         max_steps: int | None,
         first_seed: int,
         num_episodes: int,
+        known: Mapping[int, EpisodeResult],
         observers: Sequence[EpisodeObserver],
         on_progress: OnEpisodes | None,
         executor: Executor | None,
@@ -206,8 +227,11 @@ class _PolicyPlayer:
         self._first_seed, self._num_episodes = first_seed, num_episodes
         self._observers, self._on_progress = observers, on_progress
         self._running: dict[int, _RunningEpisode] = {}
-        self.ended: dict[int, EpisodeResult] = {}
+        self.ended: dict[int, EpisodeResult] = dict(known)
         """By the episode's number."""
+        self._can_choose = bool(known)
+        self._errors: list[Exception] = []
+        """Of the episodes in which the policy could not choose."""
 
     async def act(self, pending: list[PendingAction]) -> list[Any]:
         """The policy's actions; None where it chose none that is legal."""
@@ -249,6 +273,10 @@ class _PolicyPlayer:
     def _checked(self, waiting: PendingAction, choice: Any) -> Any:
         """The action that the choice names. None, and the episode has ended, if it names none that is legal."""
         running = self._running[waiting.episode]
+        if isinstance(choice, EndEpisode) and choice.error is not None:
+            self._fail(waiting.episode, choice.error, choice.reason)
+            return None
+        self._can_choose = True
         problem = _problem_with(choice, waiting.observation)
         action = as_action(choice)
         self._take_replies(waiting.episode, None if problem else action)
@@ -262,8 +290,25 @@ class _PolicyPlayer:
         self._count_decision(running, action)
         return action
 
-    def _take_replies(self, episode: int, action: Action | None) -> None:
-        """Count the policy's newest replies, and show them to the observers with the action that was chosen."""
+    def _fail(self, episode: int, error: Exception, reason: str) -> None:
+        """Finish the episode as invalid. Raises the first error of a policy that fails from the start."""
+        self._errors.append(error)
+        if not self._can_choose and len(self._errors) >= min(_MOST_FAILURES, self._num_episodes):
+            raise self._errors[0]
+        log.warning(
+            "episode of seed %d is invalid: %s",
+            self._first_seed + episode,
+            reason,
+            exc_info=None if isinstance(error, OpenEnvError) else error,
+        )
+        self._take_replies(episode, None, has_failed=True)
+        self._end(episode, "invalid", 0.0, reason)
+
+    def _take_replies(self, episode: int, action: Action | None, *, has_failed: bool = False) -> None:
+        """Count the policy's newest replies, and show them to the observers with the action that was chosen.
+
+        has_failed: a further reply could not be had, so that the choice was none.
+        """
         replies = self._policy.take_replies(episode) if self._policy.follows_episodes else []
         self._running[episode].replies.update(
             num_replies=len(replies),
@@ -273,7 +318,8 @@ class _PolicyPlayer:
             completion_tokens=sum(reply.completion_tokens for reply in replies),
         )
         for observer in self._observers:
-            observer.on_replies(episode, replies, action)
+            if replies or not has_failed:
+                observer.on_replies(episode, replies, action)
 
     def end_running(self) -> None:
         """Let the policy forget the episodes that an interruption has left without an end."""

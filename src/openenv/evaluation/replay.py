@@ -8,6 +8,7 @@ from typing import Any
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.sessions.recording import FORMAT, observation_hash
 from openenv.core.errors import EnvironmentFault, RequestRefused
+from openenv.core.formats.json_text import json_lines
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.mcp_client import rpc_result
 from openenv.core.wire.client_codec import Request
@@ -26,7 +27,7 @@ def is_session_recording(first_line: str) -> bool:
 
 def read_recording(path: Path) -> list[dict[str, Any]]:
     """The recorded requests of a file. Raises ValueError for a file that is no recording."""
-    first, *lines = path.read_text(encoding="utf-8").splitlines() or [""]
+    first, *lines = json_lines(path) or [""]
     if not is_session_recording(first):
         raise ValueError(f"{path} is not a recording of format {FORMAT}: its first line is {first[:200]!r}")
     return [json.loads(line) for line in lines]

@@ -2,9 +2,9 @@
 
 from openenv.policies.base import ActsOnObservations, Choice, Policy
 from openenv.policies.baselines import BlackjackChartPolicy, CatchPolicy, ConstantPolicy, RandomPolicy
-from openenv.policies.language_model import ChatEndpoint, Complete, CompletionFailed, LanguageModelPolicy
+from openenv.policies.language_model import ChatEndpoint, Complete, LanguageModelPolicy
 from openenv.policies.learning import LearningPolicy
-from openenv.policies.prompts import ChatMessage, PromptBuilder, SampledReply
+from openenv.policies.prompts import ChatMessage, CompletionFailed, PromptBuilder, SampledReply
 from openenv.policies.registry import POLICIES, make_policy
 
 __all__ = [

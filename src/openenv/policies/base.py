@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from openenv.core.env_server.types import Action
+from openenv.core.errors import OpenEnvError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,14 @@ class EndEpisode:
     reason: str
     counts: bool = False
     """Whether the episode's rewards so far count. Otherwise the episode is unparseable."""
+    error: Exception | None = None
+    """What kept the policy from choosing: the episode is invalid, which is no result of the policy."""
+
+    @classmethod
+    def of_error(cls, error: Exception) -> "EndEpisode":
+        """The end of an episode in which the policy failed to choose."""
+        kind = "" if isinstance(error, OpenEnvError) else f"{type(error).__name__}: "
+        return cls(f"policy: {kind}{error}", error=error)
 
 
 Choice = int | Action | EndEpisode | None
@@ -72,8 +81,18 @@ class Policy:
         raise NotImplementedError(f"{type(self).__name__} needs select_action(observation)")
 
     def select_actions(self, observations: Sequence[Any], episodes: Sequence[int] | None = None) -> list[Any]:
-        """One choice for each observation, in their order. episodes: their episodes, if it follows episodes."""
-        return [self.select_action(observation) for observation in observations]
+        """One choice for each observation, in their order. episodes: their episodes, if it follows episodes.
+
+        What `select_action` raises ends the episode of that observation alone. A method of one's own may raise an
+        OpenEnvError, which ends all these episodes; another exception ends the evaluation.
+        """
+        return [self._choice(observation) for observation in observations]
+
+    def _choice(self, observation: Any) -> Any:
+        try:
+            return self.select_action(observation)
+        except Exception as error:  # noqa: BLE001  border: a policy is anyone's code
+            return EndEpisode.of_error(error)
 
     def learn(self, observation: Any, action: Any, reward: float, next_observation: Any, done: bool) -> None:
         """Receive the result of `action`; called after each step. Does nothing unless overridden."""

@@ -12,7 +12,14 @@ from openenv.core.env_server.types import Action
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text_interface import TextInterface
 from openenv.policies.base import Choice, EndEpisode
-from openenv.policies.prompts import ChatMessage, PromptBuilder, SampledReply, answer_of, is_cut_off
+from openenv.policies.prompts import (
+    ChatMessage,
+    CompletionFailed,
+    PromptBuilder,
+    SampledReply,
+    answer_of,
+    is_cut_off,
+)
 
 OutOfTokens = Literal["fail", "end", "forget"]
 
@@ -75,7 +82,10 @@ class Conversations:
         return self._prompts.num_episodes
 
     def choose(self, turns: Sequence[tuple[Hashable, Any]]) -> list[Choice]:
-        """The action of each turn, an episode and its newest observation. All replies of a round are one batch."""
+        """The action of each turn, an episode and its newest observation. All replies of a round are one batch.
+
+        A turn whose reply could not be had ends its episode alone.
+        """
         choices: list[Choice] = [None] * len(turns)
         waiting = {number: self._prompts.messages(*turn) for number, turn in enumerate(turns)}
         for _ in range(1 + self.rules.retries):
@@ -84,9 +94,12 @@ class Conversations:
                 break
             episodes = [turns[number][0] for number in asked]
             constraints = [self._text.constraint(turns[number][1]) for number in asked] if self._constrains else ()
-            replies = self._complete(episodes, list(asked.values()), constraints)
+            replies = self._replies(episodes, list(asked.values()), constraints)
             waiting = {}
             for number, reply in zip(asked, replies, strict=True):
+                if isinstance(reply, CompletionFailed):
+                    choices[number] = EndEpisode.of_error(reply)
+                    continue
                 choice = choices[number] = self._choice(*turns[number], reply)
                 if isinstance(choice, EndEpisode):
                     waiting[number] = self._prompts.with_problem(turns[number][0], choice.reason)
@@ -96,6 +109,18 @@ class Conversations:
         """Forget an episode that has ended."""
         self._prompts.end_episode(episode)
         self._sampled.pop(episode, None)
+
+    def _replies(
+        self,
+        episodes: Sequence[Hashable],
+        prompts: list[list[ChatMessage]],
+        constraints: Sequence[ReplyConstraint | None],
+    ) -> Sequence[str | CompletionFailed]:
+        """The reply to each prompt, or the failure to get one."""
+        try:
+            return self._complete(episodes, prompts, constraints)
+        except CompletionFailed as error:
+            return error.outcomes or [error] * len(prompts)
 
     def _within_limits(
         self, turns: Sequence[tuple[Hashable, Any]], waiting: dict[int, list[ChatMessage]], choices: list[Choice]

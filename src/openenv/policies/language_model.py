@@ -6,7 +6,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from openenv.core.env_server.mcp_types import Tool
-from openenv.core.errors import OpenEnvError
 from openenv.core.llm_client import LLMError, OpenAIClient, UnreadableToolCall, needs_max_completion_tokens
 from openenv.core.text.action_forms import definition
 from openenv.core.text.constraints import ReplyConstraint
@@ -16,6 +15,7 @@ from openenv.policies.base import Choice, Policy, PolicyReply
 from openenv.policies.conversations import Conversations, ReplyRules
 from openenv.policies.prompts import (
     ChatMessage,
+    CompletionFailed,
     EndpointReply,
     PromptBuilder,
     assistant_message,
@@ -29,10 +29,6 @@ CompleteConstrained = Callable[[list[list[ChatMessage]], Sequence[ReplyConstrain
 """The same for a generator that draws legal replies only, by the constraint of each conversation."""
 CompleteWithFunctions = Callable[[list[list[ChatMessage]], Sequence[Sequence[Tool]]], Sequence[str]]
 """The same for a model that may call functions, those of each conversation. An `EndpointReply` carries a call."""
-
-
-class CompletionFailed(OpenEnvError):
-    """The language model's server returned no usable reply."""
 
 
 class LanguageModelPolicy(Policy):
@@ -176,7 +172,7 @@ class ChatEndpoint:
     ) -> list[str]:
         """One reply for each conversation. functions: those that the model may call, for each conversation.
 
-        Raises CompletionFailed if the server refuses or does not respond.
+        Raises CompletionFailed, with the other replies, if the server refuses one or does not respond to it.
         """
         return run_async_safely(self._replies(conversations, functions))
 
@@ -185,20 +181,25 @@ class ChatEndpoint:
     ) -> list[str]:
         free = asyncio.Semaphore(self._max_connections)
 
-        async def reply(messages: list[ChatMessage], tools: Sequence[Tool]) -> str:
+        async def reply(messages: list[ChatMessage], tools: Sequence[Tool]) -> str | CompletionFailed:
             async with free:
                 return await self._reply(list(map(openai_message, messages)), [tool.model_dump() for tool in tools])
 
-        return await asyncio.gather(*map(reply, conversations, functions or [()] * len(conversations)))
+        outcomes = await asyncio.gather(*map(reply, conversations, functions or [()] * len(conversations)))
+        replies = [outcome for outcome in outcomes if isinstance(outcome, str)]
+        failure = next((outcome for outcome in outcomes if isinstance(outcome, CompletionFailed)), None)
+        if failure is not None:
+            raise CompletionFailed(str(failure), outcomes)
+        return replies
 
-    async def _reply(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> str:
-        """One reply, whose calls are as `EndpointReply.of_calls` takes them."""
+    async def _reply(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> str | CompletionFailed:
+        """One reply, whose calls are as `EndpointReply.of_calls` takes them, or why there is none."""
         try:
             response = await self._client.complete_with_tools(messages, tools)
         except UnreadableToolCall as error:  # a reply that names no action
             return EndpointReply(f"{error.name}({error.arguments})", usage=error.usage, is_cut_off=error.is_cut_off)
         except LLMError as error:
-            raise CompletionFailed(str(error)) from error
+            return CompletionFailed(str(error))
         return EndpointReply.of_calls(
             response.content, response.tool_calls, response.usage, is_cut_off=response.is_cut_off
         )

@@ -7,6 +7,7 @@ that the tokens of a reply stay those that the model sampled.
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
+from openenv.core.errors import OpenEnvError
 from openenv.core.llm.messages import TokenUsage, ToolCall, openai_call
 from openenv.core.text.action_forms import call_text
 from openenv.core.text.content import Content, Part, images_of, joined, text_of
@@ -31,6 +32,15 @@ class ChatMessage(TypedDict):
     """The call that a model behind an API made, in that API's form; only in messages of the assistant."""
     tool_call_id: NotRequired[str]
     """The call whose result this is; only with the role tool, after a message with `tool_calls`."""
+
+
+class CompletionFailed(OpenEnvError):
+    """The language model's server returned no usable reply."""
+
+    def __init__(self, message: str, outcomes: "Sequence[str | CompletionFailed]" = ()) -> None:
+        """outcomes: of each conversation of the batch, where the others have replies."""
+        super().__init__(message)
+        self.outcomes = outcomes
 
 
 class SampledReply(str):

@@ -1,6 +1,8 @@
 """A language model's service on a real port that sends the answers of a test, and keeps the requests."""
 
 import json
+import socket
+import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +20,8 @@ class Service:
     """HTTP statuses with bodies: JSON, or text as it is."""
     asked: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
     """Paths, headers in lower case, and bodies."""
+    num_resets: int = 0
+    """The next requests whose connections are reset instead of answered."""
     hold: threading.Event = field(default_factory=threading.Event)
     """Answers wait until it is set, as it is at first."""
 
@@ -49,6 +53,11 @@ def llm_service() -> Iterator[Service]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
             service.asked.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+            if service.num_resets:
+                service.num_resets -= 1
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.connection.close()
+                return
             status, answer = service.next_answer()
             service.hold.wait(10)
             self.send_response(status)

@@ -194,6 +194,42 @@ async def test_a_crowded_or_failing_service_is_asked_again(service, status):
     assert len(service.asked) == 3
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error": {"message": "Provider returned error", "code": 429}, "choices": None},
+        {"error": {"type": "overloaded_error", "message": "Overloaded"}},
+        {"error": "upstream connect error"},
+        {"choices": [{"error": {"code": 502, "message": "Bad gateway"}, "message": {"content": ""}}]},
+    ],
+)
+async def test_an_error_object_under_status_200_is_a_failure_that_is_retried(service, answer):
+    service.answers = [(200, answer), (200, {"choices": [{"message": {"content": "yes"}}]})]
+    assert await OpenAIClient(service.url, None, "tiny").complete("?") == "yes"
+    assert len(service.asked) == 2
+
+
+async def test_an_error_object_that_names_a_refusal_is_not_retried(service):
+    service.answers = [(200, {"error": {"message": "filtered", "code": 400}})]
+    with pytest.raises(LLMError, match=r"returned 400 under status 200: change the request.*filtered") as raised:
+        await OpenAIClient(service.url, None, "tiny").complete("?")
+    assert (raised.value.status, len(service.asked)) == (400, 1)
+
+
+@pytest.mark.parametrize("num_resets", [1, 2])
+async def test_a_connection_that_is_reset_is_opened_again(service, num_resets):
+    service.reply_with("yes")
+    service.num_resets = num_resets
+    assert await OpenAIClient(service.url, None, "tiny").complete("?") == "yes"
+    assert len(service.asked) == 1 + num_resets
+
+
+async def test_a_service_that_resets_each_connection_is_an_error_that_names_it(service):
+    service.num_resets = 3
+    with pytest.raises(LLMError, match=rf"{service.url}/v1/chat/completions cannot be reached"):
+        await OpenAIClient(service.url, None, "tiny").complete("?")
+
+
 async def test_an_answer_that_the_limit_of_tokens_ended_is_cut_off(service):
     service.answers = [(200, {"content": [{"type": "text", "text": "1"}], "stop_reason": "max_tokens"})]
     answer = await AnthropicClient(service.url, None, "tiny").complete_with_tools(CONVERSATION[:2], [])

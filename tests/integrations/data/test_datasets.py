@@ -55,6 +55,16 @@ def test_a_file_of_episodes_reads_back_as_it_was_written(blackjack: list[Recorde
     assert read_episodes(write_episodes(tmp_path / "again.jsonl", chart[0].source, chart)) == chart
 
 
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0c"])
+def test_a_file_of_episodes_may_have_any_separator_in_a_text(
+    blackjack: list[RecordedEpisode], tmp_path: Path, separator: str
+) -> None:
+    episode = blackjack[0].model_copy(update={"reason": f"one{separator}two"})
+    path = write_episodes(tmp_path / "separated.jsonl", episode.source, [episode])
+
+    assert read_episodes(path) == [episode]
+
+
 def test_a_line_that_is_no_episode_is_named(blackjack: list[RecordedEpisode], tmp_path: Path) -> None:
     path = write_episodes(tmp_path / "broken.jsonl", blackjack[0].source, blackjack[:1])
     path.write_text(path.read_text() + '{"episode_id": 3}\n')

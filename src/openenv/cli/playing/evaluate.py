@@ -3,11 +3,10 @@
 import asyncio
 import json
 import logging
-import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,18 +15,18 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from openenv.auto.environment import FORMS, ServedEnvironment, named_environment
+from openenv.auto.environment import FORMS, named_environment
 from openenv.cli.pages.evaluation import EvaluationPage, evaluation_page
 from openenv.cli.pages.options import HOST, PORT
+from openenv.cli.playing.saved_episodes import SavedEpisodes
+from openenv.core.formats.json_text import json_text
 from openenv.core.text_interface import TextInterface
 from openenv.envs.catalog import game_keyword
 from openenv.evaluation import Summary, medal_table, replies_table
 from openenv.evaluation import evaluate as run_evaluation
-from openenv.evaluation.episode_files.recorder import EpisodeRecorder
-from openenv.evaluation.episode_files.records import EpisodeSource, write_episodes
 from openenv.evaluation.evaluator import EpisodeObserver
+from openenv.evaluation.intervals import EpisodeResult
 from openenv.evaluation.tables import CUT_OFF_REMEDY
-from openenv.policies import LanguageModelPolicy
 from openenv.policies.registry import EndpointOptions, policy_named
 
 log = logging.getLogger(__name__)
@@ -87,6 +86,12 @@ def evaluate(
     save: Path = typer.Option(
         None, help="Write the episodes of each policy to a file in this folder, for `openenv export` (default: none)."
     ),
+    resume: bool = typer.Option(
+        False,
+        "--resume",
+        help="Keep the episodes that the folder of --save has, and play those that are missing or invalid "
+        "(default: play all).",
+    ),
     plot: Path = typer.Option(
         Path("runs/eval.png"), help="Write the plot to this file (default runs/eval.png).", show_default=False
     ),
@@ -101,6 +106,8 @@ def evaluate(
     host: str = HOST,
 ) -> None:
     """Play equal episodes with each policy. Print a ranking with 95 % intervals and draw a plot."""
+    if resume and save is None:
+        raise ValueError("--resume continues from the episodes of a folder: add --save DIR")
     named = named_environment(environment, text=text)
     keywords = reset_keywords(environment, reset, game)
     summaries: list[Summary] = []
@@ -117,7 +124,8 @@ def evaluate(
         names = [name.strip() for name in policy.split(",")]
         make = partial(_make, served.text, endpoint)
         policies = [make(name, seed) for name in names]
-        recorders = Recorders(environment, served, keywords)
+        saved = SavedEpisodes(save, environment, served, keywords, resumes=resume) if save else None
+        seeds = range(seed, seed + episodes)
         page = None
         if web:
             page = pages.enter_context(evaluation_page(
@@ -128,30 +136,41 @@ def evaluate(
             playing = run_evaluation(
                 served.base_url, served.client, policies, episodes, seed, num_sessions=sessions, reset_kwargs=keywords,
                 text=served.text, on_progress=_reporter(progress), on_summary=keep, max_steps=max_steps,
-                observers_for=partial(_observers, recorders if save else None, page),
+                observers_for=partial(_observers, saved, page), known_for=partial(_known_episodes, saved, page, seeds),
             )  # fmt: skip
             try:
                 asyncio.run(playing)
             finally:
                 progress.stop()
                 show(summaries, plot, as_json=as_json)  # also after Ctrl-C, with the policies that have finished
-                for path in recorders.write(save) if save else ():
+                for path in saved.paths if saved else ():
                     typer.echo(f"episodes: {path}", err=True)
         if page is not None:
             page.wait()
-    _refuse_failures(summaries)
+    _report_failures(summaries)
 
 
 def _observers(
-    recorders: "Recorders | None", page: EvaluationPage | None, place: int, policy: Any
+    saved: SavedEpisodes | None, page: EvaluationPage | None, place: int, policy: Any
 ) -> list[EpisodeObserver]:
     """What sees the episodes of a policy: its recorder, and the page."""
     seen_by: list[EpisodeObserver] = []
-    if recorders is not None:
-        seen_by.append(recorders.of(policy))
+    if saved is not None:
+        seen_by.append(saved.recorder(place, policy))
     if page is not None:
         seen_by.append(page.observer(place))
     return seen_by
+
+
+def _known_episodes(
+    saved: SavedEpisodes | None, page: EvaluationPage | None, seeds: range, place: int, policy: Any
+) -> Mapping[int, EpisodeResult]:
+    """The episodes that an earlier evaluation has saved, which the page shows too."""
+    known = {} if saved is None else saved.known(place, policy, seeds)
+    if page is not None:
+        for number, result in known.items():
+            page.observer(place).on_end(number, result)
+    return known
 
 
 def _make(text: TextInterface[Any, Any], endpoint: "EndpointOptions", name: str, seed: int) -> Any:
@@ -164,7 +183,7 @@ def show(summaries: list[Summary], plot: Path, *, as_json: bool) -> None:
     if not summaries:
         return
     if as_json:
-        typer.echo(json.dumps([as_row(summary) for summary in summaries], indent=2))
+        typer.echo(json_text([as_row(summary) for summary in summaries], indent=2))
         if any(summary.num_cut_off_replies for summary in summaries):
             typer.echo(CUT_OFF_REMEDY, err=True)
     else:
@@ -178,58 +197,23 @@ def show(summaries: list[Summary], plot: Path, *, as_json: bool) -> None:
     typer.echo(f"plot: {plot_summaries(summaries, plot)}", err=True)
 
 
-def _refuse_failures(summaries: list[Summary]) -> None:
-    """Raise RuntimeError, with the errors of the environment, where a policy has no valid episode."""
+def _report_failures(summaries: list[Summary]) -> None:
+    """Print why episodes are invalid. Raise RuntimeError where a policy has no valid episode."""
     for summary in summaries:
+        reasons = "; ".join(f"{reason} ({count} times)" for reason, count in summary.invalid_reasons.most_common(3))
         if summary.num_episodes == 0:
-            reasons = "; ".join(f"{reason} ({count} times)" for reason, count in summary.invalid_reasons.most_common(3))
             raise RuntimeError(f"no episode of {summary.name} was valid: {reasons}")
+        if reasons:
+            typer.echo(f"invalid episodes of {summary.name}, which count nowhere: {reasons}", err=True)
 
 
 def as_row(summary: Summary) -> dict[str, Any]:
     """Return the fields of a summary, its win rate and its interval as JSON values.
 
-    A number that is not known, such as the mean return without a finished game, is null: JSON has no NaN.
+    `json_text` writes a number that is not known, such as the mean return without a finished game, as null.
     """
-    fields = {key: value for key, value in asdict(summary).items() if key != "decisions"}
-    row = {**fields, "win_rate": summary.win_rate, "win_interval": summary.win_interval}
-    return {key: _known(value) for key, value in row.items()}
-
-
-def _known(value: Any) -> Any:
-    """The value, with None instead of NaN and infinity."""
-    if isinstance(value, tuple):
-        return tuple(map(_known, value))
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-class Recorders:
-    """Makes the recorder of each policy, and writes what they have recorded."""
-
-    def __init__(self, environment: str, served: ServedEnvironment, reset: dict[str, Any]) -> None:
-        self._served = served
-        action, observation, _ = served.client_class._message_classes
-        self._source = EpisodeSource(
-            environment=environment, policy="", reset=reset,
-            action_schema=action.model_json_schema(), observation_schema=observation.model_json_schema(),
-        )  # fmt: skip
-        self._recorders: list[EpisodeRecorder] = []
-
-    def of(self, policy: Any) -> EpisodeRecorder:
-        """The recorder of a policy's episodes."""
-        model = policy.name if isinstance(policy, LanguageModelPolicy) else None
-        source = self._source.model_copy(update={"policy": policy.name, "model": model})
-        self._recorders.append(EpisodeRecorder(source, self._served.text))
-        return self._recorders[-1]
-
-    def write(self, folder: Path) -> list[Path]:
-        """Write a file for each policy, also for one whose play was interrupted."""
-        paths = []
-        for number, recorder in enumerate(self._recorders, start=1):
-            name = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in recorder.source.policy)
-            path = folder / f"{number}-{name}.jsonl"
-            paths.append(write_episodes(path, recorder.source, recorder.episodes))
-        return paths
+    named = {field.name: getattr(summary, field.name) for field in fields(summary) if field.name != "decisions"}
+    return {**named, "win_rate": summary.win_rate, "win_interval": summary.win_interval}
 
 
 def reset_keywords(environment: str, pairs: list[str], game: str | None) -> dict[str, Any]:

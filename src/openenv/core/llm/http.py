@@ -28,7 +28,7 @@ _REMEDIES = {
 class LLMError(OpenEnvError):
     """A language model's service refused a request, was unreachable, or returned an unexpected response.
 
-    `status` is the HTTP status, or None without a response.
+    `status` is the HTTP status, or the one that an error object under status 200 names; None without either.
     """
 
     def __init__(self, message: str, status: int | None = None) -> None:
@@ -39,10 +39,10 @@ class LLMError(OpenEnvError):
 async def post_json(
     url: str, body: dict[str, Any], headers: Mapping[str, str], *, timeout_s: float, secret: str | None = None
 ) -> dict[str, Any]:
-    """Send a POST request and return the JSON object of the response. Overload and failures are retried twice.
+    """Send a POST request and return the JSON object of the response.
 
-    timeout_s: for each try. secret: removed from errors, also where the service repeats it.
-    Raises LLMError with the status and a remedy.
+    What may pass is retried twice: overload, failures of the service, and broken connections. timeout_s: for each try.
+    secret: removed from errors, also where the service repeats it. Raises LLMError with the status and a remedy.
     """
     import httpx  # keeps `import openenv` light
 
@@ -50,7 +50,9 @@ async def post_json(
 
     # A client for each request: it is bound to no event loop, and nothing has to be closed.
     async with async_http_client(url, timeout=None, verify=_certificates()) as http:
-        for tries_left in reversed(range(_TRIES)):
+        tries = 0
+        while True:
+            tries, response = tries + 1, None
             try:
                 async with asyncio.timeout(timeout_s):
                     response = await http.post(url, json=body, headers=dict(headers))
@@ -59,37 +61,68 @@ async def post_json(
                     f"{url} did not respond within {timeout_s} s: raise timeout_s, or request less"
                 ) from None
             except httpx.HTTPError as error:
-                reason = _without(secret, str(error) or type(error).__name__)
-                raise LLMError(f"{url} cannot be reached ({reason}): start the service, or correct endpoint") from None
-            if not tries_left or not _is_retried(response.status_code):
-                break
-            await asyncio.sleep(_wait_s(response, _TRIES - tries_left))
-    return _object(url, response, secret)
+                if tries == _TRIES or not isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
+                    reason = _without(secret, str(error) or type(error).__name__)
+                    remedy = "start the service, or correct endpoint"
+                    raise LLMError(f"{url} cannot be reached ({reason}): {remedy}") from None
+            else:
+                answer = _object_of(response)
+                if tries == _TRIES or not _may_pass(response.status_code, answer):
+                    return _checked(url, response, answer, secret)
+            await asyncio.sleep(_wait_s(response, tries))
 
 
-def _is_retried(status: int) -> bool:
-    return status in _RETRIED_STATUSES or status >= 500
+def _may_pass(status: int, answer: dict[str, Any] | None) -> bool:
+    """Whether the next try may succeed. An error object without a status is one of the service."""
+    failed = _error_status(status, answer)
+    return failed is not None and (failed in _RETRIED_STATUSES or failed >= 500)
 
 
-def _wait_s(response: "httpx.Response", tries: int) -> float:
+def _error_status(status: int, answer: dict[str, Any] | None) -> int | None:
+    """The status of a failure; None for a success. Gateways send the failures of others with status 200."""
+    if not 200 <= status < 300:
+        return status
+    failure = _failure_in(answer)
+    if failure is None:
+        return None
+    code = str(failure.get("code", failure.get("status"))) if isinstance(failure, dict) else ""
+    return int(code) if code.isdecimal() and 400 <= int(code) < 600 else 500
+
+
+def _failure_in(answer: dict[str, Any] | None) -> Any:
+    """The error object of a response, or that of its only choice; None where it has none."""
+    choices = (answer or {}).get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    return (answer or {}).get("error") or (first.get("error") if isinstance(first, dict) else None)
+
+
+def _wait_s(response: "httpx.Response | None", tries: int) -> float:
     """The service's retry-after, else half a second, doubled with each try."""
     try:
-        asked = float(response.headers.get("retry-after", ""))
+        asked = float("" if response is None else response.headers.get("retry-after", ""))
     except ValueError:
         asked = 0.25 * 2.0**tries
     return min(max(asked, 0.0), _LONGEST_WAIT_S)
 
 
-def _object(url: str, response: "httpx.Response", secret: str | None) -> dict[str, Any]:
-    if not response.is_success:
-        status = response.status_code
-        remedy = _REMEDIES.get(status, "the service failed: try again later" if status >= 500 else "change the request")
-        raise LLMError(f"{url} returned {status}: {remedy}. Response: {_without(secret, response.text)[:500]}", status)
+def _object_of(response: "httpx.Response") -> dict[str, Any] | None:
+    """The JSON object of a response; None for another body."""
     try:
         answer = response.json()
     except ValueError:
-        answer = None
-    if not isinstance(answer, dict):
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _checked(url: str, response: "httpx.Response", answer: dict[str, Any] | None, secret: str | None) -> dict[str, Any]:
+    """The object of a success. Raises LLMError for a failure."""
+    status = _error_status(response.status_code, answer)
+    if status is not None:
+        remedy = _REMEDIES.get(status, "the service failed: try again later" if status >= 500 else "change the request")
+        under = "" if status == response.status_code else f" under status {response.status_code}"
+        shown = _without(secret, response.text)[:500]
+        raise LLMError(f"{url} returned {status}{under}: {remedy}. Response: {shown}", status)
+    if answer is None:
         raise unexpected(url, response.text, secret)
     return answer
 

@@ -103,6 +103,24 @@ class EpisodeRecorder(EpisodeObserver):
         return [_turn_of(recording, None, PolicyReply(prompt=prompt, message=message, names_action=True))]
 
 
+def result_of(episode: RecordedEpisode) -> EpisodeResult:
+    """The result of a recorded episode. It has no counts of decisions."""
+    is_model = episode.source.model is not None  # other policies wrote no replies
+    replies = [turn for turn in episode.turns if is_model and turn.reply is not None]
+    return EpisodeResult(
+        seed=episode.seed or 0,
+        total_reward=episode.total_reward,
+        num_steps=len(episode.steps),
+        outcome=episode.outcome,
+        reason=episode.reason,
+        num_replies=len(replies),
+        num_unparseable_replies=sum(turn.action is None for turn in replies),
+        num_cut_off_replies=sum(turn.cut_off for turn in replies),
+        prompt_tokens=sum(turn.prompt_tokens for turn in replies),
+        completion_tokens=sum(turn.completion_tokens for turn in replies),
+    )
+
+
 def observation_json(observation: Any) -> dict[str, Any] | None:
     """An observation as the wire has it: JSON values, without reward and done."""
     if observation is None:

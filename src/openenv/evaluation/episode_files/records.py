@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from openenv.core.formats.json_text import is_object, json_lines
 from openenv.evaluation.intervals import EpisodeOutcome
 
 FORMAT: Literal["openenv.episodes.1"] = "openenv.episodes.1"
@@ -113,12 +114,27 @@ def group_of(source: EpisodeSource, seed: int | None) -> str:
 
 
 def write_episodes(path: Path, source: EpisodeSource, episodes: Iterable[RecordedEpisode]) -> Path:
-    """Write a file; its folder is made. Returns its path."""
+    """Write a file; its folder is made. Returns its path. A reader finds the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8") as file:
+    written = path.with_name(f"{path.name}.part")
+    with written.open("w", encoding="utf-8") as file:
         for record in (source, *episodes):
             file.write(record.model_dump_json() + "\n")
+    written.replace(path)
     return path
+
+
+class EpisodeFile:
+    """A file of episodes that grows: each is on the disk when `append` returns."""
+
+    def __init__(self, path: Path, source: EpisodeSource, episodes: Iterable[RecordedEpisode] = ()) -> None:
+        """Write the file with its first episodes."""
+        self._path = write_episodes(path, source, episodes)
+
+    def append(self, episode: RecordedEpisode) -> None:
+        """Add an episode."""
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(episode.model_dump_json() + "\n")
 
 
 def is_episode_file(first_line: str) -> bool:
@@ -127,8 +143,13 @@ def is_episode_file(first_line: str) -> bool:
 
 
 def read_episodes(path: Path) -> list[RecordedEpisode]:
-    """The episodes of a file. Raises ValueError that names the line for one that is none."""
-    first, *lines = path.read_text(encoding="utf-8").splitlines() or [""]
+    """The episodes of a file. Raises ValueError that names the line for one that is none.
+
+    A last line that was cut off, as when its writer was killed, is left out.
+    """
+    first, *lines = json_lines(path) or [""]
+    if lines and not is_object(lines[-1]):
+        lines.pop()
     source = _validated(EpisodeSource, _object_of(first), f"{path}, line 1")
     return [
         _validated(RecordedEpisode, {"source": source, **_object_of(line)}, f"{path}, line {number}")

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openenv.core.formats.json_text import json_lines
 from openenv.evaluation.episode_files.records import EpisodeSource, RecordedEpisode, RecordedTurn
 from openenv.rl.config import AdvantageName
 from openenv.rl.rollouts.replay_buffer import StepGroups
@@ -71,8 +72,7 @@ def is_transcript_file(first_line: str) -> bool:
 def recorded_transcripts(path: Path) -> list[RecordedEpisode]:
     """The sample transcripts of a run's `transcripts.jsonl` as recorded episodes. Prompts are texts, as their tokens
     decode; observations and actions as JSON are not in them."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [_recorded(path.parent.name, number, json.loads(line)) for number, line in enumerate(lines)]
+    return [_recorded(path.parent.name, number, json.loads(line)) for number, line in enumerate(json_lines(path))]
 
 
 def _recorded(run: str, number: int, transcript: Transcript) -> RecordedEpisode:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from openenv.core.client_types import StepResult
-from openenv.core.errors import OpenEnvError
 from openenv.core.text.content import frozen
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
@@ -40,8 +39,8 @@ class Teacher(Protocol):
     reset_kwargs: Mapping[str, Any]
     """Keywords that it needs in each reset."""
 
-    async def choose(self, pending: Sequence[PendingAction]) -> list[NamedAction | None]:
-        """A reply for each episode; None ends the episode, which is then left out."""
+    async def choose(self, pending: Sequence[PendingAction]) -> list[NamedAction | Exception | None]:
+        """A reply for each episode. None or an error ends the episode, which is then left out."""
         ...
 
     def end_episode(self, episode: int) -> None:
@@ -58,7 +57,7 @@ class RandomTeacher:
     def __init__(self, text: TextInterface[Any, Any], seed: int) -> None:
         self._policy = RandomPolicy(seed, text=text)
 
-    async def choose(self, pending: Sequence[PendingAction]) -> list[NamedAction | None]:
+    async def choose(self, pending: Sequence[PendingAction]) -> list[NamedAction | Exception | None]:
         """A random reply for each episode."""
         return [self._policy.select_reply(turn.observation) for turn in pending]
 
@@ -78,8 +77,8 @@ class PolicyTeacher:
         self._policy = policy
         self._text = text
 
-    async def choose(self, pending: Sequence[PendingAction]) -> list[NamedAction | None]:
-        """The policy's replies. Raises ValueError for an action that no reply names."""
+    async def choose(self, pending: Sequence[PendingAction]) -> list[NamedAction | Exception | None]:
+        """The policy's replies, or the failures to get one. Raises ValueError for an action that no reply names."""
         choices = await choices_of(self._policy, pending)
         return [self._named(turn, choice) for turn, choice in zip(pending, choices, strict=True)]
 
@@ -88,8 +87,10 @@ class PolicyTeacher:
         if self._policy.follows_episodes:
             self._policy.end_episode(episode)
 
-    def _named(self, turn: PendingAction, choice: Any) -> NamedAction | None:
+    def _named(self, turn: PendingAction, choice: Any) -> NamedAction | Exception | None:
         written = self._policy.take_replies(turn.episode) if self._policy.follows_episodes else []
+        if isinstance(choice, EndEpisode) and choice.error is not None:
+            return choice.error
         if choice is None or isinstance(choice, EndEpisode) or not all(reply.names_action for reply in written):
             return None
         action = as_action(choice)
@@ -219,8 +220,11 @@ class _TranscribingPlayer:
             self._on_progress(min(self.collected.num_decisions, self._max_decisions), self._max_decisions)
         return actions
 
-    def _write(self, turn: PendingAction, named: NamedAction | None) -> Any:
+    def _write(self, turn: PendingAction, named: NamedAction | Exception | None) -> Any:
         """Add a reply to its episode. Returns its action."""
+        if isinstance(named, Exception):
+            self.on_failure(turn.episode, named)
+            return None
         if named is None:
             self._leave_out(turn.episode)
             return None
@@ -259,7 +263,7 @@ class _TranscribingPlayer:
             written = tuple((message["role"], frozen(message["content"])) for message in messages)
             self.conversations[written, value] += 1
 
-    def on_failure(self, episode: int, error: OpenEnvError) -> None:
+    def on_failure(self, episode: int, error: Exception) -> None:
         """Leave the episode out. Raises the error if many have failed and none has ended."""
         log.warning("play of the teacher %s: left out an episode: %s", self._teacher.name, error)
         self._leave_out(episode)
