@@ -21,7 +21,14 @@ def test_the_example_is_a_run_of_blackjack() -> None:
 def test_a_file_that_is_no_yaml_is_refused_with_the_place(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text("env: guess\ntrainer: {training: {steps: 3}\n")
 
-    with pytest.raises(ConfigError, match=r"run\.yaml is no YAML(?s:.*)line 3"):
+    with pytest.raises(ConfigError, match=r"run\.yaml is not YAML(?s:.*)line 3"):
+        load_config(tmp_path / "run.yaml")
+
+
+def test_a_key_that_is_written_twice_is_refused_with_both_lines(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("trainer: {max_grad_norm: 1.0}\nenv: guess\ntrainer: {}\n", encoding="utf-8")
+
+    with pytest.raises(ConfigError, match=r"run\.yaml: the key 'trainer' is written twice, in lines 1 and 3"):
         load_config(tmp_path / "run.yaml")
 
 

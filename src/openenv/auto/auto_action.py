@@ -6,6 +6,7 @@ from openenv.auto.auto_env import AutoEnv as AutoEnv
 from openenv.auto.auto_env import install_space
 from openenv.auto.discovery import EnvironmentInfo, environments, find_environment, names_source
 from openenv.core.containers.hub import Space
+from openenv.core.formats.text_file import printable
 from openenv.core.generic_client import GenericAction
 
 
@@ -55,7 +56,7 @@ class AutoAction:
                 name = info.action_class.__name__
             except ImportError as error:
                 name = f"({error})"
-            print(f"{info.key:<16} {name:<24} {info.package}")
+            print(printable(f"{info.key:<16} {name:<24} {info.package}"))
 
 
 def _info(name: str, *, trust_remote_code: bool) -> EnvironmentInfo:

@@ -18,6 +18,7 @@ from openenv.core.containers.runtime.base import ContainerProvider
 from openenv.core.containers.runtime.owned_server import BoundProvider
 from openenv.core.containers.runtime.subprocess_tool import run_tool
 from openenv.core.env_client import EnvClient
+from openenv.core.formats.text_file import printable
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.utils import hf_space_subdomain as hf_space_subdomain
 from openenv.core.utils import run_async_safely as run_async_safely
@@ -159,7 +160,7 @@ class AutoEnv:
     def list_environments(cls) -> None:
         """Print the bundled and installed environments."""
         for info in environments().values():
-            print(f"{info.key:<16} {info.package} {info.version:<10} {info.description}")
+            print(printable(f"{info.key:<16} {info.package} {info.version:<10} {info.description}"))
 
 
 def make_vec(

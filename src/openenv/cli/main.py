@@ -1,6 +1,8 @@
 """The `openenv` command."""
 
+import io
 import logging
+import os
 import signal
 import sys
 
@@ -65,11 +67,29 @@ def _options(
     configure_logging(logging.INFO if verbose else logging.WARNING, "json" if json_log else "text")
 
 
+def _show_what_the_terminal_can() -> None:
+    """Replace characters that the terminal's encoding does not have, instead of failing on them."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _as_utf8(argument: str) -> str:
+    """An argument whose bytes a locale without UTF-8 has not read. The name of a file stays as the system has it."""
+    if os.path.exists(argument.partition(":")[0]):
+        return argument
+    try:
+        return os.fsencode(argument).decode("utf-8")
+    except UnicodeDecodeError:
+        return argument
+
+
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted, 143 terminated."""
+    _show_what_the_terminal_can()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # SystemExit also stops the servers it has started
     try:
-        app()
+        app([_as_utf8(argument) for argument in sys.argv[1:]])
     except KeyboardInterrupt:
         sys.exit(130)
     except (ValueError, LookupError, OSError, RuntimeError, ImportError) as error:

@@ -112,12 +112,9 @@ def _read_entry(path: Path) -> CatalogEntry:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """Return the fields of an `openenv.yaml`. Raises ValueError unless it is a YAML mapping."""
-    import yaml  # keeps `import openenv` light
+    from openenv.core.formats.yaml_text import read_yaml  # keeps `import openenv` light
 
-    try:
-        manifest = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path} is not YAML: {error}") from error
+    manifest = read_yaml(path)
     if not isinstance(manifest, dict):
         raise ValueError(f"{path} must be a mapping with `name: ...`, got {type(manifest).__name__}")
     return manifest

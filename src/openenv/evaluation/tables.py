@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.table import Table
 
+from openenv.core.formats.text_file import printable
 from openenv.evaluation.intervals import Interval, Summary
 
 NO_FINISHED_GAME = "no finished game"
@@ -93,7 +94,7 @@ def _win_score(summary: Summary) -> tuple[float, float]:
 
 def show_openenv_observation(observation: Any) -> None:
     """Print an observation: its text if it has one, then each field. Long lists are cut short."""
-    print(observation_text(observation))  # noqa: T201  its purpose is to print
+    print(printable(observation_text(observation)))  # noqa: T201  its purpose is to print
 
 
 def observation_text(observation: Any) -> str:

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
+from openenv.core.formats.yaml_text import read_yaml
 from openenv.rl.config import Config, ConfigError, require
 from openenv.rl.model_defaults import with_model, with_model_defaults
 
@@ -37,13 +36,13 @@ def load_config(path: str | Path, *, model_path: str | None = None, **changes: A
         changes: top-level keys to replace, as plain values.
 
     Raises:
-        ConfigError: the file is no YAML, has an unknown key (the nearest known one is named), or a value of a wrong
-            type.
+        ConfigError: the file is no YAML, has a key twice or an unknown one (the nearest known one is named), or a value
+            of a wrong type.
     """
     try:
-        data = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is no YAML: {error}") from error
+        data = read_yaml(Path(path)) or {}
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     require(isinstance(data, dict), str(path), type(data).__name__, "the file must hold a mapping of keys.")
     data = {**with_current_keys(data), **with_current_keys(changes)}
     return config_from_mapping(data if model_path is None else with_model(data, model_path))

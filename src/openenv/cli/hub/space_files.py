@@ -14,6 +14,7 @@ from openenv.cli.containers.build import BASE, BASE_DOCKERFILE
 from openenv.cli.hub.account import needs_extra
 from openenv.core.containers.images.distributions import OWN
 from openenv.core.env_server.web.routes import PAGE_VARIABLE
+from openenv.core.formats.yaml_text import parse_yaml
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -133,10 +134,7 @@ def with_header(readme: str, manifest: Mapping[str, Any], *, has_page: bool) -> 
     Raises ValueError for a header that is not YAML, or of another kind of Space.
     """
     found = _HEADER.match(readme)
-    try:
-        own = (yaml.safe_load(found[1]) or {}) if found else {}
-    except yaml.YAMLError as error:
-        raise ValueError(f"the header of README.md is not YAML: {error}") from error
+    own = (parse_yaml(found[1], "the header of README.md", first_line=2) or {}) if found else {}
     if not isinstance(own, dict) or own.get("sdk", "docker") != "docker":
         raise ValueError("the header of README.md is not that of a Docker Space: write `sdk: docker` into it")
     title = re.sub(r"[_-]+", " ", str(manifest["name"])).title()

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from openenv.core.formats.text_file import read_utf8
+
 
 def json_text(
     value: Any,
@@ -47,7 +49,7 @@ def json_lines(path: Path) -> list[str]:
 
     Not `str.splitlines`, which also splits at U+0085, U+2028 and others, that JSON strings have as they are.
     """
-    *lines, rest = path.read_text(encoding="utf-8").split("\n")
+    *lines, rest = read_utf8(path).split("\n")
     return [*lines, rest] if rest else lines
 
 

@@ -82,7 +82,7 @@ class HarnessProcess:
         try:
             process = subprocess.Popen(
                 self.command, cwd=self.cwd, env={**os.environ, **self.env_vars}, stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", errors="replace",
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace",
                 start_new_session=True,
             )  # fmt: skip
         except OSError as error:

@@ -35,7 +35,7 @@ def find_hierarchy(root: Path = ROOT) -> Hierarchy:
     """The controllers in which this process may make groups; none where it may not."""
     own = _own_group(root)
     if (root / "cgroup.controllers").exists():
-        enabled = (own / "cgroup.subtree_control").read_text().split() if own.is_dir() else []
+        enabled = (own / "cgroup.subtree_control").read_text(encoding="utf-8").split() if own.is_dir() else []
         usable = [name for name in CONTROLLERS if name in enabled] if os.access(own, os.W_OK) else []
         return Hierarchy(dict.fromkeys(usable, own), own if usable else None)
     folders = {name: root / name for name in CONTROLLERS if os.access(root / name, os.W_OK)}
@@ -45,7 +45,7 @@ def find_hierarchy(root: Path = ROOT) -> Hierarchy:
 
 def _own_group(root: Path) -> Path:
     """The group of version 2 in which this process is."""
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
+    for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
         if line.startswith("0::"):
             return root / line[3:].lstrip("/")
     return root
@@ -64,7 +64,9 @@ class Cgroup:
         """Make the group, in a group that exists. Raises OSError."""
         for folder in self._folders:
             if self._hierarchy.is_v2:
-                (folder.parent / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in self._of))
+                (folder.parent / "cgroup.subtree_control").write_text(
+                    " ".join(f"+{name}" for name in self._of), encoding="utf-8"
+                )
             folder.mkdir()
 
     def limit(self, memory_bytes: int, processes: int, cpus: float) -> None:
@@ -84,12 +86,12 @@ class Cgroup:
     def enter(self) -> None:
         """Move this process, and those that it starts from now on, into the group."""
         for folder in self._folders:
-            (folder / "cgroup.procs").write_text("0")
+            (folder / "cgroup.procs").write_text("0", encoding="utf-8")
 
     def kill(self) -> None:
         """Kill all processes of the group."""
         if self._kill is not None and (self._kill / "cgroup.kill").exists():
-            (self._kill / "cgroup.kill").write_text("1")
+            (self._kill / "cgroup.kill").write_text("1", encoding="utf-8")
         for pid in self._pids():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, 9)
@@ -111,7 +113,7 @@ class Cgroup:
         """The most memory that was used at one time; 0 where it is not known."""
         name = "memory.peak" if self._hierarchy.is_v2 else "memory.max_usage_in_bytes"
         try:
-            return int((self._of["memory"] / name).read_text())
+            return int((self._of["memory"] / name).read_text(encoding="utf-8"))
         except (KeyError, OSError):
             return 0
 
@@ -133,18 +135,18 @@ class Cgroup:
         found: set[int] = set()
         for folder in self._folders:
             with contextlib.suppress(OSError):
-                found |= set(map(int, (folder / "cgroup.procs").read_text().split()))
+                found |= set(map(int, (folder / "cgroup.procs").read_text(encoding="utf-8").split()))
         return found
 
     def _write(self, controller: str, name: str, value: object) -> None:
         folder = self._of.get(controller)
         if folder is not None and (folder / name).exists():
-            (folder / name).write_text(str(value))
+            (folder / name).write_text(str(value), encoding="utf-8")
 
     def _count(self, controller: str, name: str, word: str) -> int:
         """The number behind a word in a file of the group; 0 where there is none."""
         try:
-            lines = (self._of[controller] / name).read_text().splitlines()
+            lines = (self._of[controller] / name).read_text(encoding="utf-8").splitlines()
         except (KeyError, OSError):
             return 0
         return next((int(line.split()[1]) for line in lines if line.split()[0] == word), 0)

@@ -242,7 +242,7 @@ def _fd_with(content: bytes) -> int:
 
 def _children_of(pid: int) -> set[int]:
     try:
-        return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+        return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()))
     except OSError:
         return set()
 

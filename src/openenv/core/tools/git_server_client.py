@@ -63,7 +63,9 @@ class GitServerClient:
         self._settings = Path(settings, "gitconfig")
         name, email = (json.dumps(text, ensure_ascii=False) for text in (username, f"{username}@local.env"))
         proxy = "[http]\nproxy =\n" if is_on_this_machine(gitea_url) else ""  # the empty name turns proxies off
-        self._settings.write_text(f"[user]\nname = {name}\nemail = {email}\n[init]\ndefaultBranch = main\n{proxy}")
+        self._settings.write_text(
+            f"[user]\nname = {name}\nemail = {email}\n[init]\ndefaultBranch = main\n{proxy}", encoding="utf-8"
+        )
 
     def wait_for_ready(self, timeout: int = 30) -> bool:
         """Whether the server answers within `timeout` seconds."""
@@ -164,7 +166,14 @@ class GitServerClient:
         variables = {**os.environ, **environment, **settings}
         try:
             return subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=False, env=variables
+                command,
+                cwd=folder,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_GIT_TIMEOUT_S,
+                check=False,
+                env=variables,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise RuntimeError(f"{' '.join(command[:2])} failed in {folder}: {error}") from error

@@ -14,7 +14,7 @@ _CGROUPS = Path("/sys/fs/cgroup")
 def resident_bytes() -> int:
     """Bytes of memory that this process uses now; 0 where the system does not show it."""
     try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
         return 0
 
@@ -40,7 +40,7 @@ def release_freed() -> None:
 
 def _machine_room() -> int | None:
     try:
-        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines())
         return int(lines["MemAvailable"].split()[0]) * 1024
     except (OSError, KeyError, ValueError):
         return None
@@ -50,7 +50,7 @@ def _group_rooms(root: Path, own: Path) -> list[int | None]:
     """The bytes that are free in each control group of the process (versions 1 and 2). root: where groups are mounted.
     own: the file with the groups of the process."""
     try:
-        entries = [line.split(":", 2) for line in own.read_text().splitlines()]
+        entries = [line.split(":", 2) for line in own.read_text(encoding="utf-8").splitlines()]
     except OSError:
         return []
     rooms: list[int | None] = []
@@ -72,10 +72,14 @@ def _group_rooms(root: Path, own: Path) -> list[int | None]:
 def _room(limit: Path, used: Path, stat: Path) -> int | None:
     """Bytes below the limit of a group. Its file cache counts as free. None without a limit."""
     try:
-        text = limit.read_text().strip()
+        text = limit.read_text(encoding="utf-8").strip()
         if not text.isdigit():
             return None  # max
-        cached = [line.split()[1] for line in stat.read_text().splitlines() if line.split()[0] == "inactive_file"]
-        return max(0, int(text) - int(used.read_text()) + int(cached[0] if cached else 0))
+        cached = [
+            line.split()[1]
+            for line in stat.read_text(encoding="utf-8").splitlines()
+            if line.split()[0] == "inactive_file"
+        ]
+        return max(0, int(text) - int(used.read_text(encoding="utf-8")) + int(cached[0] if cached else 0))
     except (OSError, ValueError, IndexError):
         return None

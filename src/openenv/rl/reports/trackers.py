@@ -218,4 +218,4 @@ def _run_id(run_dir: Path) -> str:
     path = run_dir / "tracker_id.txt"
     if not path.exists():
         replace_text(path, uuid.uuid4().hex[:12])
-    return path.read_text()
+    return path.read_text(encoding="utf-8")

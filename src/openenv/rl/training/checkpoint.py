@@ -72,7 +72,7 @@ class Checkpoints:
         """Save the model before GRPO, which stays the reference model, and the run's batch size."""
         folder = self.folder / _REFERENCE
         save_model(folder, model, chat)
-        (folder / "batch_size.json").write_text(json.dumps(batch_size))
+        (folder / "batch_size.json").write_text(json.dumps(batch_size), encoding="utf-8")
 
     def load_reference(self, config: ModelConfig) -> tuple[PreTrainedModel, Any, int]:
         """Load the model before GRPO, its tokenizer, and the number of groups in a training step.
@@ -80,7 +80,7 @@ class Checkpoints:
         With LoRA the model is loaded from its own path, and has the adapter as it was before training.
         """
         folder = self.folder / _REFERENCE
-        batch_size = json.loads((folder / "batch_size.json").read_text())
+        batch_size = json.loads((folder / "batch_size.json").read_text(encoding="utf-8"))
         path = config.path if config.lora else folder
         model, tokenizer = load_model(path, weights=config.weights, device=device_of(config.device))
         if config.lora:
@@ -99,7 +99,7 @@ class Checkpoints:
         file = self.folder / _PASSES
         if not file.exists():
             return config
-        tokens_per_forward, tokens_at_once = json.loads(file.read_text())
+        tokens_per_forward, tokens_at_once = json.loads(file.read_text(encoding="utf-8"))
         trainer = replace(config.trainer, tokens_per_forward=config.trainer.tokens_per_forward or tokens_per_forward)
         sampling = replace(config.sampling, tokens_at_once=config.sampling.tokens_at_once or tokens_at_once)
         return replace(config, trainer=trainer, sampling=sampling)
@@ -117,7 +117,7 @@ class Checkpoints:
 
     def load_random_returns(self) -> list[RandomReturns]:
         """Load what `save_random_returns` has saved."""
-        return [RandomReturns(**one) for one in json.loads((self.folder / _RANDOM_RETURNS).read_text())]
+        return [RandomReturns(**one) for one in json.loads((self.folder / _RANDOM_RETURNS).read_text(encoding="utf-8"))]
 
     def save(self, trainer: Trainer, chat: Chat, progress: TrainingProgress) -> Path:
         """Write a checkpoint, mark it as the latest, and remove the previous one. Returns its folder."""
@@ -128,7 +128,7 @@ class Checkpoints:
         partial = folder.with_suffix(".partial")
         save_model(partial, trainer.model, chat)
         torch.save(trainer.state_dict(), partial / "trainer.pt")
-        (partial / "progress.json").write_text(json.dumps(asdict(progress)))
+        (partial / "progress.json").write_text(json.dumps(asdict(progress)), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
         replace_text(self.folder / _LATEST, folder.name)  # last: a reader never finds an incomplete checkpoint
@@ -183,10 +183,10 @@ class Checkpoints:
         """Restore the latest checkpoint into `trainer`. Raises FileNotFoundError if there is none."""
         folder = self._latest_folder()
         _restore(trainer, folder)
-        return TrainingProgress(**json.loads((folder / "progress.json").read_text()))
+        return TrainingProgress(**json.loads((folder / "progress.json").read_text(encoding="utf-8")))
 
     def _latest_folder(self) -> Path:
-        return self.folder / (self.folder / _LATEST).read_text()
+        return self.folder / (self.folder / _LATEST).read_text(encoding="utf-8")
 
 
 def _restore(trainer: Trainer, folder: Path) -> None:

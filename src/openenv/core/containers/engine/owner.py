@@ -68,7 +68,7 @@ def _is_ownerless(labels: dict[str, Any]) -> bool:
 def _start_of(pid: int) -> str:
     """When a process started, in ticks since the kernel did; empty if there is none."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[_START_FIELD]
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[_START_FIELD]
     except OSError:
         return ""
 
@@ -76,6 +76,6 @@ def _start_of(pid: int) -> str:
 def _machine() -> str:
     """This boot of this machine, and its namespace of processes; empty where that is unknown."""
     try:
-        return f"{_BOOT_ID.read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
+        return f"{_BOOT_ID.read_text(encoding='utf-8').strip()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
         return ""

@@ -78,7 +78,8 @@ def _libraries(programs: Iterable[Path]) -> list[Path]:
     """The paths at which the loader finds the libraries of programs, and the loader's own."""
     try:
         # its code is 1 where one of the files is no program with shared libraries
-        done = subprocess.run(["ldd", *map(str, programs)], capture_output=True, text=True, check=False)
+        command = ["ldd", *map(str, programs)]
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
     except FileNotFoundError:
         raise ContainerFault("there is no command 'ldd' on PATH. Install the programs of the C library") from None
     return sorted({Path(path) for path in re.findall(r"(/\S+) \(0x", done.stdout)})

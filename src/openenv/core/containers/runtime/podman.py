@@ -47,7 +47,7 @@ class _Podman(Engine):
 
     def profile_argument(self, profile: str) -> str:
         """The path of a file with the profile, which is removed with this object."""
-        file = tempfile.NamedTemporaryFile("w", prefix="openenv-seccomp-", suffix=".json")  # noqa: SIM115
+        file = tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="openenv-seccomp-", suffix=".json")  # noqa: SIM115
         file.write(profile)
         file.flush()
         self._profile = file

@@ -22,7 +22,14 @@ def run_tool(*command: str, remedy: str, timeout_s: float = 60.0, errors_too: bo
     remedy: added to the error. errors_too: whether standard error is part of the output.
     """
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=timeout_s,
+            stdin=subprocess.DEVNULL,
+        )
     except FileNotFoundError:
         raise ContainerFault(f"there is no command {command[0]!r} on PATH. {remedy}") from None
     except PermissionError as error:

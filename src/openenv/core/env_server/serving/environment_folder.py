@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
+from openenv.core.formats.yaml_text import read_yaml
 
 _APP = "server.app:app"
 
@@ -68,10 +68,7 @@ def _read(manifest: Path) -> dict[str, Any]:
         raise LookupError(
             f"{manifest.parent} has no openenv.yaml: give an environment's folder, or the URL of a server"
         )
-    try:
-        content = yaml.safe_load(manifest.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError(f"{manifest} is not YAML: {error}") from error
+    content = read_yaml(manifest)
     return content if isinstance(content, dict) else {}
 
 

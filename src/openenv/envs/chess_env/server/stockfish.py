@@ -62,7 +62,12 @@ class Stockfish:
     def _running(self) -> "subprocess.Popen[str]":
         if self._process is None:
             self._process = subprocess.Popen(
-                [self._path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+                [self._path],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",
+                bufsize=1,
             )
             _send(self._process, ["uci", *_OPTIONS])
         return self._process

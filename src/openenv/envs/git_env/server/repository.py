@@ -78,13 +78,14 @@ class Workspace:
         """An empty repository with a stream imported; returns the hashes by mark."""
         for name in ("objects", "refs/heads", "refs/tags", "info"):
             (git_folder / name).mkdir(parents=True)
-        (git_folder / "HEAD").write_text("ref: refs/heads/main\n")
-        (git_folder / "config").write_text(CONFIG.format(bare=bare) + (_REMOTE if bare == "false" else ""))
+        (git_folder / "HEAD").write_text("ref: refs/heads/main\n", encoding="utf-8")
+        config = CONFIG.format(bare=bare) + (_REMOTE if bare == "false" else "")
+        (git_folder / "config").write_text(config, encoding="utf-8")
         marks = self.folder / "marks"
         arguments = ["fast-import", "--quiet", f"--export-marks={marks}"]
         self._require(run_git(arguments, self.folder, place, stdin=stream))
         shutil.rmtree(git_folder / IMPORTED)
-        rows = (row.split() for row in marks.read_text().splitlines())
+        rows = (row.split() for row in marks.read_text(encoding="utf-8").splitlines())
         return {int(mark[1:]): name for mark, name in rows}
 
     def _require(self, completed: Completed) -> None:

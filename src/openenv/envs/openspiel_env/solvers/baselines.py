@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import yaml
+from openenv.core.formats.yaml_text import read_yaml
 
 BASELINES_FILE = Path(__file__).with_name("baselines.yaml")
 
@@ -34,4 +34,4 @@ def baselines(game: str, seat: int = 0) -> dict[str, Baseline]:
 
 @cache
 def _all() -> tuple[Baseline, ...]:
-    return tuple(Baseline(**row) for row in yaml.safe_load(BASELINES_FILE.read_text(encoding="utf-8")))
+    return tuple(Baseline(**row) for row in read_yaml(BASELINES_FILE))

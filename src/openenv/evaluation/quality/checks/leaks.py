@@ -112,5 +112,5 @@ async def _sessions(target: Target) -> int | None:
 def _num_descendants(pid: int) -> int:
     """Number of child processes and their descendants. The kernel lists children by the thread that started them."""
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    children = [int(child) for task in tasks for child in task.read_text().split()]
+    children = [int(child) for task in tasks for child in task.read_text(encoding="utf-8").split()]
     return len(children) + sum(map(_num_descendants, children))

@@ -38,7 +38,9 @@ def _probe_failure(game_name: str, params_json: str) -> str | None:
     command = [sys.executable, "-m", _PROGRAM, game_name, params_json]
     with _slots:
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+            done = subprocess.run(
+                command, capture_output=True, encoding="utf-8", errors="replace", timeout=TIMEOUT_S, check=False
+            )
         except subprocess.TimeoutExpired:
             return f"timed out after {TIMEOUT_S:.0f} seconds."
     if done.returncode == 0:

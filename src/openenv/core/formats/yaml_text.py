@@ -1,0 +1,62 @@
+"""Strict YAML: a key that is written twice is an error, and not a value that is dropped in silence."""
+
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from openenv.core.formats.text_file import read_utf8
+
+_SPECIAL_KEYS = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
+"""The tags of `<<` and `=`, which no constructor takes."""
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file; None for an empty one. Raises ValueError that names the file and the lines."""
+    return parse_yaml(read_utf8(path), str(path))
+
+
+def parse_yaml(text: str, name: str, *, first_line: int = 1) -> Any:
+    """The content of a YAML document. name, first_line: where it is, for the ValueError of one that is not valid."""
+    loader = _StrictLoader(text)
+    try:
+        return loader.get_single_data()
+    except _WrittenTwice as error:
+        lines = " and ".join(str(first_line + line) for line in error.lines)
+        raise ValueError(
+            f"{name}: the key {error.key!r} is written twice, in lines {lines}. Keep one of them."
+        ) from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"{name} is not YAML: {error}") from error
+    finally:
+        loader.dispose()
+
+
+class _WrittenTwice(Exception):
+    def __init__(self, key: Any, lines: tuple[int, int]) -> None:
+        """lines: counted from 0."""
+        super().__init__(key, lines)
+        self.key, self.lines = key, lines
+
+
+class _StrictLoader(yaml.SafeLoader):
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._checked: set[yaml.Node] = set()
+        """The mappings whose own keys differ. They may have merged others since, whose keys they replace."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Refuse a key that the mapping itself has twice, and then take the keys that it merges (`<<`)."""
+        seen: dict[Any, yaml.Node] = {}
+        for key_node, _ in () if node in self._checked else node.value:
+            key = key_node.value
+            if key_node.tag not in _SPECIAL_KEYS:
+                key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                continue  # the constructor refuses it
+            first = seen.setdefault(key, key_node)
+            if first is not key_node:
+                raise _WrittenTwice(key, (first.start_mark.line, key_node.start_mark.line))
+        self._checked.add(node)
+        super().flatten_mapping(node)

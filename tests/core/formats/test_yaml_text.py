@@ -1,0 +1,49 @@
+"""Strict YAML."""
+
+from pathlib import Path
+
+import pytest
+
+from openenv.core.formats.yaml_text import parse_yaml, read_yaml
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "lines"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "'a'", "1 and 3"),
+        ("trainer:\n  steps: 1\n  lr: 2\n  steps: 3\n", "'steps'", "2 and 4"),
+        ("- {x: 1, 'x': 2}\n", "'x'", "1 and 1"),
+        ("1: a\n0x1: b\n", "1", "1 and 2"),
+        ("a: &a {x: 1}\nb:\n  <<: *a\n  <<: *a\n", "'<<'", "3 and 4"),
+    ],
+)
+def test_a_key_that_is_written_twice_is_an_error_that_names_both_lines(
+    tmp_path: Path, text: str, key: str, lines: str
+) -> None:
+    path = tmp_path / "twice.yaml"
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(ValueError, match=rf"twice\.yaml: the key {key} is written twice, in lines {lines}\. Keep one"):
+        read_yaml(path)
+
+
+def test_a_mapping_may_replace_keys_that_it_merges_and_be_merged_itself() -> None:
+    text = "a: &a {x: 1, y: 2}\nb: &b {<<: *a, x: 3}\nc: {<<: *b, y: 4}\nd: *b\n"
+
+    assert parse_yaml(text, "config") == {
+        "a": {"x": 1, "y": 2}, "b": {"x": 3, "y": 2}, "c": {"x": 3, "y": 4}, "d": {"x": 3, "y": 2},
+    }  # fmt: skip
+
+
+def test_a_file_that_is_not_utf_8_is_named_with_the_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "latin.yaml"
+    path.write_bytes("description: Caf\xe9\n".encode("latin-1"))
+
+    with pytest.raises(ValueError, match=r"latin\.yaml is not UTF-8 at byte 16: save it with the encoding UTF-8"):
+        read_yaml(path)
+
+
+@pytest.mark.parametrize("text", ["? [a, b]\n: 1\n? [a, b]\n: 2\n", "a: [\n", "a: !!python/object:os.system x\n"])
+def test_what_no_safe_yaml_has_is_an_error_with_its_place(text: str) -> None:
+    with pytest.raises(ValueError, match=r"config is not YAML(?s:.*)line"):
+        parse_yaml(text, "config")
