@@ -230,7 +230,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         try:
             typed: BaseModel = action_cls.model_validate(fields)
         except ValidationError as error:
-            raise invalid_message(error) from None
+            raise invalid_message(error, action_cls.model_validate, fields) from None
         return typed.model_dump(mode="json")
 
     def _encode_action(self, action: ActT | Mapping[str, Any]) -> bytes:
