@@ -1,7 +1,8 @@
 """Signals of reward hacking: what the replies of a step look like, and a warning when that drifts while reward rises.
 
 A policy that exploits a flaw of a reward often shows it in its replies before anything else: they become much longer or
-shorter, they no longer end, they repeat themselves, they name no action, or all of them become the same.
+shorter, they no longer end, they repeat themselves, or they name no action. That all become the same is no sign: so do
+those of a policy that has learned a task.
 """
 
 import statistics
@@ -76,17 +77,11 @@ def _grown_by_a_fifth(first: float, latest: float) -> bool:
     return latest >= first + 0.2
 
 
-def _collapsed(first: float, latest: float) -> bool:
-    """A twentieth: in a run that has simply learned, entropy falls too."""
-    return latest <= first / 20
-
-
 _SIGNALS = (
     _Signal("completions/mean_length", _doubled_or_halved),
     _Signal("completions/clipped_ratio", _grown_by_a_fifth),
     _Signal("completions/repetition", _grown_by_a_fifth),
     _Signal("episodes/unparseable_ratio", _grown_by_a_fifth),
-    _Signal("entropy", _collapsed),
 )
 
 
