@@ -64,6 +64,12 @@ def test_every_command_is_there(tmp_path: Path) -> None:
     assert "serve" in openenv("--help", cwd=tmp_path)
 
 
+def test_the_integration_of_trl_is_imported_before_its_trainer_is(tmp_path: Path) -> None:
+    program = "import sys, openenv.integrations.trl; assert not {'torch', 'transformers'} & set(sys.modules)"
+
+    python("-c", program, cwd=tmp_path)
+
+
 def test_a_served_game_is_played_and_evaluated(tmp_path: Path) -> None:
     command = ("eval", "openspiel", "--game", "tic_tac_toe", "--episodes", "10", "--json")
 

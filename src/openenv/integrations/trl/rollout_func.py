@@ -10,20 +10,21 @@ import atexit
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openenv.auto.environment import named_environment, token_headers
 from openenv.core.errors import OpenEnvError
 from openenv.core.session_pool import SessionPool
 from openenv.core.utils import LoopThread
-from openenv.integrations.trl.generators import servers_generator, trainers_generator
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping
-from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.rollouts.rewards import EpisodeReward
-from openenv.rl.rollouts.rollout import Member, Rollout
 from openenv.rl.rollouts.trajectory import Segment, Trajectory
+
+if TYPE_CHECKING:
+    from openenv.rl.models.base_generator import BaseGenerator
+    from openenv.rl.rollouts.rollout import Member
 
 
 class EpisodesFailed(OpenEnvError):
@@ -63,6 +64,8 @@ class RolloutFunc:
         is_trainer = len(context) == 1
         args = context[0].args if is_trainer else context[0]
         if self._generator is None:
+            from openenv.integrations.trl.generators import servers_generator, trainers_generator  # imports torch
+
             self._generator = trainers_generator(*context) if is_trainer else servers_generator(*context)
         shown = list(prompts) if is_trainer else [prompt for prompt in prompts for _ in range(args.num_generations)]
         config = self._config(args)
@@ -77,7 +80,9 @@ class RolloutFunc:
             self._pool = None
         self._open.close()
 
-    async def _play(self, members: Sequence[Member], prompts: Sequence[Any], config: Config) -> list[Trajectory]:
+    async def _play(self, members: "Sequence[Member]", prompts: Sequence[Any], config: Config) -> list[Trajectory]:
+        from openenv.rl.rollouts.rollout import Rollout  # imports torch
+
         assert self._generator is not None
         if self._pool is None or len(self._pool) < len(members):
             if self._pool is not None:
@@ -93,7 +98,7 @@ class RolloutFunc:
         known = {"env": {"name": self._name}, "group_size": max(2, args.num_generations), "seed": args.seed}
         return config_from_mapping({**known, **self._settings})
 
-    def _members(self, number: int, config: Config, first: int) -> list[Member]:
+    def _members(self, number: int, config: Config, first: int) -> "list[Member]":
         """The groups and places of this process's episodes. first: the place of its first one among all."""
         size = config.group_size
         before = self._num_groups
