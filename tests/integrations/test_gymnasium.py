@@ -12,6 +12,7 @@ from pydantic import Field
 from openenv.core import Action, EnvClient, Environment, Observation, State
 from openenv.core.env_server import create_app
 from openenv.core.errors import EnvironmentFault
+from openenv.core.vector.spaces import single_action_space
 from openenv.envs.echo_env.server.app import app as echo
 from openenv.envs.guess_env.server.app import app as guess
 from openenv.envs.gymnasium_env.server.app import app as gymnasium_app
@@ -120,6 +121,67 @@ def test_bounds_of_the_declared_fields_are_bounds_of_the_spaces(serving):
         assert observation == {"height": 0.25, "is_on": 1, "speed": 3}
         observation, *_ = env.step(env.action_space.sample())
         assert observation in env.observation_space
+
+
+class ColumnAction(Action):
+    """Columns are counted from 1."""
+
+    column: int = Field(gt=0, le=5)
+
+
+class ColumnObservation(Observation):
+    """The columns that are open."""
+
+    legal_actions: list[int] = Field(default_factory=list)
+
+
+class ColumnEnvironment(Environment[ColumnAction, ColumnObservation, State]):
+    """Columns 1 and 4 are closed."""
+
+    execution = "inline"
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        return ColumnObservation(legal_actions=[2, 3, 5])
+
+    def step(self, action, timeout_s=None, **kwargs):
+        if action.column not in (2, 3, 5):
+            raise ValueError(f"column {action.column} is closed")
+        return ColumnObservation(legal_actions=[2, 3, 5], reward=float(action.column))
+
+    @property
+    def state(self):
+        return State()
+
+
+class ColumnEnv(EnvClient[ColumnAction, ColumnObservation, State]):
+    """Its client."""
+
+
+def test_numbers_between_two_bounds_are_a_discrete_space_whose_mask_has_the_legal_ones(serving):
+    url = serving(create_app(ColumnEnvironment))
+    with SingleEnv(ColumnEnv(url).vector(1, autoreset="disabled")) as env:
+        assert env.action_space == spaces.Discrete(5, start=1)
+        _, info = env.reset(seed=1)
+        assert info["action_mask"].tolist() == [0, 1, 1, 0, 1]
+        env.action_space.seed(0)
+        drawn = [env.action_space.sample(info["action_mask"]) for _ in range(40)]
+        rewards = {action: env.step(action)[1] for action in drawn}
+
+    assert rewards == {2: 2.0, 3: 3.0, 5: 5.0}
+
+
+@pytest.mark.parametrize(
+    ("field", "space"),
+    [
+        ({"type": "integer", "minimum": -2, "maximum": 2}, spaces.Discrete(5, start=-2)),
+        ({"type": "integer", "exclusiveMinimum": 0, "exclusiveMaximum": 3}, spaces.Discrete(2, start=1)),
+        ({"n": 4}, spaces.Discrete(4)),
+        ({"type": "integer", "minimum": 1}, spaces.Box(1, 1 << 62, (), np.int64)),
+        ({"n": 1 << 63}, spaces.Box(0, 1 << 62, (), np.int64)),
+    ],
+)
+def test_the_space_of_whole_numbers_follows_from_their_bounds(field, space):
+    assert single_action_space({"value": field}) == (space, "value")
 
 
 def test_words_are_numbers_and_the_mask_has_the_legal_ones(url_of):

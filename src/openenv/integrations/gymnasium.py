@@ -47,7 +47,7 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         self._last: tuple[Any, dict[str, Any]] = ({}, {})
         """The last observations and infos."""
         self.observation_space = envs.single_observation_space
-        self._words = {name: field["enum"] for name, field in envs.action_fields.items() if "enum" in field}
+        self._words = {name: words for name, field in envs.action_fields.items() if (words := _words_of(field))}
         """The words of each field of an action that is one of several."""
         self.action_space = self._action_space(envs.single_action_space)
 
@@ -107,11 +107,12 @@ class SingleEnv(gymnasium.Env[Any, Any]):
     def _info(self, observations: Any, infos: dict[str, Any]) -> dict[str, Any]:
         """What has no space."""
         info = {name: deepcopy(column[0]) for name, column in infos.items() if isinstance(column, list)}
-        named = observations if isinstance(observations, dict) else {}
+        named = observations if isinstance(observations, dict) else {self._envs.observation_field: observations}
         legal = named[_LEGAL][0] if _LEGAL in named else info.get(_LEGAL)
         if legal is not None and isinstance(self.action_space, spaces.Discrete):
             words = self._words.get(self._envs.action_field)
-            info["action_mask"] = _mask(legal, words or range(int(self.action_space.n)))
+            start, number = int(self.action_space.start), int(self.action_space.n)
+            info["action_mask"] = _mask(legal, words or range(start, start + number))
         return info
 
 
@@ -131,6 +132,11 @@ def make(
     """
     envs = make_vec(name, 1, base_url=base_url, autoreset="disabled", options=options, **kwargs)
     return SingleEnv(envs, illegal_reward=illegal_reward)
+
+
+def _words_of(field: Mapping[str, Any]) -> list[Any]:
+    """The values of a field that is one of several, or has only one; none for another field."""
+    return field.get("enum") or ([field["const"]] if "const" in field else [])
 
 
 def _raise_errors(infos: Mapping[str, Any]) -> None:

@@ -123,9 +123,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any], ProcessBound):
             """The description of each field of an action: `{"n": 3}`, or a JSON schema."""
             self.single_action_space, self.action_field = single_action_space(self.action_fields)
             self.action_space = batch_space(self.single_action_space, num_envs)
-            self.single_observation_space, only_field = one_observation_space(observations, infos["observation_fields"])
+            space, self.observation_field = one_observation_space(observations, infos["observation_fields"])
+            self.single_observation_space = space
             self.observation_space = batch_space(self.single_observation_space, num_envs)
-            self._layout.learn(observations, only_field)
+            self._layout.learn(observations, self.observation_field)
             on_error.pop_all()
 
     def __enter__(self) -> Self:

@@ -9,6 +9,7 @@ import gymnasium.spaces as spaces
 import numpy as np
 
 _LONGEST_SAMPLE = 32
+_MOST_NUMBERED = 1 << 31
 
 
 def single_action_space(fields: Mapping[str, Any]) -> tuple[spaces.Space[Any], str]:
@@ -26,11 +27,11 @@ def single_action_space(fields: Mapping[str, Any]) -> tuple[spaces.Space[Any], s
 def _field_space(spec: Mapping[str, Any]) -> spaces.Space[Any]:
     low, high = spec.get("minimum", -np.inf), spec.get("maximum", np.inf)
     if "n" in spec:
-        return spaces.Discrete(spec["n"])
+        return _whole_numbers(0, spec["n"] - 1)
     if spec.get("type") == "integer":
         low = max(low, spec.get("exclusiveMinimum", -np.inf) + 1)
         high = min(high, spec.get("exclusiveMaximum", np.inf) - 1)
-        return spaces.Box(int(max(low, -_SAMPLED)), int(min(high, _SAMPLED)), (), np.int64)
+        return _whole_numbers(low, high)
     if spec.get("type") == "boolean":
         return spaces.Discrete(2)
     if spec.get("type") == "number":
@@ -40,6 +41,13 @@ def _field_space(spec: Mapping[str, Any]) -> spaces.Space[Any]:
         return spaces.Box(_bound(spec["low"], -np.inf, shape, dtype), _bound(spec["high"], np.inf, shape, dtype),
                           shape, dtype.type)  # fmt: skip
     return AnyText()
+
+
+def _whole_numbers(low: float, high: float) -> spaces.Space[Any]:
+    """From low to high: a Discrete, whose samples a mask may restrict, unless they are without a bound or too many."""
+    if high - low < _MOST_NUMBERED:
+        return spaces.Discrete(int(high) - int(low) + 1, start=int(low))
+    return spaces.Box(int(max(low, -_SAMPLED)), int(min(high, _SAMPLED)), (), np.int64)
 
 
 def _bound(bound: Any, infinite: float, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
