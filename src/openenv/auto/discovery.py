@@ -18,12 +18,12 @@ from openenv.core.containers.hub import is_space_page
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.errors import OpenEnvError
+from openenv.core.utils import BUNDLE, bundle_version
 from openenv.envs import catalog
 
 log = logging.getLogger(__name__)
 
-_BUNDLE = "openenv-rl"
-_NOT_ENVIRONMENTS = {"openenv-core", _BUNDLE}
+_NOT_ENVIRONMENTS = {"openenv-core", BUNDLE}
 
 
 class UnknownEnvironment(OpenEnvError, LookupError, ValueError):
@@ -131,18 +131,10 @@ def _key(name: str) -> str:
     return re.sub(r"[-_.]+", "_", name.strip().lower()).removesuffix("_env")
 
 
-def bundle_version() -> str:
-    """The version of this package; `0` where it is not installed."""
-    try:
-        return importlib.metadata.version(_BUNDLE)
-    except importlib.metadata.PackageNotFoundError:
-        return "0"
-
-
 def _bundled() -> Iterator[EnvironmentInfo]:
     for entry in catalog.entries():
         yield EnvironmentInfo(
-            key=_key(entry.name), package=_BUNDLE, version=bundle_version(), description=entry.description,
+            key=_key(entry.name), package=BUNDLE, version=bundle_version(), description=entry.description,
             client_module=entry.client.partition(":")[0], server=entry.server, text=entry.text,
             missing=None if entry.is_installed else f"openenv-rl[{entry.extra}]",
         )  # fmt: skip

@@ -1,6 +1,7 @@
 """Names of servers, and coroutines run from any code: what programs for the published package take from here."""
 
 import asyncio
+import importlib.metadata
 import ipaddress
 import re
 from collections.abc import Callable, Coroutine
@@ -8,7 +9,18 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
+BUNDLE = "openenv-rl"
+"""The distribution of this package."""
+
 ResultT = TypeVar("ResultT")
+
+
+def bundle_version() -> str:
+    """The version of this package; `0` where it is not installed."""
+    try:
+        return importlib.metadata.version(BUNDLE)
+    except importlib.metadata.PackageNotFoundError:
+        return "0"
 
 
 class LoopThread:

@@ -98,7 +98,7 @@ def test_without_a_session_calls_go_to_the_callers_own(url):
         ("tools/list", {"session_id": "unknown"}, -32602, "Unknown session_id: unknown"),
         ("openenv/session/close", {"session_id": "unknown"}, -32602, "Unknown session_id: unknown"),
         ("openenv/session/close", {}, -32602, "'session_id' is required"),
-        ("initialize", {}, -32601, "Method not found: initialize"),
+        ("resources/list", {}, -32601, "Method not found: resources/list"),
     ],
 )
 def test_an_invalid_request_gets_a_json_rpc_error_with_the_reason(url, method, params, code, words):

@@ -8,6 +8,7 @@ from starlette.types import Receive, Scope, Send
 
 from openenv.core.env_server.http.route_class import add_websocket
 from openenv.core.env_server.http.sessions import HttpSessions
+from openenv.core.env_server.http.streamable_mcp import StreamableMcp
 from openenv.core.env_server.mcp_types import JsonRpcErrorCode, JsonRpcResponse
 from openenv.core.env_server.sessions.json_rpc import JsonRpc
 from openenv.core.env_server.sessions.manager import SessionManager
@@ -20,14 +21,26 @@ from openenv.core.wire.server_codec import error_json
 def add_mcp(app: FastAPI, sessions: SessionManager, http_sessions: HttpSessions) -> None:
     """Add both endpoints."""
     rpc = JsonRpc(sessions)
+    streamable = StreamableMcp(sessions, http_sessions, rpc)
 
     @app.post("/mcp", tags=["mcp"], response_model=dict, openapi_extra=_BODY)
     async def mcp(request: Request) -> Response:
-        """One JSON-RPC request: tools/list, tools/call, openenv/session/create, openenv/session/close."""
+        """One JSON-RPC request: initialize, ping, tools/list, tools/call, openenv/session/create or /close.
+
+        Clients of MCP are answered as its Streamable HTTP transport has it.
+        """
         body = await request.body()
+        answer = await streamable.respond(request, body)
+        if answer is not None:
+            return answer
         traceparent = request.headers.get("traceparent")
         response = await rpc.reply(body, default=lambda: http_sessions.for_verb(request, None), traceparent=traceparent)
         return Response(response, media_type="application/json")
+
+    @app.delete("/mcp", tags=["mcp"], status_code=204)
+    async def end_mcp(request: Request) -> Response:
+        """End the session that `initialize` opened, which the header Mcp-Session-Id names."""
+        return await streamable.end(request)
 
     add_websocket(app, "/mcp", _McpWebSocket(sessions, rpc), sessions.config)
 

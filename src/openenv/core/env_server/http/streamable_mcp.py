@@ -1,0 +1,159 @@
+"""MCP's Streamable HTTP transport at `POST /mcp` (https://modelcontextprotocol.io/specification, "Transports").
+
+A client of MCP names event streams in its Accept header, as the specification asks it to. Other requests have the
+published package's wire, which has no handshake and MCP's fields under names of its own.
+"""
+
+from typing import Any
+
+import orjson
+from fastapi import Request, Response
+
+from openenv.core.env_server.http.sessions import HttpSessions
+from openenv.core.env_server.mcp_types import JsonRpcErrorCode, JsonRpcResponse, McpMethod
+from openenv.core.env_server.sessions.json_rpc import JsonRpc
+from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.core.env_server.sessions.session import Session
+from openenv.core.env_server.sessions.worker_share import WrongWorker
+from openenv.core.errors import RequestRefused, SessionFault
+from openenv.core.utils import bundle_version
+from openenv.core.wire.json_codec import write_json
+from openenv.core.wire.server_codec import error_json
+
+SESSION_ID = "mcp-session-id"
+_VERSION = "mcp-protocol-version"
+_VERSIONS = ("2025-06-18", "2025-03-26", "2024-11-05")
+"""Those that this server speaks, the newest first."""
+_BY_MCP_NAME = {
+    "meta": "_meta", "is_error": "isError", "structured_content": "structuredContent", "input_schema": "inputSchema",
+}  # fmt: skip
+
+
+class StreamableMcp:
+    """Handles the requests of MCP's clients. Each has a session of its own from its `initialize` on."""
+
+    def __init__(self, sessions: SessionManager, http_sessions: HttpSessions, rpc: JsonRpc) -> None:
+        self._sessions = sessions
+        self._http_sessions = http_sessions
+        self._rpc = rpc
+
+    async def respond(self, request: Request, body: bytes) -> Response | None:
+        """The response to a request of MCP's transport; None for one of the published wire.
+
+        Raises WrongWorker for a request of a session that another worker has.
+        """
+        message = _object_of(body)
+        is_mcp = SESSION_ID in request.headers or "text/event-stream" in request.headers.get("accept", "")
+        method, request_id = message.get("method"), message.get("id")
+        if method == "initialize":
+            return await self._initialize(message.get("params"), request_id)
+        if _is_notification(message):
+            return Response(status_code=202)
+        if method == "ping":
+            return _answer(request_id, {})
+        if not is_mcp:
+            return None
+        version = request.headers.get(_VERSION, _VERSIONS[0])
+        if version not in _VERSIONS:
+            return _failure(request_id, f"{_VERSION}: {version} is not one of {', '.join(_VERSIONS)}", 400)
+        return await self._forward(request, body, method, request_id)
+
+    async def end(self, request: Request) -> Response:
+        """End the session of a client that is done. Raises WrongWorker like `respond`."""
+        try:
+            await self._http_sessions.end(request.headers.get(SESSION_ID, ""))
+        except WrongWorker:
+            raise
+        except SessionFault as error:
+            return _failure(None, error.message, 404)
+        return Response(status_code=204)
+
+    async def _initialize(self, params: Any, request_id: Any) -> Response:
+        wanted = params.get("protocolVersion") if isinstance(params, dict) else None
+        try:
+            session = await self._sessions.open(outlives_connection=True)
+        except RequestRefused as error:
+            return _failure(request_id, error.message, 503)
+        result = {
+            "protocolVersion": wanted if wanted in _VERSIONS else _VERSIONS[0],
+            "capabilities": {"tools": {"listChanged": False}},
+            "serverInfo": {"name": "openenv", "version": bundle_version()},
+        }
+        return _answer(request_id, result, {SESSION_ID: session.id})
+
+    async def _forward(self, request: Request, body: bytes, method: Any, request_id: Any) -> Response:
+        """A request about tools, in the session that its header names, or in its caller's own."""
+        named = request.headers.get(SESSION_ID)
+        if named is not None:
+            try:
+                self._sessions.find(named)
+            except WrongWorker:
+                raise
+            except SessionFault as error:  # the client begins again with `initialize`
+                return _failure(request_id, error.message, 404)
+
+        async def session() -> Session:
+            return await self._http_sessions.for_verb(request, named)
+
+        traceparent = request.headers.get("traceparent")
+        answer = orjson.loads(await self._rpc.reply(body, default=session, traceparent=traceparent))
+        if method == McpMethod.TOOLS_LIST and "result" in answer:
+            answer["result"]["tools"] = [_of_mcp(tool) for tool in answer["result"]["tools"]]
+        elif method == McpMethod.TOOLS_CALL:
+            answer = _call_answer(answer)
+        return Response(write_json(answer), media_type="application/json")
+
+
+def _object_of(body: bytes) -> dict[str, Any]:
+    try:
+        message = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}  # `JsonRpc` answers with what is wrong
+    return message if isinstance(message, dict) else {}
+
+
+def _is_notification(message: dict[str, Any]) -> bool:
+    """Whether a message has no answer: a notification, or a client's response."""
+    method = message.get("method")
+    if method is None:
+        return "result" in message or "error" in message
+    return "id" not in message and str(method).startswith("notifications/")
+
+
+def _call_answer(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a tool call. What the tool raised is a result, so that the model that called it sees it."""
+    if answer.get("error", {}).get("code") == JsonRpcErrorCode.INTERNAL_ERROR:
+        text = {"type": "text", "text": answer["error"]["message"]}
+        return {"jsonrpc": "2.0", "id": answer["id"], "result": {"content": [text], "isError": True}}
+    if "result" not in answer:
+        return answer
+    result = answer["result"]
+    if not isinstance(result, dict) or "content" not in result:  # of an environment that handles the calls itself
+        failure = result.get("error") if isinstance(result, dict) else None
+        text = {"type": "text", "text": write_json(result).decode()}
+        return {**answer, "result": {"content": [text], "isError": failure is not None}}
+    result.pop("data", None)  # FastMCP's own, from the structured content
+    content = [_content_of_mcp(part) for part in result["content"]]
+    return {**answer, "result": {"isError": False, **_of_mcp(result), "content": content}}
+
+
+def _content_of_mcp(part: dict[str, Any]) -> Any:
+    nested = {name: _of_mcp(part[name]) for name in ("annotations", "resource") if name in part}
+    return _of_mcp({**part, **nested})
+
+
+def _of_mcp(fields: Any) -> Any:
+    """An object with MCP's names, and without the fields that are not set."""
+    if not isinstance(fields, dict):
+        return fields
+    return {_BY_MCP_NAME.get(name, name): value for name, value in fields.items() if value is not None}
+
+
+def _answer(request_id: Any, result: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
+    body = write_json({"jsonrpc": "2.0", "id": request_id, "result": result})
+    return Response(body, media_type="application/json", headers=headers)
+
+
+def _failure(request_id: Any, message: str, status_code: int) -> Response:
+    response = JsonRpcResponse.error_response(JsonRpcErrorCode.INVALID_REQUEST, message, None, request_id)
+    return Response(error_json(response.model_dump()), status_code, media_type="application/json")

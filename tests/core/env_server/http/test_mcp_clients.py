@@ -1,0 +1,94 @@
+"""`/mcp` as MCP's specification has it, with clients that others wrote."""
+
+import httpx
+import pytest
+from fastmcp import Client
+from fastmcp.exceptions import ToolError
+from mcp import ClientSession
+from mcp.client.streamable_http import streamablehttp_client
+
+from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
+from tests.core.env_server.probes import num_sessions
+from tests.core.tool_env import NotebookEnvironment
+
+VERSION = "2025-06-18"
+ACCEPT = {"accept": "application/json, text/event-stream"}
+INITIALIZE = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+@pytest.fixture
+def url(serving):
+    return serving(create_app(NotebookEnvironment, CallToolAction, CallToolObservation, config=ServerConfig()))
+
+
+def post(url, message, **headers):
+    return httpx.post(f"{url}/mcp", json={"jsonrpc": "2.0", **message}, headers={**ACCEPT, **headers}, timeout=60)
+
+
+def begin(url):
+    """The header that names a new session."""
+    answer = post(url, {"id": 1, "method": "initialize", "params": INITIALIZE})
+    return {"mcp-session-id": answer.headers["mcp-session-id"]}
+
+
+async def test_fastmcps_client_lists_and_calls_tools_in_a_session_of_its_own(url):
+    async with Client(f"{url}/mcp", timeout=20) as one, Client(f"{url}/mcp", timeout=20) as other:
+        assert {"write", "count_calls"} <= {tool.name for tool in await one.list_tools()}
+        assert [(await client.call_tool("write", {"text": "a"})).data for client in (one, one, other)] == [1, 2, 1]
+        assert await one.ping()
+        with pytest.raises(ToolError):
+            await one.call_tool("fail", {})
+        assert num_sessions(url) == 2
+    assert num_sessions(url) == 0
+
+
+async def test_the_client_of_the_package_mcp_lists_and_calls_tools(url):
+    async with streamablehttp_client(f"{url}/mcp") as (read, write, _), ClientSession(read, write) as session:
+        began = await session.initialize()
+        assert (began.protocolVersion, began.capabilities.tools.listChanged) == (VERSION, False)
+        tools = {tool.name: tool for tool in (await session.list_tools()).tools}
+        assert tools["write"].inputSchema["required"] == ["text"]
+        called = await session.call_tool("write", {"text": "a"})
+        assert (called.isError, called.structuredContent, called.content[0].text) == (False, {"result": 1}, "1")
+        failed = await session.call_tool("fail", {})
+        assert failed.isError
+        await session.send_ping()
+
+
+def test_notifications_and_responses_of_a_client_have_no_answer(url):
+    for message in ({"method": "notifications/initialized"}, {"id": 3, "result": {}}):
+        answer = post(url, message, **begin(url))
+        assert (answer.status_code, answer.content) == (202, b"")
+
+
+def test_a_field_that_is_not_set_is_left_out(url):
+    tools = post(url, {"id": 2, "method": "tools/list"}, **begin(url)).json()["result"]["tools"]
+    called = post(url, {"id": 3, "method": "tools/call", "params": {"name": "write", "arguments": {"text": "a"}}})
+
+    assert all(value is not None for tool in tools for value in tool.values())
+    assert called.json()["result"]["content"] == [{"type": "text", "text": "1"}]
+    assert called.json()["result"]["isError"] is False
+
+
+def test_a_version_that_is_not_known_is_answered_with_the_newest_one(url):
+    answer = post(url, {"id": 1, "method": "initialize", "params": {**INITIALIZE, "protocolVersion": "1999-01-01"}})
+    refused = post(url, {"id": 2, "method": "tools/list"}, **begin(url), **{"mcp-protocol-version": "1999-01-01"})
+
+    assert answer.json()["result"]["protocolVersion"] == VERSION
+    assert (refused.status_code, "is not one of" in refused.json()["error"]["message"]) == (400, True)
+
+
+def test_a_session_that_its_client_has_ended_is_not_found(url):
+    session = begin(url)
+
+    assert httpx.delete(f"{url}/mcp", headers=session).status_code == 204
+    assert post(url, {"id": 2, "method": "tools/list"}, **session).status_code == 404
+    assert httpx.delete(f"{url}/mcp", headers=session).status_code == 404
+
+
+def test_a_request_that_names_no_event_stream_has_the_published_wire(url):
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "write", "arguments": {"text": "a"}}}
+    result = httpx.post(f"{url}/mcp", json=call).json()["result"]
+
+    assert (result["is_error"], result["structured_content"], result["data"]) == (False, {"result": 1}, 1)
