@@ -31,6 +31,7 @@ from openenv.core.utils import hf_space_subdomain as hf_space_subdomain
 from openenv.core.vector.batched_session import BatchedSession
 from openenv.core.wire.arrays import has_array_fields
 from openenv.core.wire.client_codec import Request, encode_body
+from openenv.core.wire.message_fields import read_message
 from openenv.core.wire.server_codec import invalid_message
 
 if TYPE_CHECKING:
@@ -242,15 +243,15 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         return encode_body(self._step_payload(action))
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
-        """The result in a response's data. Raises pydantic's ValidationError when the observation has other fields."""
+        """The result in a response's data. Raises UnreadableResponse when the observation has other fields."""
         observation_cls = self._message_classes[1]
         reward, done = payload.get("reward"), payload.get("done", False)
-        observation = observation_cls.model_validate({**payload["observation"], "reward": reward, "done": done})
+        observation = read_message(observation_cls, {**payload["observation"], "reward": reward, "done": done})
         return StepResult(observation, reward, done, payload.get("metadata"))
 
     def _parse_state(self, payload: dict[str, Any]) -> StateT:
-        """The state in a response's data."""
-        state: StateT = self._message_classes[2].model_validate(payload)
+        """The state in a response's data. Raises UnreadableResponse when it has other fields."""
+        state: StateT = read_message(self._message_classes[2], payload)
         return state
 
     def _read_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:

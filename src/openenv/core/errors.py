@@ -146,6 +146,10 @@ class SessionGone(SessionLost):
     """The server does not know the session any more: it was restarted, or the grace period is over."""
 
 
+class UnreadableResponse(OpenEnvError, ValueError):
+    """The server's response does not fit the client's classes. The request took effect, and the session goes on."""
+
+
 class AnswerTimeout(OpenEnvError, TimeoutError):
     """The server sent no response in time. The session goes on; a late response is dropped."""
 

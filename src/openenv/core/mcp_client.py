@@ -16,6 +16,7 @@ from openenv.core.env_server.mcp_types import ToolError as ToolError
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.errors import EnvironmentFault, error_from_wire
 from openenv.core.wire.client_codec import Request
+from openenv.core.wire.message_fields import read_message
 
 
 class GenericMCPObservation(Observation):
@@ -33,7 +34,7 @@ def tool_result(payload: dict[str, Any], other: type[Observation]) -> StepResult
         observation_cls: type[Observation] = ListToolsObservation
     else:
         observation_cls = CallToolObservation if "tool_name" in fields else other
-    observation = observation_cls.model_validate({**fields, "reward": reward, "done": done})
+    observation = read_message(observation_cls, {**fields, "reward": reward, "done": done})
     return StepResult(observation, reward, done, payload.get("metadata"))
 
 

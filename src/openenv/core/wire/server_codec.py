@@ -16,8 +16,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic.version import version_short
 
 from openenv.core.errors import InvalidJSON, InvalidMessage, MessageTooBig, RequestRefused, UnknownMessageType
+from openenv.core.formats.json_text import json_text
 from openenv.core.wire.arrays import BinaryFrame, read_frame
 from openenv.core.wire.json_codec import to_plain, to_plain_or_text
+from openenv.core.wire.message_fields import has_models
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -227,7 +229,9 @@ def checked(model: type[ModelT], data: dict[str, Any]) -> ModelT:
 
 def state_data(state: BaseModel) -> bytes:
     """A state as a JSON object."""
-    data: bytes = type(state).__pydantic_serializer__.to_json(state, fallback=to_plain)
+    data: bytes = type(state).__pydantic_serializer__.to_json(
+        state, fallback=to_plain, serialize_as_any=has_models(type(state))
+    )
     return data
 
 
@@ -258,7 +262,7 @@ def error_json(body: Any) -> bytes:
     try:
         return orjson.dumps(body, default=to_plain_or_text)
     except TypeError:
-        return json.dumps(_shallow(body, _MAX_REPEATED_DEPTH), default=to_plain_or_text).encode()
+        return json_text(_shallow(body, _MAX_REPEATED_DEPTH), default=to_plain_or_text).encode()
 
 
 def _shallow(value: Any, depth: int) -> Any:

@@ -10,7 +10,7 @@ from fastapi.responses import PlainTextResponse
 from fastapi.routing import APIRoute
 from fastapi_offline import FastAPIOffline
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http.auth import AccessControl
@@ -195,9 +195,9 @@ def _add_descriptions(app: FastAPI, spec: EnvSpec, sessions: SessionManager) -> 
         """JSON Schemas of the action, the observation and the state."""
         return {
             "action": spec.action_cls.model_json_schema(),
-            "observation": spec.observation_cls.model_json_schema(),
-            "reset_observation": spec.reset_observation_cls.model_json_schema(),
-            "state": spec.state_cls.model_json_schema(),
+            "observation": _schema_of_response(spec.observation_cls),
+            "reset_observation": _schema_of_response(spec.reset_observation_cls),
+            "state": _schema_of_response(spec.state_cls),
         }
 
     described: list[EnvironmentMetadata] = []
@@ -209,6 +209,11 @@ def _add_descriptions(app: FastAPI, spec: EnvSpec, sessions: SessionManager) -> 
             metadata_json = await sessions.describe("get_metadata", [])
             described.append(EnvironmentMetadata.model_validate_json(metadata_json))
         return described[0]
+
+
+def _schema_of_response(message_cls: type[BaseModel]) -> dict[str, Any]:
+    """The schema of what a message becomes on the wire: its fields by their own names, and those that are computed."""
+    return message_cls.model_json_schema(mode="serialization", by_alias=False)
 
 
 def _peers(request: Request) -> Any:

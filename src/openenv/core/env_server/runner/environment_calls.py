@@ -141,7 +141,8 @@ def _action_reader(action_cls: type[Action]) -> Callable[[dict[str, Any]], Actio
         return partial(deserialize_action, action_cls=action_cls)
     if action_cls.model_validate.__func__ is not Action.model_validate.__func__:  # type: ignore[attr-defined]
         return action_cls.model_validate
-    return action_cls.__pydantic_validator__.validate_python
+    # by either name: a field's own is what `model_dump` writes, and its alias what the schema has
+    return partial(action_cls.__pydantic_validator__.validate_python, by_alias=True, by_name=True)
 
 
 def _prefers_async(cls: type[Environment], verb: str) -> bool:

@@ -13,6 +13,7 @@ from pydantic_core import to_json
 from openenv.core.env_server.types import Observation
 from openenv.core.wire.arrays import WITHOUT_ARRAYS_IS_PLAIN_JSON, Buffers, looks_like_arrays
 from openenv.core.wire.json_codec import to_plain, write_json
+from openenv.core.wire.message_fields import has_models
 
 _BESIDE_THE_OBSERVATION = {"done", "reward"}
 _ENCODED_APART = {"done", "reward", "metadata"}
@@ -70,7 +71,12 @@ def _dumped(observation: Observation, *, exclude: set[str], **options: Any) -> b
 def _data_of_any(observation: Observation, buffers: Buffers | None) -> bytes:
     cls = type(observation)
     has_own_dump = cls.model_dump is not Observation.model_dump
-    to_fields = functools.partial(_dumped if has_own_dump else cls.__pydantic_serializer__.to_json, observation)
+    to_json_of = cls.__pydantic_serializer__.to_json
+    to_fields = (
+        functools.partial(_dumped, observation)
+        if has_own_dump
+        else functools.partial(to_json_of, observation, serialize_as_any=has_models(cls))
+    )
     reward = observation.reward
     reward_json = b"null" if reward is None else write_json(reward, default=to_plain)
     done = b"true" if observation.done else b"false"

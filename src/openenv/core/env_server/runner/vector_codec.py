@@ -127,5 +127,5 @@ def _packed(
 def _to_plain(value: Any) -> Any:
     """Values in columns that are lists: messages, sets, and numpy's numbers."""
     if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
+        return value.model_dump(mode="json", serialize_as_any=True)
     return list(value) if isinstance(value, set | frozenset) else to_plain(value)

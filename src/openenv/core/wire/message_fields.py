@@ -1,0 +1,83 @@
+"""What a server writes of a message's fields, and how a client reads them as its own class."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from openenv.core.errors import UnreadableResponse
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+_MOST_NAMED = 5
+_MODELS = ("model", "dataclass", "definition-ref")
+
+
+@lru_cache(maxsize=256)
+def has_models(cls: type[BaseModel]) -> bool:
+    """Whether a field may hold models, which are then written with the fields of their own classes."""
+    return sum(schema.get("type") in _MODELS for schema in _parts(cls.__pydantic_core_schema__)) > 1
+
+
+def _parts(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        yield schema
+    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list | tuple) else ():
+        yield from _parts(inner)
+
+
+def read_message(cls: type[ModelT], fields: dict[str, Any]) -> ModelT:
+    """The fields of a response as an object of the class, or of a subclass that has further ones.
+
+    Fields may have their own names or their aliases. Computed ones are computed again. Objects inside may be of
+    subclasses: what the class does not know of them is left out. Raises UnreadableResponse for other fields.
+    """
+    computed = cls.model_computed_fields
+    if computed:
+        fields = {name: value for name, value in fields.items() if name not in computed}
+    try:
+        return _validated(cls, fields)
+    except ValidationError as error:
+        for subclass in cls.__subclasses__():
+            try:
+                return read_message(subclass, fields)
+            except UnreadableResponse:
+                continue
+        known = _without_unknown_inside(fields, error)
+        if known is not None:
+            return read_message(cls, known)
+        raise UnreadableResponse(f"the response is no {cls.__name__} of this client: {_text(error)}") from error
+
+
+def _validated(cls: type[ModelT], fields: dict[str, Any]) -> ModelT:
+    if cls.model_validate.__func__ is not BaseModel.model_validate.__func__:  # type: ignore[attr-defined]
+        return cls.model_validate(fields)  # the author's own
+    read: ModelT = cls.__pydantic_validator__.validate_python(fields, by_alias=True, by_name=True)
+    return read
+
+
+def _without_unknown_inside(fields: dict[str, Any], error: ValidationError) -> dict[str, Any] | None:
+    """The fields without those that objects inside them may not have; None where something else is wrong."""
+    places = [row["loc"] for row in error.errors(include_url=False, include_input=False, include_context=False)
+              if row["type"] == "extra_forbidden" and len(row["loc"]) > 1]  # fmt: skip
+    if len(places) < error.error_count():
+        return None
+    known = deepcopy(fields)
+    try:
+        for *path, name in places:
+            holder: Any = known
+            for part in path:
+                holder = holder[part]
+            del holder[name]
+    except (LookupError, TypeError):  # a place names the member of a union
+        return None
+    return known
+
+
+def _text(error: ValidationError) -> str:
+    rows = error.errors(include_url=False, include_context=False)
+    return "; ".join(
+        f"{'.'.join(map(str, row['loc']))}: {row['msg']} (got {row.get('input')!r:.80})" for row in rows[:5]
+    )

@@ -1,0 +1,138 @@
+"""What a server writes of an observation, the client of the same classes reads."""
+
+import datetime as dt
+from decimal import Decimal
+
+import httpx
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, computed_field
+
+from openenv.core import Action, EnvClient, Environment, Observation, State
+from openenv.core.env_server import create_app
+from openenv.core.errors import OpenEnvError, UnreadableResponse
+from openenv.core.generic_client import GenericEnvClient
+from openenv.core.wire.message_fields import has_models, read_message
+
+
+class Item(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+
+    @computed_field
+    @property
+    def length(self) -> int:
+        return len(self.name)
+
+
+class Weapon(Item):
+    damage: int
+
+
+class Move(Action):
+    direction: str = Field(default="north", alias="to")
+
+
+class Seen(Observation):
+    items: list[Item] = Field(default_factory=list)
+    best: Item | None = None
+    class_: str = Field(default="", alias="class")
+    price: Decimal = Decimal(0)
+    at: dt.datetime | None = None
+    by_id: dict[int, str] = Field(default_factory=dict)
+    tags: set[str] = Field(default_factory=set)
+
+    @computed_field
+    @property
+    def count(self) -> int:
+        return len(self.items)
+
+
+class Won(Seen):
+    trophy: str
+
+
+class Progress(State):
+    items: list[Item] = Field(default_factory=list)
+
+    @computed_field
+    @property
+    def share(self) -> float:
+        return 0.5
+
+
+class Zoo(Environment[Move, Seen, Progress]):
+    execution = "inline"
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        axe = Weapon(name="axe", damage=7)
+        return Seen(
+            items=[axe, Item(name="rope")], best=axe, price="12.30", at="2030-01-02T03:04:05+00:00",
+            by_id={3: "three"}, tags={"a"}, **{"class": "mage"},
+        )  # fmt: skip
+
+    def step(self, action, timeout_s=None, **kwargs):
+        return Won(trophy=action.direction, done=True)
+
+    @property
+    def state(self):
+        return Progress(items=[Weapon(name="axe", damage=7)])
+
+
+class ZooEnv(EnvClient[Move, Seen, Progress]):
+    """Its client."""
+
+
+@pytest.fixture(scope="module")
+def url(module_serving):
+    return module_serving(create_app(Zoo))
+
+
+def test_an_object_inside_is_written_with_the_fields_of_its_own_class(url):
+    with GenericEnvClient(url) as env:
+        seen = env.reset().observation
+        assert seen["items"] == [{"name": "axe", "damage": 7, "length": 3}, {"name": "rope", "length": 4}]
+        assert (seen["best"]["damage"], seen["class_"], seen["count"]) == (7, "mage", 2)
+        assert env.state()["items"][0]["damage"] == 7
+
+
+def test_the_typed_client_reads_each_kind_of_field(url):
+    with ZooEnv(url) as env:
+        seen = env.reset().observation
+
+        assert (seen.class_, seen.price, seen.by_id, seen.tags) == ("mage", Decimal("12.30"), {3: "three"}, {"a"})
+        assert (seen.at.year, seen.count, [item.name for item in seen.items]) == (2030, 2, ["axe", "rope"])
+        assert (env.state().share, env.state().items[0].name) == (0.5, "axe")
+
+
+def test_an_observation_of_a_subclass_is_read_as_one(url):
+    with ZooEnv(url) as env:
+        env.reset()
+        result = env.step(Move(to="south"))
+
+    assert (type(result.observation), result.observation.trophy) == (Won, "south")
+
+
+def test_an_action_may_have_its_fields_by_their_names_or_their_aliases(url):
+    with GenericEnvClient(url) as env:
+        env.reset()
+        assert env.step({"to": "east"}).observation["trophy"] == "east"
+        env.reset()
+        assert env.step({"direction": "west"}).observation["trophy"] == "west"
+
+
+def test_the_schema_describes_what_is_on_the_wire(url):
+    properties = httpx.get(f"{url}/schema").json()["observation"]["properties"]
+
+    assert {"class_", "count"} <= properties.keys()
+
+
+def test_a_response_of_other_fields_is_an_error_of_the_one_tree():
+    with pytest.raises(UnreadableResponse, match="no Seen of this client: colour: Extra inputs") as raised:
+        read_message(Seen, {"colour": "red"})
+
+    assert isinstance(raised.value, OpenEnvError)
+
+
+def test_a_class_without_objects_is_written_without_looking_at_their_classes():
+    assert [has_models(cls) for cls in (Observation, Seen, Progress)] == [False, True, True]
