@@ -1,7 +1,6 @@
 """`openenv doctor`: what this machine has, and what to do for the rest."""
 
 import importlib.metadata
-import json
 import os
 import platform
 import shutil
@@ -17,6 +16,7 @@ from rich.text import Text
 
 from openenv.core.containers.runtime.docker import LocalDockerProvider
 from openenv.core.errors import ContainerFault
+from openenv.core.formats.json_text import json_text
 from openenv.core.sandbox.sandbox import SandboxHost
 
 EXAMPLE = "Examples: `openenv doctor`, `openenv doctor --json`"
@@ -50,7 +50,7 @@ def doctor(
     """
     rows = [*_system(), *_extras(), *_programs(), *_tokens()]
     if as_json:
-        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
+        typer.echo(json_text([asdict(row) for row in rows], indent=2))
         return
     table = Table("", "there", "found", "otherwise")
     for row in rows:

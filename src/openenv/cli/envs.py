@@ -1,6 +1,5 @@
 """`openenv envs`: list the bundled environments and their tasks, or measure them."""
 
-import json
 import logging
 from collections.abc import Sequence
 
@@ -11,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from openenv.core.errors import OpenEnvError
+from openenv.core.formats.json_text import json_text
 from openenv.envs.catalog import CatalogEntry, entries, load
 from openenv.evaluation.intervals import Summary
 from openenv.evaluation.measuring import SHOWN_CHECKS, Measurement, measure
@@ -45,7 +45,7 @@ def envs(
         _list_tasks([entry for entry in found if entry.is_installed], as_json=as_json)
         return
     if as_json:
-        typer.echo(json.dumps([_row(entry) for entry in found], indent=2))
+        typer.echo(json_text([_row(entry) for entry in found], indent=2))
         return
     table = Table("environment", "installed", "extra", "description")
     for entry in found:
@@ -59,7 +59,7 @@ def _list_tasks(installed: Sequence[CatalogEntry], *, as_json: bool) -> None:
     """Print the tasks by environment, with the reset keywords of each."""
     tasks = {entry.name: entry.load_tasks() for entry in installed}
     if as_json:
-        typer.echo(json.dumps(tasks, indent=2))
+        typer.echo(json_text(tasks, indent=2))
         return
     for name, keywords in tasks.items():
         typer.echo(f"{name}, {len(keywords)}: {', '.join(keywords)}\n")
@@ -88,7 +88,7 @@ def _measure(chosen: Sequence[CatalogEntry], *, as_json: bool) -> None:
 
 def _show(rows: Sequence[Measurement], *, as_json: bool) -> None:
     if as_json:
-        typer.echo(to_json(rows, indent=2).decode())
+        typer.echo(to_json(rows, indent=2, inf_nan_mode="null").decode())
         return
     table = Table("environment", "task", box=box.SIMPLE, pad_edge=False)
     for heading in ("steps/s", "bare library", "ratio", "random", "heuristic", "optimum", *SHOWN_CHECKS):

@@ -1,6 +1,5 @@
 """`openenv sft`: supervised training of a model on recorded episodes."""
 
-import json
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from openenv.auto.environment import FORMS, ServedEnvironment, named_environment
+from openenv.core.formats.json_text import json_text
 from openenv.evaluation.episode_files.records import RecordedEpisode
 from openenv.integrations.data import load_episodes
 from openenv.rl.config import LoraSettings, ModelConfig, WarmStartConfig
@@ -108,7 +108,7 @@ def sft(
 
 def functions_of(episodes: Sequence[RecordedEpisode]) -> list[dict[str, Any]]:
     """The functions that the policy of the episodes might have called. Raises ValueError if they are not all alike."""
-    distinct = {json.dumps(episode.functions, sort_keys=True) for episode in episodes}
+    distinct = {json_text(episode.functions, sort_keys=True) for episode in episodes}
     if len(distinct) > 1:
         raise ValueError(
             "the episodes have different functions to call: learn from those of one environment at a time."

@@ -1,11 +1,11 @@
 """Described spaces in text interfaces: how replies name their elements, and what observations show. Without numpy."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
 from openenv.core.env_server.types import Action, Observation
+from openenv.core.formats.json_text import json_text
 from openenv.core.text.action_forms import UnreadableReply
 from openenv.core.text.content import Content, image_part, joined
 from openenv.core.text.derived import DerivedText
@@ -40,7 +40,7 @@ class SpaceText(DerivedText):
         space = observation.metadata["action_space"]
         if _is_row(space):
             return f"Reply with {_row_words(space)}{_row_example(space)}."
-        return f"Reply with a JSON object that has the field {self.action_field}, in this space: {json.dumps(space)}"
+        return f"Reply with a JSON object that has the field {self.action_field}, in this space: {json_text(space)}"
 
     def parse(self, reply: str, observation: Observation) -> Action | None:
         """The action that a reply names; None if it names none."""
@@ -70,7 +70,7 @@ class SpaceText(DerivedText):
         action = self._action_class.model_validate({self.action_field: sample_space(space, rng)})
         if _is_row(space):
             return self.wording(action, observation) or "", action
-        return json.dumps({self.action_field: getattr(action, self.action_field)}), action
+        return json_text({self.action_field: getattr(action, self.action_field)}), action
 
     def _parse_row(self, reply: str, observation: Observation) -> Action | None:
         """The action of a Box of one dimension; None for another space. Raises UnreadableReply for a wrong reply."""

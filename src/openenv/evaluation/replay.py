@@ -8,7 +8,7 @@ from typing import Any
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.sessions.recording import FORMAT, observation_hash
 from openenv.core.errors import EnvironmentFault, RequestRefused
-from openenv.core.formats.json_text import json_lines
+from openenv.core.formats.json_text import json_lines, json_text
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.mcp_client import rpc_result
 from openenv.core.wire.client_codec import Request
@@ -56,7 +56,7 @@ class ReplayedRequest:
 
     def __str__(self) -> str:
         """The verb with its data."""
-        return f"{self.recorded['verb']} {json.dumps(self.recorded['data'])}"
+        return f"{self.recorded['verb']} {json_text(self.recorded['data'])}"
 
     @property
     def differences(self) -> list[str]:

@@ -1,6 +1,5 @@
 """The page of `openenv replay --web`: a person steps through a recorded session, and sees where the replay differs."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -9,6 +8,7 @@ from starlette.responses import Response
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.web.views import ObservationView
+from openenv.core.formats.json_text import json_text
 from openenv.evaluation.replay import ReplayedRequest
 from openenv.pages.server import PAGES, json_response, pages_app
 
@@ -82,4 +82,4 @@ def _parts(observation: Any, view: ObservationView) -> list[dict[str, Any]]:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else json_text(value, ensure_ascii=False)

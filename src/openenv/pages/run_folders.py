@@ -1,7 +1,6 @@
 """The runs in a folder: their state, curves, transcripts and settings, read again where a file has grown."""
 
 import contextlib
-import json
 import math
 import os
 import threading
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from openenv.core.formats.json_text import json_text
 from openenv.core.wire.json_codec import write_json
 from openenv.rl.config_file import with_current_keys
 from openenv.rl.reports.best_checkpoint import evaluations
@@ -240,4 +240,4 @@ def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         for number, item in enumerate(value):
             yield from _flat(item, f"{prefix}[{number}]")
     else:
-        yield prefix, value if isinstance(value, str) else json.dumps(value)
+        yield prefix, value if isinstance(value, str) else json_text(value)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import open_spiel.python.games  # noqa: F401  registers the games written in Python
 import pyspiel
 
+from openenv.core.formats.json_text import json_text
 from openenv.policies.base import Policy
 
 
@@ -34,7 +35,7 @@ class MCTSPolicy(Policy):
         metadata = observation.metadata
         if "history" not in metadata:
             raise ValueError("The mcts policy needs the history: call reset(reveal_history=True).")
-        game = _game(metadata["game_name"], json.dumps(metadata.get("game_params", {}), sort_keys=True))
+        game = _game(metadata["game_name"], json_text(metadata.get("game_params", {}), sort_keys=True))
         state = game.new_initial_state()
         for action in metadata["history"]:
             state.apply_action(action)

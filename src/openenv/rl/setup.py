@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openenv.core.formats.json_text import json_text
 from openenv.core.session_pool import SessionPool
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError
@@ -192,7 +193,7 @@ def _fresh_folder(config: Config) -> None:
         names = (folder.with_name(f"{folder.name}.{number}") for number in itertools.count(1))
         folder.rename(next(name for name in names if not name.exists()))
     folder.mkdir(parents=True)
-    replace_text(folder / "config.json", json.dumps(asdict(config), indent=2))
+    replace_text(folder / "config.json", json_text(asdict(config), indent=2))
 
 
 def _require_same_settings(config: Config) -> None:
@@ -202,7 +203,7 @@ def _require_same_settings(config: Config) -> None:
     """
     began = json.loads((config.run_dir / "config.json").read_text(encoding="utf-8"))
     began = with_current_keys(began, warn=False)
-    now = json.loads(json.dumps(asdict(config)))
+    now = json.loads(json_text(asdict(config)))
     for settings in (began, now):
         settings["trainer"].pop("training")
         settings["evaluation"].pop("interval", None)

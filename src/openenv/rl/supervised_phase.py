@@ -4,7 +4,6 @@ The second is a warm start (`warm_start`). What it has learned is written to `wa
 """
 
 import asyncio
-import json
 import logging
 import math
 import os
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
+from openenv.core.formats.json_text import json_text
 from openenv.core.session_pool import SessionPool
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episode_files.records import read_episodes
@@ -104,7 +104,7 @@ async def warm_start(
         is_time_up=lambda: budget.is_spent(PRETRAINING_SHARE),
     )
     learned = await _in_thread(work, "warm start", settings.steps, config.threads, on_progress)
-    replace_text(config.run_dir / WARM_START, json.dumps(asdict(learned), indent=1))
+    replace_text(config.run_dir / WARM_START, json_text(asdict(learned), indent=1))
     log.info(
         "warm start: teacher=%s episodes=%d decisions=%d held_out_loss=%.4f before=%.4f",
         teacher, learned.num_episodes, learned.num_decisions, learned.loss_after, learned.loss_before,

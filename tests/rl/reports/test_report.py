@@ -5,6 +5,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from openenv.rl.reports.line_chart import Series, line_chart, smoothed, ticks
 from openenv.rl.reports.report import write_report
 from openenv.rl.reports.results import (
@@ -232,3 +234,17 @@ def test_the_report_shows_what_a_warm_start_has_learned(tmp_path: Path) -> None:
     assert "2,000 replies of &lt;chart&gt; in 1,200 episodes, mean return -0.040; 3 episodes were left out" in page
     assert "the loss went from 1.600 to 0.100 nats per token" in page
     assert 'aria-label="Loss of the warm start (nats per token)"' in page
+
+
+def test_results_without_a_finished_game_are_strict_json_and_read_back(tmp_path: Path) -> None:
+    silent = PlayerResult(
+        name="mute", role="before", win_rate=0.0, mean_return=math.nan, win_interval=(0.0, 1.0),
+        return_interval=(-math.inf, math.inf), num_unparseable=3,
+    )  # fmt: skip
+
+    save_results(tmp_path, [silent])
+    (read,) = load_results(tmp_path)
+
+    json.loads((tmp_path / "results.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    assert math.isnan(read.mean_return)
+    assert (read.return_interval, read.win_interval) == ((-math.inf, math.inf), (0.0, 1.0))

@@ -1,6 +1,5 @@
 """`openenv check`: check whether an environment keeps the specification."""
 
-import json
 from collections import Counter
 from typing import Any
 
@@ -11,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from openenv.auto.environment import FORMS, token_headers
+from openenv.core.formats.json_text import json_text
 from openenv.evaluation.quality import CheckRow, check_environment
 
 EXAMPLE = "Examples: `openenv check http://localhost:8000`, `openenv check my_env --seconds 30`"
@@ -46,7 +46,7 @@ def run_checks(target: str, **options: Any) -> list[CheckRow]:
 def report(target: str, rows: list[CheckRow], *, as_json: bool) -> None:
     """Print the rows. Ends with exit code 1 if a check fails."""
     if as_json:
-        typer.echo(json.dumps(as_object(target, rows), indent=2))
+        typer.echo(json_text(as_object(target, rows), indent=2))
     else:
         Console().print(table(target, rows))
     if any(row.result.status == "fail" for row in rows):

@@ -1,6 +1,5 @@
 """`openenv validate`: the checks of `openenv check`, with the arguments and exit codes of the published command."""
 
-import json
 import time
 from pathlib import Path
 from typing import NoReturn, get_args
@@ -10,6 +9,7 @@ import typer
 from openenv.auto.environment import FORMS, named_environment
 from openenv.cli.authoring.check import as_object, report, run_checks
 from openenv.core.env_server.serving.environment_folder import folder_target
+from openenv.core.formats.json_text import json_text
 from openenv.envs.catalog import read_manifest
 from openenv.evaluation.quality import CheckRow, Level
 from openenv.evaluation.quality.target import failed, passed
@@ -60,7 +60,7 @@ def validate(
             _end(_NO_ENVIRONMENT, str(error))
         rows = run_checks(checked, level="runtime" if level == _STATIC else level, timeout_s=timeout)
     if output is not None:
-        output.write_text(json.dumps(as_object(checked, rows), indent=2) + "\n", encoding="utf-8")
+        output.write_text(json_text(as_object(checked, rows), indent=2) + "\n", encoding="utf-8")
     report(checked, rows, as_json=as_json)
 
 

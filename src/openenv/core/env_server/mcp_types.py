@@ -1,12 +1,12 @@
 """Tools over MCP: the JSON-RPC envelope of `/mcp`, and the actions and observations that list and call tools."""
 
-import json
 from enum import IntEnum, StrEnum
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from openenv.core.env_server.types import Action, Observation
+from openenv.core.formats.json_text import json_text
 from openenv.core.wire.messages import BaseMessage
 
 RESERVED_TOOL_NAMES = frozenset({"reset", "step", "state", "close"})
@@ -83,7 +83,7 @@ class JsonRpcResponse(BaseModel):
 
     def model_dump_json(self, **kwargs: Any) -> str:
         """The same as JSON text."""
-        return json.dumps(self.model_dump(mode="json", **kwargs))
+        return json_text(self.model_dump(mode="json", **kwargs))
 
     @classmethod
     def success(cls, result: Any, request_id: RequestId = None) -> Self:

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 from pydantic import BaseModel
 
+from openenv.core.formats.json_text import json_text
 from openenv.core.harness.rollout import HarnessRolloutResult, env_reward_of, trace_of
 from openenv.core.harness.sessions import VerifyResult
 
@@ -58,7 +59,7 @@ class EpisodeRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON values. A dataclass becomes its fields, and another object that JSON lacks its text."""
-        values: dict[str, Any] = json.loads(json.dumps(vars(self), default=_fields_or_text))
+        values: dict[str, Any] = json.loads(json_text(vars(self), default=_fields_or_text))
         return values
 
 
@@ -88,7 +89,7 @@ class RolloutSerializer:
 
         Raises ValueError if the file ends in half a line, which an interrupted program has left.
         """
-        line = json.dumps(record.to_dict()).encode() + b"\n"
+        line = json_text(record.to_dict()).encode() + b"\n"
         self._folder.mkdir(parents=True, exist_ok=True)
         with self.results_path.open("a+b") as results:
             last = _line_without_end(results)
@@ -99,7 +100,7 @@ class RolloutSerializer:
     def write_metadata(self, metadata: dict[str, Any]) -> None:
         """Write the file about the whole again."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        self.metadata_path.write_text(json.dumps(metadata, indent=2, default=str) + "\n", encoding="utf-8")
+        self.metadata_path.write_text(json_text(metadata, indent=2, default=str) + "\n", encoding="utf-8")
 
     def collected_episode_ids(self) -> set[str]:
         """The episodes that are in the file. Raises ValueError for a line that is none."""

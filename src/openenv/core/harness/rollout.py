@@ -1,6 +1,5 @@
 """Whole episodes, played by a language model that calls the tools of a session."""
 
-import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -9,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from openenv.core.env_server.mcp_types import RESERVED_TOOL_NAMES as RESERVED_TOOL_NAMES
 from openenv.core.env_server.mcp_types import Tool
+from openenv.core.formats.json_text import json_text
 from openenv.core.harness.sessions import LoopOwningSession as LoopOwningSession
 from openenv.core.harness.sessions import Message, ResourceSession, SessionMCPBridge, ToolResult, VerifyResult
 from openenv.core.harness.sessions import ResourceSessionFactory as ResourceSessionFactory
@@ -179,7 +179,7 @@ def _text_of(result: ToolResult) -> str:
     data = result.error if result.data is None else result.data
     if data is None or isinstance(data, str):
         return data or ""
-    return json.dumps(data, sort_keys=True, default=str)
+    return json_text(data, sort_keys=True, default=str)
 
 
 def build_harness_rollout_func(

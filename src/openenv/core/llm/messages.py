@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from openenv.core.formats.json_text import json_text
+
 
 @dataclass
 class ToolCall:
@@ -71,7 +73,7 @@ def content_text(content: Any) -> str:
 
 def openai_call(call: ToolCall) -> dict[str, Any]:
     """A call as an assistant message of the OpenAI API has it."""
-    function = {"name": call.name, "arguments": json.dumps(call.args)}
+    function = {"name": call.name, "arguments": json_text(call.args)}
     return {"id": call.id, "type": "function", "function": function}
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from openenv.core.formats.json_text import json_text
 from openenv.core.sandbox import seccomp
 from openenv.core.sandbox.box_spec import SESSION, BoxSpec, Level, bubblewrap_command, find_bubblewrap, init_command
 from openenv.core.sandbox.cgroups import (
@@ -287,7 +288,7 @@ def main() -> None:
             if not message:
                 return
             response, handed = _answer(host, json.loads(message), fds)
-            socket.send_fds(control, [json.dumps(response).encode()], handed)
+            socket.send_fds(control, [json_text(response).encode()], handed)
             for fd in (*fds, *handed):
                 os.close(fd)
     finally:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Literal, NamedTuple, Self
 
 from openenv.core.errors import ContainerFault
+from openenv.core.formats.json_text import json_text
 from openenv.core.net.forks import ProcessBound
 from openenv.core.sandbox import landlock, seccomp
 from openenv.core.sandbox.box_spec import PYTHON, BoxSpec, Level, find_bubblewrap
@@ -204,7 +205,7 @@ class SandboxHost(ProcessBound):
 
         Raises ContainerFault with its reason.
         """
-        data = json.dumps(message).encode()
+        data = json_text(message).encode()
         if len(data) > MAX_MESSAGE:
             raise ContainerFault(f"a sandbox is described in {len(data)} bytes: at most {MAX_MESSAGE} are allowed")
         with self._lock:

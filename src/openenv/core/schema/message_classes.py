@@ -1,6 +1,5 @@
 """Makes message classes from JSON Schemas, for servers whose own classes are not on this machine."""
 
-import json
 import types
 from collections.abc import Mapping
 from functools import reduce
@@ -9,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from openenv.core.formats.json_text import json_text
 from openenv.core.schema.samples import resolved
 
 Message = TypeVar("Message", bound=BaseModel)
@@ -136,7 +136,7 @@ def _further(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a schema that no annotation expresses, without those that refer to other parts of it."""
     limits = _LIMITS.keys() if schema.get("type") in ("string", "integer", "number", "array") else ()
     further = {key: value for key, value in schema.items() if key not in _BUILT and key not in limits}
-    return {key: value for key, value in further.items() if "$ref" not in json.dumps(value)}
+    return {key: value for key, value in further.items() if "$ref" not in json_text(value)}
 
 
 def _is_none(value: Any) -> bool:

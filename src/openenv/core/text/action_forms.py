@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 
 from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.env_server.types import Action
+from openenv.core.formats.json_text import json_text
 from openenv.core.schema.samples import SchemaSampler, resolved
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.fields import fields_text, limits
@@ -168,7 +168,7 @@ class JsonForm(ActionForm):
             self._action_class.model_validate(example)
         except ValidationError:  # for a rule that schemas cannot express
             return fields
-        return f"{fields}\nExample: {json.dumps(example, ensure_ascii=False)}"
+        return f"{fields}\nExample: {json_text(example, ensure_ascii=False)}"
 
     def parse(self, reply: str) -> Action:
         """The action of the JSON object in the reply, which may be a call of the function of `functions`.
@@ -199,12 +199,12 @@ class JsonForm(ActionForm):
             self._action_class.model_validate(fields)
         except ValidationError:
             fields = SchemaSampler(self._schema, rng, words=words).sample()
-        return json.dumps(fields, ensure_ascii=False)
+        return json_text(fields, ensure_ascii=False)
 
     def wording(self, action: Action) -> str:
         """The fields that were set."""
         fields = action.model_dump(mode="json", exclude_unset=True, exclude={"metadata"})
-        return json.dumps(fields, ensure_ascii=False)
+        return json_text(fields, ensure_ascii=False)
 
     def functions(self) -> list[Tool]:
         """One function, whose arguments are the action's fields."""
@@ -391,5 +391,5 @@ def definition(tool: Tool) -> dict[str, Any]:
 
 def call_text(name: str, arguments: Any) -> str:
     """The reply that calls a function."""
-    call = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+    call = json_text({"name": name, "arguments": arguments}, ensure_ascii=False)
     return f"{_TOOL_CALL[0]} {call} {_TOOL_CALL[1]}"

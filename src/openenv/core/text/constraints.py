@@ -1,9 +1,10 @@
 """What a reply may be, so that a generator draws legal replies only: one of a few texts, or JSON of a schema."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
+
+from openenv.core.formats.json_text import json_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,4 +29,4 @@ class ReplyConstraint:
     @classmethod
     def json_of(cls, schema: Mapping[str, Any]) -> Self:
         """The constraint to JSON that meets a schema."""
-        return cls(schema=json.dumps(schema))
+        return cls(schema=json_text(schema))

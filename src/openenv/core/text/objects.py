@@ -46,7 +46,7 @@ def _lenient(written: str) -> Any:
         pass
     try:
         found = ast.literal_eval(written)
-        json.dumps(found, allow_nan=False)
+        json.dumps(found, allow_nan=False)  # noqa: TID251  it refuses what is no JSON
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None
     return found if _has_text_keys(found) else None

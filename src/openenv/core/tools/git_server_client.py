@@ -1,6 +1,5 @@
 """Repositories of a Gitea server as the working folders of tasks."""
 
-import json
 import os
 import shlex
 import shutil
@@ -15,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
+from openenv.core.formats.json_text import json_text
 from openenv.core.utils import is_on_this_machine
 
 _REQUEST_TIMEOUT_S = 10.0
@@ -61,7 +61,7 @@ class GitServerClient:
         settings = tempfile.mkdtemp(prefix="openenv-git-")
         weakref.finalize(self, shutil.rmtree, settings, ignore_errors=True)
         self._settings = Path(settings, "gitconfig")
-        name, email = (json.dumps(text, ensure_ascii=False) for text in (username, f"{username}@local.env"))
+        name, email = (json_text(text, ensure_ascii=False) for text in (username, f"{username}@local.env"))
         proxy = "[http]\nproxy =\n" if is_on_this_machine(gitea_url) else ""  # the empty name turns proxies off
         self._settings.write_text(
             f"[user]\nname = {name}\nemail = {email}\n[init]\ndefaultBranch = main\n{proxy}", encoding="utf-8"

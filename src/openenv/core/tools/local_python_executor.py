@@ -1,11 +1,11 @@
 """Runs an agent's Python code with the interpreter of smolagents, which executes a safe part of the language."""
 
-import json
 import re
 import traceback
 from typing import Any
 
 from openenv.core.env_server.types import CodeExecResult
+from openenv.core.formats.json_text import json_text
 
 _FOLDER = re.compile(r'(?<=  File ").*/')
 
@@ -46,7 +46,7 @@ class PyExecutor:
 
 def _text_of(value: Any) -> str:
     try:
-        return json.dumps(value)
+        return json_text(value)
     except (TypeError, ValueError, RecursionError):
         return repr(value)
 
@@ -57,4 +57,4 @@ def _format_exc() -> str:
 
 
 def _safe_json_dumps(obj: Any) -> str:
-    return json.dumps(obj, default=repr)
+    return json_text(obj, default=repr)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from openenv.core.formats.json_text import is_object, json_lines
+from openenv.core.formats.json_text import is_object, json_lines, json_text
 from openenv.evaluation.intervals import EpisodeOutcome
 
 FORMAT: Literal["openenv.episodes.1"] = "openenv.episodes.1"
@@ -109,7 +109,7 @@ class RecordedEpisode(_Record):
 
 def group_of(source: EpisodeSource, seed: int | None) -> str:
     """The name of the group of episodes that begin with this seed."""
-    keywords = json.dumps(source.reset, sort_keys=True)
+    keywords = json_text(source.reset, sort_keys=True)
     return f"{source.environment} {keywords} {seed}"
 
 

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from openenv.core.formats.json_text import json_text
 from openenv.core.text.content import text_of
 from openenv.evaluation.episode_files.records import Message, RecordedEpisode, RecordedTurn
 
@@ -22,7 +23,7 @@ def write_trajectories(episodes: Sequence[RecordedEpisode], target: Path) -> str
         name = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in episode.episode_id)
         name = f"{name}-{number}" if name in names else name
         names.add(name)
-        text = json.dumps(trajectory(episode), ensure_ascii=False, indent=1)
+        text = json_text(trajectory(episode), ensure_ascii=False, indent=1)
         (target / f"{name}.json").write_text(text, encoding="utf-8")
     return f"{len(names)} trajectories in {target}"
 
@@ -77,7 +78,7 @@ def _steps(episode: RecordedEpisode) -> Iterator[dict[str, Any]]:
 def _openings(turn: RecordedTurn) -> Iterator[dict[str, Any]]:
     """The messages that a prompt begins with."""
     if turn.shown is None:
-        yield {"source": "user", "message": json.dumps(turn.observation, ensure_ascii=False)}
+        yield {"source": "user", "message": json_text(turn.observation, ensure_ascii=False)}
     elif isinstance(turn.shown, str):
         yield {"source": "user", "message": turn.shown}
     else:
@@ -90,10 +91,10 @@ def _after(episode: RecordedEpisode, newer: RecordedTurn | None) -> str | None:
     """What the policy is shown after a turn, which is the observation of its step."""
     if newer is None:
         final = episode.final_observation
-        return None if final is None else json.dumps(final, ensure_ascii=False)
+        return None if final is None else json_text(final, ensure_ascii=False)
     if isinstance(newer.shown, list):
         return "\n".join(_text(message) for message in newer.shown if message["role"] != "system")
-    return newer.shown if newer.shown is not None else json.dumps(newer.observation, ensure_ascii=False)
+    return newer.shown if newer.shown is not None else json_text(newer.observation, ensure_ascii=False)
 
 
 def _agent_step(call_id: str, turn: RecordedTurn, after: str | None) -> dict[str, Any]:

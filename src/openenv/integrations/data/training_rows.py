@@ -4,7 +4,6 @@ Every row is one decision. Its prompt is what the model was shown, the whole con
 the reply alone, so that what the environment said is never trained on.
 """
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from openenv.core.formats.json_text import json_text
 from openenv.evaluation.episode_files.records import Message, RecordedEpisode
 from openenv.integrations.data.huggingface import rows_dataset, save
 
@@ -115,8 +115,8 @@ def _branches(group: Sequence[RecordedEpisode]) -> Iterator[tuple[Any, list[_Cho
 def _key(value: Any) -> str:
     """Equal for equal prompts; the ids of calls are random."""
     if isinstance(value, list):
-        return json.dumps([_without_ids(message) for message in value], sort_keys=True)
-    return json.dumps(_without_ids(value) if isinstance(value, dict) else value, sort_keys=True)
+        return json_text([_without_ids(message) for message in value], sort_keys=True)
+    return json_text(_without_ids(value) if isinstance(value, dict) else value, sort_keys=True)
 
 
 def _without_ids(message: Message) -> Message:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
+from openenv.core.formats.json_text import json_text
+
 try:
     import verifiers
     from datasets import Dataset
@@ -50,7 +52,7 @@ def load_environment(
     servers = ExitStack()
     served = servers.enter_context(named_environment(environment, text=text).served())
     rows = [
-        {"prompt": [{"role": "user", "content": f"seed {seed}"}], "answer": "", "info": json.dumps({"seed": seed})}
+        {"prompt": [{"role": "user", "content": f"seed {seed}"}], "answer": "", "info": json_text({"seed": seed})}
         for seed in range(first_seed, first_seed + num_examples)
     ]
     return OpenEnvEnvironment(

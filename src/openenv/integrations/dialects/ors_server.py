@@ -5,7 +5,6 @@ A task is a seed: the split `train` has the first ones, `test` as many after the
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -19,6 +18,7 @@ from openenv.auto.environment import ServedEnvironment
 from openenv.auto.schema_client import describe_server
 from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.errors import EnvironmentFault, OpenEnvError, RequestRefused
+from openenv.core.formats.json_text import json_text
 from openenv.core.text.action_forms import JsonForm
 from openenv.core.text.content import Content
 
@@ -152,7 +152,7 @@ class ORSBridge:
                 "reward": result.reward,
                 "finished": result.done,
             }
-            return json.dumps({"ok": True, "output": output})
+            return json_text({"ok": True, "output": output})
 
     def _action(self, tool: Tool, arguments: Json) -> Any:
         if self._has_tools:
@@ -296,7 +296,7 @@ def _stream(
 
 
 def _refused(error: str, reason: str | None) -> str:
-    return json.dumps({"ok": False, "error": error, "reason": reason})
+    return json_text({"ok": False, "error": error, "reason": reason})
 
 
 def _blocks(content: Content) -> list[Json]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -10,6 +9,8 @@ from uuid import uuid4
 
 from verifiers.clients import Client
 from verifiers.types import Response, ResponseMessage, ToolCall
+
+from openenv.core.formats.json_text import json_text
 
 MODEL = "openenv"
 """The name of the model in a rollout's state."""
@@ -96,7 +97,7 @@ class _SteppedClient(Client[None, Any, Response, Any]):  # type: ignore[misc]
 
 
 def _response(content: str, call: tuple[str, dict[str, Any]] | None) -> Response:
-    calls = [ToolCall(id=f"call_{uuid4().hex[:12]}", name=call[0], arguments=json.dumps(call[1]))] if call else None
+    calls = [ToolCall(id=f"call_{uuid4().hex[:12]}", name=call[0], arguments=json_text(call[1]))] if call else None
     message = ResponseMessage(
         content=content, tool_calls=calls, finish_reason="tool_calls" if calls else "stop", is_truncated=False
     )

@@ -1,13 +1,13 @@
 """Methods that make an environment's actions, as TRL shows them to a model: typed, documented, one for each kind."""
 
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.env_server.types import Action
+from openenv.core.formats.json_text import json_text
 from openenv.core.schema.samples import resolved
 
 RESERVED = frozenset({"reset", "get_reward"})
@@ -59,7 +59,7 @@ def takes_free_text(method: ToolMethod) -> bool:
 
 
 def _keywords(fields: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in fields.items())
+    return ", ".join(f"{key}={json_text(value, ensure_ascii=False)}" for key, value in fields.items())
 
 
 def _call_of(name: str) -> MakeAction:
@@ -117,7 +117,7 @@ def _docstring(description: str, schema: Mapping[str, Any], parameters: list[ins
         field = resolved(schema, schema["properties"][parameter.name])
         values = field.get("enum") or ([field["const"]] if "const" in field else None)
         text = " ".join(str(field.get("description") or field.get("title") or parameter.name).split())
-        choices = f" (choices: {json.dumps(values)})" if values else ""
+        choices = f" (choices: {json_text(values)})" if values else ""
         lines.append(f"    {parameter.name}: {text}{_range_of(field)}{choices}")
     return "\n".join([*lines, *([""] if parameters else []), "Returns:", "    What follows the action, as text."])
 

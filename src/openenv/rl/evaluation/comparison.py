@@ -1,12 +1,12 @@
 """Evaluates a run: baselines and the model before and after GRPO, in each environment, and records a few games."""
 
-import json
 import logging
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from openenv.core.formats.json_text import json_text
 from openenv.envs.openspiel_env.models import OpenSpielObservation
 from openenv.evaluation import summarize
 from openenv.evaluation.intervals import EpisodeResult
@@ -137,7 +137,7 @@ class Comparison:
         after = await self._recorded_games(trained)
         pairs = zip(before, after, strict=True)
         games = [{"seed": b.seed, "before": _readable(b), "after": _readable(a)} for b, a in pairs]
-        (self._config.run_dir / "games.json").write_text(json.dumps(games, indent=1), encoding="utf-8")
+        (self._config.run_dir / "games.json").write_text(json_text(games, indent=1), encoding="utf-8")
 
     async def _recorded_games(self, generator: "BaseGenerator") -> "Sequence[Trajectory]":
         """Games of each environment, about as many in all as a report shows."""

@@ -1,7 +1,6 @@
 """Turns messages into token ids with a tokenizer's chat template, and makes the tokenizer of a tiny model."""
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedTokenizerFast
 
+from openenv.core.formats.json_text import json_text
 from openenv.core.text.content import Content, images_of
 from openenv.core.text.reading import THOUGHT
 from openenv.policies.prompts import ChatMessage
@@ -221,7 +221,7 @@ def _key(message: ChatMessage) -> Any:
     content, role = message["content"], message["role"]
     if isinstance(content, str) and role != "tool":
         return role, content, message.get("token_ids")
-    written = json.dumps(message, sort_keys=True, default=repr)
+    written = json_text(message, sort_keys=True, default=repr)
     return hashlib.blake2b(written.encode(), digest_size=16).digest()  # images are long
 
 

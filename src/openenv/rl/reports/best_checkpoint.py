@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from openenv.core.formats.json_text import json_text
 from openenv.rl.reports.results import read_rows
 
 BEST = "best"
@@ -26,7 +27,7 @@ class BestCheckpoint:
 
     def save(self, folder: Path) -> None:
         """Write `best.json` into the checkpoint's folder."""
-        (folder / _FILE).write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+        (folder / _FILE).write_text(json_text(asdict(self), indent=1), encoding="utf-8")
 
     @classmethod
     def load(cls, run_dir: Path) -> Self | None:

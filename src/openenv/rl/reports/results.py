@@ -1,6 +1,5 @@
 """Metrics and results of a run: one JSON line for each training step, and the summary of the evaluations."""
 
-import json
 import math
 import os
 import statistics
@@ -10,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+from openenv.core.formats.json_text import json_text
 from openenv.envs.openspiel_env.solvers.baselines import baselines
 from openenv.evaluation.intervals import Interval, Summary
 from openenv.rl.config import EnvConfig
@@ -32,12 +32,12 @@ class StepLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.kept = [row for row in read_rows(path) if row["step"] <= first_step]
         """The rows of the steps up to `first_step`."""
-        replace_text(path, "".join(f"{json.dumps(row)}\n" for row in self.kept))
+        replace_text(path, "".join(f"{json_text(row)}\n" for row in self.kept))
 
     def append(self, *rows: MetricsRow) -> None:
         """Append rows, each of which has the key `step`."""
         with self._path.open("a", encoding="utf-8") as file:
-            file.write("".join(f"{json.dumps(row)}\n" for row in rows))
+            file.write("".join(f"{json_text(row)}\n" for row in rows))
 
 
 def replace_text(path: Path, text: str) -> None:
@@ -237,7 +237,7 @@ def optimum(game: str, seat: int, name: str = "optimum") -> PlayerResult | None:
 def save_results(run_dir: Path, results: Sequence[PlayerResult]) -> None:
     """Write the results to `results.json` in the run's folder."""
     rows = [asdict(result) for result in results]
-    replace_text(run_dir / "results.json", json.dumps(rows, indent=1))
+    replace_text(run_dir / "results.json", json_text(rows, indent=1))
 
 
 def load_results(run_dir: Path) -> list[PlayerResult]:
@@ -245,4 +245,16 @@ def load_results(run_dir: Path) -> list[PlayerResult]:
     path = run_dir / "results.json"
     if not path.exists():
         return []
-    return [PlayerResult(**row) for row in read_run_json(path)]
+    return [_result(row) for row in read_run_json(path)]
+
+
+def _result(row: dict[str, Any]) -> PlayerResult:
+    """A result as it was before the file, which has null for a number that JSON does not have."""
+    numbers = {name: math.nan if row[name] is None else row[name] for name in ("win_rate", "mean_return")}
+    intervals = {name: _interval(row[name]) for name in ("win_interval", "return_interval") if row.get(name)}
+    return PlayerResult(**{**row, **numbers, **intervals})
+
+
+def _interval(ends: Sequence[float | None]) -> Interval:
+    low, high = ends
+    return -math.inf if low is None else low, math.inf if high is None else high

@@ -5,7 +5,6 @@ so on. A tracker that cannot start ends the run before it begins; one that fails
 """
 
 import importlib.util
-import json
 import logging
 import math
 import uuid
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from openenv.core.errors import OpenEnvError
+from openenv.core.formats.json_text import json_text
 from openenv.rl.config import Config, TrackerName
 from openenv.rl.reports.results import replace_text
 
@@ -114,7 +114,7 @@ class TensorboardTracker:
         from torch.utils.tensorboard import SummaryWriter
 
         self._writer = SummaryWriter(str(config.run_dir / "tensorboard"), purge_step=first_step + 1)
-        self._writer.add_text("config", f"```json\n{json.dumps(asdict(config), indent=2)}\n```")
+        self._writer.add_text("config", f"```json\n{json_text(asdict(config), indent=2)}\n```")
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         """Write values of a step."""

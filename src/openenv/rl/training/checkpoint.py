@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from openenv.core.formats.json_text import json_text
 from openenv.rl.config import Config, ModelConfig
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import ImageReader, load_image_reader
@@ -72,7 +73,7 @@ class Checkpoints:
         """Save the model before GRPO, which stays the reference model, and the run's batch size."""
         folder = self.folder / _REFERENCE
         save_model(folder, model, chat)
-        (folder / "batch_size.json").write_text(json.dumps(batch_size), encoding="utf-8")
+        (folder / "batch_size.json").write_text(json_text(batch_size), encoding="utf-8")
 
     def load_reference(self, config: ModelConfig) -> tuple[PreTrainedModel, Any, int]:
         """Load the model before GRPO, its tokenizer, and the number of groups in a training step.
@@ -91,7 +92,7 @@ class Checkpoints:
     def save_passes(self, config: Config) -> None:
         """Save the lengths of passes, so that a run that is resumed with less free memory adds the same numbers."""
         replace_text(
-            self.folder / _PASSES, json.dumps([config.trainer.tokens_per_forward, config.sampling.tokens_at_once])
+            self.folder / _PASSES, json_text([config.trainer.tokens_per_forward, config.sampling.tokens_at_once])
         )
 
     def with_passes(self, config: Config) -> Config:
@@ -113,7 +114,7 @@ class Checkpoints:
 
         Call it after `save_reference`: it marks that as complete.
         """
-        replace_text(self.folder / _RANDOM_RETURNS, json.dumps([asdict(one) for one in returns]))
+        replace_text(self.folder / _RANDOM_RETURNS, json_text([asdict(one) for one in returns]))
 
     def load_random_returns(self) -> list[RandomReturns]:
         """Load what `save_random_returns` has saved."""
@@ -128,7 +129,7 @@ class Checkpoints:
         partial = folder.with_suffix(".partial")
         save_model(partial, trainer.model, chat)
         torch.save(trainer.state_dict(), partial / "trainer.pt")
-        (partial / "progress.json").write_text(json.dumps(asdict(progress)), encoding="utf-8")
+        (partial / "progress.json").write_text(json_text(asdict(progress)), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
         replace_text(self.folder / _LATEST, folder.name)  # last: a reader never finds an incomplete checkpoint

@@ -1,8 +1,8 @@
 """The sandbox's system call filter as a profile that container engines take."""
 
-import json
 from typing import Any
 
+from openenv.core.formats.json_text import json_text
 from openenv.core.sandbox.seccomp import (
     DENIED,
     EAFNOSUPPORT,
@@ -52,7 +52,7 @@ def seccomp_profile(architecture: str) -> str:
         "architectures": [_ARCHITECTURES[architecture]],
         "syscalls": denied,
     }
-    return json.dumps(profile)
+    return json_text(profile)
 
 
 def _bits() -> list[int]:

@@ -1,6 +1,5 @@
 """Builds an image from this machine's Python, without a registry: nothing is downloaded."""
 
-import json
 import tarfile
 import tempfile
 from collections import deque
@@ -20,6 +19,7 @@ from openenv.core.containers.images.distributions import (
 from openenv.core.containers.images.image_files import ImageFiles
 from openenv.core.containers.images.machine_python import python_files
 from openenv.core.errors import ContainerFault
+from openenv.core.formats.json_text import json_text
 
 _HEALTH_CHECK = f"/{PACKAGES}/openenv/core/containers/images/health_check.py"
 _TRIAL = ["python", "-m", "openenv.core.containers.images.trial"]
@@ -57,9 +57,9 @@ def build_from_machine(
     """
     dockerfile = _DOCKERFILE.format(
         environment=ENVIRONMENT,
-        trial=json.dumps([*_TRIAL, *command]),
-        health_check=json.dumps(["python", "-I", "-S", _HEALTH_CHECK]),
-        entrypoint=json.dumps(list(command)),
+        trial=json_text([*_TRIAL, *command]),
+        health_check=json_text(["python", "-I", "-S", _HEALTH_CHECK]),
+        entrypoint=json_text(list(command)),
     )
     layers = _layers(requirements, folders)
     with tempfile.TemporaryFile() as context:

@@ -1,9 +1,10 @@
 """Adds session and episode to every log line of a server, those of environment code included."""
 
-import json
 import logging
 from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple
+
+from openenv.core.formats.json_text import json_text
 
 LogFormat = Literal["text", "json"]
 
@@ -67,7 +68,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps({key: value for key, value in line.items() if value is not None})
+        return json_text({key: value for key, value in line.items() if value is not None})
 
 
 def configure_logging(level: int | str, log_format: LogFormat = "text") -> None:

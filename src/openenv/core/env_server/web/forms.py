@@ -1,7 +1,6 @@
 """The inputs of a form that writes an object, from the object's JSON Schema."""
 
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_type_hints
@@ -9,6 +8,7 @@ from typing import Any, Literal, get_type_hints
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema
 
+from openenv.core.formats.json_text import json_text
 from openenv.core.schema.samples import resolved
 
 Kind = Literal["choice", "integer", "number", "text", "json"]
@@ -147,13 +147,13 @@ def _choices(schema: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     if schema.get("type") == "boolean" and "enum" not in schema:
         return (("true", "yes"), ("false", "no"))
     values = schema.get("enum", [schema["const"]] if "const" in schema else ())
-    return tuple((json.dumps(value), str(value)) for value in values)
+    return tuple((json_text(value), str(value)) for value in values)
 
 
 def _default(kind: Kind, default: Any) -> str:
     if default is None:
         return ""
-    return json.dumps(default) if kind in ("choice", "json") else str(default)
+    return json_text(default) if kind in ("choice", "json") else str(default)
 
 
 def _hint(schema: Mapping[str, Any], kind: Kind) -> str:
@@ -177,4 +177,4 @@ def _placeholder(schema: Mapping[str, Any], kind: Kind) -> str:
     examples = schema.get("examples") or []
     if kind != "json":
         return str(examples[0]) if examples else ""
-    return json.dumps(examples[0]) if examples else {"array": "[]", "object": "{}"}.get(str(schema.get("type")), "")
+    return json_text(examples[0]) if examples else {"array": "[]", "object": "{}"}.get(str(schema.get("type")), "")

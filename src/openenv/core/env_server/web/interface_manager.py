@@ -1,7 +1,6 @@
 """The published classes of a page whose visitors share one environment, for pages that authors have written."""
 
 import asyncio
-import json
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.serialization import deserialize_action_with_preprocessing, serialize_observation
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation
+from openenv.core.formats.json_text import json_text
 
 if TYPE_CHECKING:
     from fastapi import WebSocket
@@ -115,7 +115,7 @@ class WebInterfaceManager:
         return made
 
     async def _send_state(self) -> None:
-        message = json.dumps({"type": "state_update", "episode_state": self.episode_state.model_dump(mode="json")})
+        message = json_text({"type": "state_update", "episode_state": self.episode_state.model_dump(mode="json")})
         for client in list(self.connected_clients):
             try:
                 await client.send_text(message)

@@ -1,11 +1,11 @@
 """How a page shows an observation: images, grids, numbers and texts, by the declared fields and their values."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from openenv.core.env_server.types import Observation
 from openenv.core.env_server.web.forms import schema_of
+from openenv.core.formats.json_text import json_text
 from openenv.core.schema.legal_actions import LEGAL_FIELDS, NAME_FIELDS
 from openenv.core.schema.samples import resolved
 from openenv.core.text.content import image_part, image_type
@@ -133,5 +133,5 @@ def _is_table(value: Any) -> bool:
 def _text(value: Any) -> str:
     if isinstance(value, list) and all(map(_is_number, value)):
         return value_text(value)
-    text = value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
+    text = value if isinstance(value, str) else json_text(value, indent=1, ensure_ascii=False)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n... {len(text) - _LONGEST:,} further characters"

@@ -18,6 +18,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+from openenv.core.formats.json_text import json_text
+
 PROGRAM = "chromium"
 CALL_TIMEOUT_S = 20.0
 """A page that does not respond for so long is closed."""
@@ -108,7 +110,7 @@ class Chromium:
             self._calls[self._number] = session, future
             assert self._process.stdin is not None
             try:
-                self._process.stdin.write(json.dumps({"id": self._number, **message}).encode() + b"\0")
+                self._process.stdin.write(json_text({"id": self._number, **message}).encode() + b"\0")
                 self._process.stdin.flush()
             except OSError as error:
                 raise PageLost("Chromium has ended") from error

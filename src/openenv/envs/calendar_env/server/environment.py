@@ -11,6 +11,7 @@ from uuid import uuid4
 from openenv.core.env_server.mcp_environment import MCPEnvironment
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.env_server.types import Action, Observation
+from openenv.core.formats.json_text import json_text
 from openenv.envs.calendar_env.models import CalendarObservation, CalendarState
 from openenv.envs.calendar_env.server.company import Company
 from openenv.envs.calendar_env.server.database import Refused, database, event_contents
@@ -76,7 +77,7 @@ class CalendarEnvironment(MCPEnvironment):
         """The database and the state. Raises ValueError before the first reset."""
         company = self._company()
         image = base64.b64encode(company.connection.serialize()).decode()
-        return json.dumps({"state": self._state.model_dump(), "database": image}).encode()
+        return json_text({"state": self._state.model_dump(), "database": image}).encode()
 
     def load_state(self, snapshot: bytes) -> None:
         """Continue a saved episode."""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
+from openenv.core.formats.json_text import json_text
 from openenv.envs.cards_env.models import CardsAction, CardsObservation, CardsState
 from openenv.envs.cards_env.server.games import GAMES, action_name, make_game
 from openenv.envs.cards_env.server.opponents import RANDOM, RULE, Opponent, make_opponent, policies_of
@@ -113,7 +114,7 @@ class CardsEnvironment(Environment[CardsAction, CardsObservation, CardsState]):
         """The seed, the choice and the agent's actions, which fix the episode. Raises ValueError before a reset."""
         if self._env is None:
             raise ValueError("there is no game to save yet. Call reset() first.")
-        return json.dumps({"state": self._state.model_dump(), "actions": self._actions}).encode()
+        return json_text({"state": self._state.model_dump(), "actions": self._actions}).encode()
 
     def load_state(self, snapshot: bytes) -> None:
         """Replay a saved episode: cards and opponents are as they were."""

@@ -7,6 +7,7 @@ from typing import Any, cast
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
+from openenv.core.formats.json_text import json_text
 from openenv.envs.chess_env.models import AgentColor, ChessAction, ChessObservation, ChessState, Color, Ending
 from openenv.envs.chess_env.moves import read_move
 from openenv.envs.chess_env.server.drawing import drawn
@@ -128,7 +129,7 @@ class ChessEnvironment(Environment[ChessAction, ChessObservation, ChessState]):
             "actions": self._game.state.history(),
             "rng": random_state(self._rng),
         }
-        return json.dumps(saved).encode()
+        return json_text(saved).encode()
 
     def load_state(self, snapshot: bytes) -> None:
         """Continue a saved episode: position, repetitions and the opponent's random numbers are as they were."""

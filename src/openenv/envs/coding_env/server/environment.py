@@ -11,6 +11,7 @@ from uuid import uuid4
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
 
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.formats.json_text import json_text
 from openenv.core.sandbox.python_files import installed
 from openenv.envs.coding_env.models import CodeAction, CodeObservation, CodeState, CodeTest
 from openenv.envs.coding_env.problems import ALL, NAMES, expected_values, make_problem
@@ -168,7 +169,7 @@ class CodingEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
         values = self._interpreter().request(seconds, calls=calls, seconds=seconds).get("values")
         if not isinstance(values, list) or len(values) != len(calls):
             raise InterpreterEnded("a response without the values of the tests")
-        expected = [json.dumps(test.expected, sort_keys=True) for test in episode.tests]
+        expected = [json_text(test.expected, sort_keys=True) for test in episode.tests]
         return sum(_canonical(value) == wanted for value, wanted in zip(values, expected, strict=True))
 
     def _started(self) -> _Episode:
@@ -235,6 +236,6 @@ def _canonical(value: Any) -> str | None:
     if not isinstance(value, str):
         return None
     try:
-        return json.dumps(json.loads(value), sort_keys=True)
+        return json_text(json.loads(value), sort_keys=True)
     except (ValueError, RecursionError):
         return None

@@ -127,7 +127,7 @@ class Interpreter:
 
     def _value_of(self, call: str) -> str | None:
         try:
-            text = json.dumps(eval(call, self._variables))
+            text = json.dumps(eval(call, self._variables))  # noqa: TID251  it runs without this package
         except TimeLimit:
             raise
         except BaseException:  # noqa: BLE001  the code may raise anything
@@ -270,7 +270,7 @@ def _serve(requests: int, responses: int) -> "NoReturn":
                     response = interpreter.call(**request)
                 else:
                     response = write_files(request["begin"])
-                answers.write(json.dumps(response) + "\n")
+                answers.write(json.dumps(response) + "\n")  # noqa: TID251  it runs without this package
                 answers.flush()
         os._exit(0)
     except BaseException:  # noqa: BLE001  the code may have replaced anything that is used here
@@ -338,7 +338,7 @@ def main() -> None:
         try:
             response = current.request(line, request.get("seconds", _BEGIN_S))
         except Ended as ended:
-            response = json.dumps({"ended": ended.exit_code}).encode() + b"\n"
+            response = json.dumps({"ended": ended.exit_code}).encode() + b"\n"  # noqa: TID251  it runs without this package
         responses.write(response)
         responses.flush()
 

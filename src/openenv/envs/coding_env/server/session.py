@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from openenv.core.formats.json_text import json_text
 from openenv.core.sandbox.box_spec import BoxSpec
 from openenv.core.sandbox.limits import SandboxLimits
 from openenv.core.sandbox.python_files import with_python
@@ -49,7 +50,7 @@ class SandboxedInterpreter:
 
     def request(self, within_s: float, /, **fields: Any) -> dict[str, Any]:
         """The response. Raises InterpreterEnded for code that ends the interpreter, or does not end in time."""
-        line = json.dumps(fields).encode() + b"\n"
+        line = json_text(fields).encode() + b"\n"
         deadline = time.monotonic() + within_s + _GRACE_S
         try:
             self._write(line, deadline)

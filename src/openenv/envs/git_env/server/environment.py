@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.formats.json_text import json_text
 from openenv.envs.git_env.models import GitAction, GitObservation, GitState
 from openenv.envs.git_env.server.allowed import Refused, checked_git_arguments, words_of
 from openenv.envs.git_env.server.git_process import Completed, git_program
@@ -104,7 +105,7 @@ class GitEnvironment(Environment[GitAction, GitObservation, GitState]):
             "hashes": list(self._task.hashes.items()),
             "folder": base64.b64encode(workspace.save()).decode(),
         }
-        return json.dumps(saved).encode()
+        return json_text(saved).encode()
 
     def load_state(self, snapshot: bytes) -> None:
         """Continue a saved episode, in a folder of its own."""

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.formats.json_text import json_text
 from openenv.envs.grid_world_env.models import GridWorldAction, GridWorldObservation, GridWorldState
 from openenv.envs.grid_world_env.server.grid import LONGEST_SIDE, MOST_DENSE, Cell, Grid, random_grid, read_layout
 from openenv.envs.reset_values import (
@@ -87,7 +88,7 @@ class GridWorldEnvironment(Environment[GridWorldAction, GridWorldObservation, Gr
             "rng": random_state(self._rng),
             "state": self._state.model_dump(),
         }
-        return json.dumps(saved).encode()
+        return json_text(saved).encode()
 
     def load_state(self, snapshot: bytes) -> None:
         """Continue a saved episode."""

@@ -2,13 +2,13 @@
 
 import difflib
 import importlib.util
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import gymnasium
 
+from openenv.core.formats.json_text import json_text
 from openenv.envs.rendering import check_render
 
 Family = Literal["light", "box2d", "mujoco", "other"]
@@ -74,7 +74,7 @@ class EnvChoice:
                 self.env_id, max_episode_steps=self.max_steps, disable_env_checker=True, **mode, **self.env_options
             )
         except Exception as error:  # border: a constructor raises anything for an option that it does not take
-            given = f" with env_options={json.dumps(self.env_options)[:200]}" if self.env_options else ""
+            given = f" with env_options={json_text(self.env_options)[:200]}" if self.env_options else ""
             reason = str(error) or type(error).__name__
             raise ValueError(f"env_id={self.env_id!r}{given} cannot be made: {reason}") from error
 
@@ -128,7 +128,7 @@ def _check_id(env_id: Any) -> None:
 def _check_options(options: Any) -> None:
     if not isinstance(options, dict):
         raise ValueError(f"env_options={options!r:.200}: expected an object of keywords of gymnasium.make.")
-    if len(json.dumps(options)) > _LONGEST_OPTIONS:
+    if len(json_text(options)) > _LONGEST_OPTIONS:
         raise ValueError(f"env_options: longer than {_LONGEST_OPTIONS} characters of JSON. Use a smaller map.")
     for name, value in options.items():
         if name == "render_mode":

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.formats.json_text import json_text
 from openenv.envs.maze_env.models import Direction, MazeAction, MazeObservation, MazeState
 from openenv.envs.maze_env.server.maze import OPPOSITE, Cell, Maze, neighbour
 from openenv.envs.reset_values import refuse_other_keywords, require_whole
@@ -65,7 +66,7 @@ class MazeEnvironment(Environment[MazeAction, MazeObservation, MazeState]):
     def save_state(self) -> bytes:
         """The maze's seed, the player's cell, and the state."""
         place = [self._seed, *self._cell, self._came_from]
-        return json.dumps([place, self._state.model_dump_json()]).encode()
+        return json_text([place, self._state.model_dump_json()]).encode()
 
     def load_state(self, snapshot: bytes) -> None:
         """Continue a saved episode."""

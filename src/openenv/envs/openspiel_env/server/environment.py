@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
+from openenv.core.formats.json_text import json_text
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from openenv.envs.openspiel_env.server.episode import (
     Episode,
@@ -166,7 +167,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         self, seed: int, choice: Mapping[str, Any], actions: list[int], *, reveal_history: bool = False
     ) -> bytes:
         saved = {"seed": seed, "choice": choice, "reveal_history": reveal_history, "actions": actions}
-        return json.dumps({**saved, "episode_id": self._episode_id}).encode()
+        return json_text({**saved, "episode_id": self._episode_id}).encode()
 
     def load_state(self, snapshot: bytes) -> None:
         """Replay a saved episode: board, chance, opponents, steps and rewards are as they were."""

@@ -12,6 +12,7 @@ from typing import Any
 import open_spiel.python.games  # noqa: F401  registers the games written in Python
 import pyspiel
 
+from openenv.core.formats.json_text import json_text
 from openenv.envs.openspiel_env.server.rng import Rng, random_bits
 
 MAX_CACHED_GAMES = 64
@@ -108,7 +109,7 @@ def load_game(game_name: str, game_params: Mapping[str, Any]) -> Any:
     Raises ValueError for an unknown name or parameter, for a value that OpenSpiel refuses, and for a game without
     seats that act one by one (mean-field games, games without numbered actions).
     """
-    return _load_cached(game_name, json.dumps(dict(game_params), sort_keys=True))
+    return _load_cached(game_name, json_text(dict(game_params), sort_keys=True))
 
 
 def load_game_for_episode(game_name: str, game_params: Mapping[str, Any], rng: Rng) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyspiel
 
+from openenv.core.formats.json_text import json_text
 from openenv.envs.openspiel_env.server.games import MAX_CACHED_GAMES, legal_actions, load_game, state_method
 
 MAX_TENSOR_VALUES = 100_000
@@ -159,7 +160,7 @@ class OpeningCache:
 
 def opening_cache_of(game_name: str, game_params: Mapping[str, Any], seat: int) -> OpeningCache:
     """Return the cache of a game and a seat, which all sessions of this process share."""
-    return _opening_cache_of(game_name, json.dumps(dict(game_params), sort_keys=True), seat)
+    return _opening_cache_of(game_name, json_text(dict(game_params), sort_keys=True), seat)
 
 
 @functools.lru_cache(maxsize=MAX_CACHED_GAMES)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import difflib
-import json
 import random
 import re
 from collections import OrderedDict
@@ -13,6 +12,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from reasoning_gym.factory import CURRICULA, DATASETS, create_curriculum
 
+from openenv.core.formats.json_text import json_text
 from openenv.envs.reasoning_gym_env.server.scores import safe_score
 
 NAMES = tuple(sorted(set(DATASETS) - {"composite"}))
@@ -55,7 +55,7 @@ class Datasets:
         return {"score": score, "reference": None if reference is None else str(reference)}
 
     def _entry(self, name: str, level: int | None, settings: Mapping[str, Any], seed: int) -> Any:
-        key = json.dumps([name, level, settings, seed], sort_keys=True)
+        key = json_text([name, level, settings, seed], sort_keys=True)
         if key not in self._tasks:
             dataset = self._dataset(name, level, settings, seed)
             _set_global_seeds(seed)
@@ -67,7 +67,7 @@ class Datasets:
 
     def _dataset(self, name: str, level: int | None, settings: Mapping[str, Any], seed: int) -> Any:
         """The dataset of a seed: a kept one that is given the seed, or a new one."""
-        key = json.dumps([name, level, settings], sort_keys=True)
+        key = json_text([name, level, settings], sort_keys=True)
         dataset = self._datasets.pop(key, None)
         if dataset is None or (name in _MADE_BY_SEED and dataset.seed != seed):
             dataset = _make(name, make_config(name, level, settings, seed))
@@ -107,7 +107,7 @@ def make_config(name: str, level: int | None, settings: Mapping[str, Any], seed:
         if hasattr(config, "validate"):  # two datasets check nothing
             config.validate()
     except Exception as error:  # border: the library asserts, and computes with values of any type
-        given = f"level={level}, settings={json.dumps(settings)[:200]}"
+        given = f"level={level}, settings={json_text(settings)[:200]}"
         raise ValueError(f"{given} of {name}: {str(error) or type(error).__name__}. Change them.") from error
     return config
 
@@ -129,7 +129,7 @@ def _checked(name: str, value: Any, declared: Any) -> Any:
     kind = tuple[str, ...] if declared == tuple[str] else declared
     _refuse_odd_text(name, value)
     try:
-        return TypeAdapter(kind).validate_json(json.dumps(value), strict=True)
+        return TypeAdapter(kind).validate_json(json_text(value), strict=True)
     except ValidationError as error:
         shown = getattr(declared, "__name__", str(declared)) if isinstance(declared, type) else str(declared)
         raise ValueError(f"settings.{name}={value!r:.80}: expected {shown}; {error.errors()[0]['msg']}.") from error

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.formats.json_text import json_text
 from openenv.envs.reasoning_gym_env.models import ReasoningGymAction, ReasoningGymObservation, ReasoningGymState
 from openenv.envs.reasoning_gym_env.server.library_process import LIBRARY, LibraryEnded
 
@@ -32,7 +33,7 @@ class TaskChoice:
             raise ValueError(f"dataset={self.dataset!r:.80}: expected the name of a dataset, such as 'chain_sum'.")
         if self.level is not None and (not isinstance(self.level, int) or isinstance(self.level, bool)):
             raise ValueError(f"level={self.level!r:.80}: expected a whole number from 0.")
-        if not isinstance(self.settings, dict) or len(json.dumps(self.settings)) > _LONGEST_SETTINGS:
+        if not isinstance(self.settings, dict) or len(json_text(self.settings)) > _LONGEST_SETTINGS:
             raise ValueError(
                 f"settings={str(self.settings)[:80]!r}: expected an object of at most {_LONGEST_SETTINGS} characters, "
                 "such as {'min_terms': 2}."
@@ -71,7 +72,7 @@ class ReasoningGymEnvironment(Environment[ReasoningGymAction, ReasoningGymObserv
             task = LIBRARY.request(**asdict(choice), seed=seed % _SEEDS)
         except LibraryEnded:
             raise ValueError(
-                f"settings={json.dumps(choice.settings)[:200]}, level={choice.level} of {choice.dataset}: the task "
+                f"settings={json_text(choice.settings)[:200]}, level={choice.level} of {choice.dataset}: the task "
                 "took too much time or memory. Choose a lower level or smaller settings."
             ) from None
         self._episode = _Episode(choice, seed, episode_id or str(uuid4()), task["question"])
@@ -98,7 +99,7 @@ class ReasoningGymEnvironment(Environment[ReasoningGymAction, ReasoningGymObserv
 
     def save_state(self) -> bytes:
         """The choice, the seed and the question. Raises ValueError before the first reset."""
-        return json.dumps(asdict(self._started())).encode()
+        return json_text(asdict(self._started())).encode()
 
     def load_state(self, snapshot: bytes) -> None:
         """Continue a saved episode."""

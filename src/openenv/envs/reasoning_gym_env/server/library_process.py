@@ -15,6 +15,8 @@ import sys
 import threading
 from typing import Any
 
+from openenv.core.formats.json_text import json_text
+
 WORKER = "openenv.envs.reasoning_gym_env.server.worker"
 
 
@@ -38,7 +40,7 @@ class LibraryProcess:
 
     def request(self, **fields: Any) -> dict[str, Any]:
         """The response. Raises ValueError with the library's own reason, and LibraryEnded."""
-        line = json.dumps(fields) + "\n"
+        line = json_text(fields) + "\n"
         with self._lock:
             response = self._exchange(self._running(), line)
             if not response:

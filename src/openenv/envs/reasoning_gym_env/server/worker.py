@@ -10,6 +10,7 @@ import signal
 import sys
 from typing import Any, TextIO
 
+from openenv.core.formats.json_text import json_text
 from openenv.envs.reasoning_gym_env.server.datasets import Datasets
 
 TASK_LIMIT_S, SCORE_LIMIT_S = 10.0, 5.0
@@ -48,7 +49,7 @@ def _answer(datasets: Datasets, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _respond(responses: TextIO, response: dict[str, Any]) -> None:
-    responses.write(json.dumps(response) + "\n")
+    responses.write(json_text(response) + "\n")
     responses.flush()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.formats.json_text import json_text
 from openenv.envs.reset_values import random_state, refuse_other_keywords, require_whole, restored_random
 from openenv.envs.snake_env.models import SnakeAction, SnakeObservation, SnakeState
 from openenv.envs.snake_env.server.game import Game, beside, turned
@@ -84,7 +85,7 @@ class SnakeEnvironment(Environment[SnakeAction, SnakeObservation, SnakeState]):
             "rng": random_state(game.rng),
             "state": self._state.model_dump(),
         }
-        return json.dumps(saved).encode()
+        return json_text(saved).encode()
 
     def load_state(self, snapshot: bytes) -> None:
         """Continue a saved episode."""

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
+from openenv.core.formats.json_text import json_text
 from openenv.envs.reset_values import refuse_other_keywords, require_whole
 from openenv.envs.textarena_env.models import TextArenaAction, TextArenaObservation, TextArenaState
 from openenv.envs.textarena_env.server.games import MOST_SEATS, SEATS, check_game, make_game
@@ -91,7 +92,7 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
         """The seed and the replies, which fix the game. Raises ValueError before the first reset."""
         if self._game is None:
             raise ValueError("there is no game to save yet. Call reset() first.")
-        return json.dumps([self._seed, self._actions, self._state.model_dump()]).encode()
+        return json_text([self._seed, self._actions, self._state.model_dump()]).encode()
 
     def load_state(self, snapshot: bytes) -> None:
         """Replay a saved game."""

@@ -12,6 +12,7 @@ from uuid import uuid4
 import numpy as np
 
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.formats.json_text import json_text
 from openenv.envs.trading_env.models import TradingAction, TradingObservation, TradingState
 from openenv.envs.trading_env.server.portfolio import Costs, Portfolio, max_drawdown, sharpe
 from openenv.envs.trading_env.server.prices import Floats, Prices, generate_prices
@@ -124,7 +125,7 @@ class TradingEnvironment(Environment[TradingAction, TradingObservation, TradingS
             "equities": episode.equities,
             "account": [account.cash, account.shares.tolist(), account.costs_paid, account.turnover],
         }
-        return json.dumps(saved).encode()
+        return json_text(saved).encode()
 
     def load_state(self, snapshot: bytes) -> None:
         """Continue a saved episode."""

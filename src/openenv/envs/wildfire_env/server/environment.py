@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.formats.json_text import json_text
 from openenv.envs.reset_values import (
     random_state,
     refuse_other_keywords,
@@ -95,7 +96,7 @@ class WildfireEnvironment(Environment[WildfireAction, WildfireObservation, Wildf
             "rng": random_state(self._rng),
             "state": self._state.model_dump(),
         }
-        return json.dumps(saved).encode()
+        return json_text(saved).encode()
 
     def load_state(self, snapshot: bytes) -> None:
         """Continue a saved episode."""

@@ -4,13 +4,14 @@ With some parameters OpenSpiel's C++ code ends the process (connect_four with 0 
 returns, or takes all memory. In the server that would end every session.
 """
 
-import json
 import subprocess
 import sys
 import threading
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
+
+from openenv.core.formats.json_text import json_text
 
 TIMEOUT_S = 15.0
 _PROGRAM = "openenv.envs.openspiel_env.server.probe.process"
@@ -24,7 +25,7 @@ def refuse_unless_playable(game_name: str, game_params: Mapping[str, Any]) -> No
 
     A game that OpenSpiel refuses by itself passes: loading it raises the better error.
     """
-    failure = _probe_failure(game_name, json.dumps(dict(game_params), sort_keys=True))
+    failure = _probe_failure(game_name, json_text(dict(game_params), sort_keys=True))
     if failure:
         raise ValueError(
             f"game_params={dict(game_params)!r}: {game_name!r} cannot be played with these: a probe in another process "
