@@ -37,7 +37,7 @@ def add_mcp(app: FastAPI, sessions: SessionManager, http_sessions: HttpSessions)
         response = await rpc.reply(body, default=lambda: http_sessions.for_verb(request, None), traceparent=traceparent)
         return Response(response, media_type="application/json")
 
-    @app.delete("/mcp", tags=["mcp"], status_code=204)
+    @app.delete("/mcp", include_in_schema=False)
     async def end_mcp(request: Request) -> Response:
         """End the session that `initialize` opened, which the header Mcp-Session-Id names."""
         return await streamable.end(request)
