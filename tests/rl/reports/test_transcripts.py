@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from openenv.core.formats.json_text import json_text
 from openenv.rl.reports.results import StepLog, read_rows
 from openenv.rl.reports.training_log import newest_transcripts
-from openenv.rl.reports.transcripts import sample_transcripts, turn_rows
+from openenv.rl.reports.transcripts import recorded_transcripts, sample_transcripts, turn_rows
 from openenv.rl.rollouts.replay_buffer import StepGroups
 from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory, Turn
 from tests.rl.echo_game import echo_chat
@@ -83,6 +84,17 @@ def test_an_episode_that_is_not_trained_on_has_no_advantage() -> None:
 
     assert [transcript["turns"][0]["advantage"] for transcript in shown] == [None, None]
     assert [transcript["outcome"] for transcript in shown] == ["won", "invalid"]
+
+
+def test_an_invalid_episode_has_neither_return_nor_reward(tmp_path: Path) -> None:
+    group = Group(0, [episode(1.0, "red"), episode(0.0, "red", outcome="invalid")])
+    shown = sample_transcripts(1, StepGroups([group], []), 4, CHAT, "dr_grpo")
+    (tmp_path / "transcripts.jsonl").write_text("".join(f"{json_text(one)}\n" for one in shown), encoding="utf-8")
+
+    read = recorded_transcripts(tmp_path / "transcripts.jsonl")
+
+    assert [(transcript["return"], transcript["reward"]) for transcript in shown] == [(1.0, 1.0), (None, None)]
+    assert [one.outcome for one in read] == ["won", "invalid"]
 
 
 def test_a_table_has_a_row_for_each_turn() -> None:

@@ -166,7 +166,7 @@ function marked(text, words) {
 }
 
 function transcript(one, words) {
-  const title = `Step ${one.step}: ${one.outcome}, reward ${number(one.reward)}`;
+  const title = `Step ${one.step}: ${one.outcome}${one.reward === null ? "" : `, reward ${number(one.reward)}`}`;
   const facts = [`seed ${one.seed}`, `group ${one.group}`, one.return === null ? "" : `return ${number(one.return)}`].filter(Boolean).join(", ");
   const turns = one.turns.flatMap(turn => [
     element("pre", {tabIndex: 0}, ...marked(turn.prompt, words)),

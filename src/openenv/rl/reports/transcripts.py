@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 Transcript = dict[str, Any]
 """One episode: `step`, `environment` (its number), `group`, `seed`, `policy_version`, `outcome`, `reason`, `return`,
 `reward`, and `turns`, each with `prompt`, `continues` (whether the turns before come before its prompt), `reply`,
-`action`, `cut_off` (whether the limit of tokens ended the reply), `reward` and `advantage`."""
+`action`, `cut_off` (whether the limit of tokens ended the reply), `reward` and `advantage`. `return` and `reward` of an
+invalid episode are None."""
 
 
 def sample_transcripts(
@@ -84,7 +85,7 @@ def _recorded(run: str, number: int, transcript: Transcript) -> RecordedEpisode:
         seed=transcript["seed"],
         outcome=transcript["outcome"],
         reason=transcript["reason"] or None,
-        total_reward=transcript["return"],
+        total_reward=transcript["return"] or 0.0,
         turns=[
             RecordedTurn(
                 shown=turn["prompt"],
@@ -147,7 +148,7 @@ def _transcript(
         "policy_version": trajectory.policy_version,
         "outcome": trajectory.outcome,
         "reason": trajectory.reason,
-        "return": trajectory.game_return,
-        "reward": trajectory.reward,
+        "return": trajectory.game_return if trajectory.valid else None,  # null: a failure has no result
+        "reward": trajectory.reward if trajectory.valid else None,
         "turns": turns,
     }
