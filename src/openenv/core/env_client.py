@@ -246,7 +246,11 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """The result in a response's data. Raises UnreadableResponse when the observation has other fields."""
         observation_cls = self._message_classes[1]
         reward, done = payload.get("reward"), payload.get("done", False)
-        observation = read_message(observation_cls, {**payload["observation"], "reward": reward, "done": done})
+        fields = {**payload["observation"], "reward": reward, "done": done}
+        try:
+            observation = observation_cls.model_validate(fields, by_alias=True, by_name=True)
+        except (ValidationError, TypeError):  # a subclass, computed fields, or a `model_validate` of the author's own
+            observation = read_message(observation_cls, fields)
         return StepResult(observation, reward, done, payload.get("metadata"))
 
     def _parse_state(self, payload: dict[str, Any]) -> StateT:
