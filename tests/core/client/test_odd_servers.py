@@ -161,7 +161,7 @@ def test_a_deadline_holds_while_bytes_arrive(pouring, what, is_async):
     switch = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     accepted = switch + b"Sec-WebSocket-Accept: %s\r\n\r\n"
     poured = {
-        "pings": (accepted, b"\x89\x00"),
+        "pings": (accepted, b"\x89\x00" * 16384),
         "a frame without an end": (accepted + b"\x81\x7f" + (1 << 26).to_bytes(8, "big"), b"x"),
         "a handshake without an end": (switch, b"x"),
     }
@@ -174,7 +174,7 @@ def test_a_deadline_holds_while_bytes_arrive(pouring, what, is_async):
     started = time.monotonic()
     with pytest.raises((AnswerTimeout, ServerUnreachable)):
         asyncio.run(reset()) if is_async else env.reset()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
 
 
 def test_a_deadline_holds_while_the_server_takes_a_large_request_slowly(pouring):
