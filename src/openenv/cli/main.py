@@ -8,7 +8,6 @@ import sys
 
 import typer
 
-from openenv.auto.discovery import bundle_version
 from openenv.cli import compat_path, doctor, envs, serve, sft, train
 from openenv.cli.authoring import check, import_environment, init, validate
 from openenv.cli.containers import build, deploy
@@ -16,6 +15,7 @@ from openenv.cli.hub import fork, pull, push
 from openenv.cli.pages import runs
 from openenv.cli.playing import evaluate, export, replay, show
 from openenv.core.env_server.observability.log_context import configure_logging
+from openenv.core.utils import bundle_version
 
 _PLAY, _TRAIN = "Serve and play", "Train"
 _AUTHOR, _SHARE = "Write an environment", "Share and deploy"
