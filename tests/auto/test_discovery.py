@@ -69,3 +69,17 @@ def test_a_broken_package_is_skipped_with_a_warning(site, caplog):
 
 def test_the_action_of_an_environment_whose_server_alone_knows_its_class_is_its_fields() -> None:
     assert AutoAction.from_env("adventure.py:Adventure")(command="go north") == {"command": "go north"}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("adventure.py", r"'adventure.py' names no class: write adventure.py:CLASS"),
+        ("./nowhere", r"nowhere has no openenv.yaml: give an environment's folder"),
+        ("/nowhere/env", r"/nowhere/env has no openenv.yaml"),
+        ("nowhere/adventure.py:Adventure", r"there is no file nowhere/adventure.py"),
+    ],
+)
+def test_a_name_of_something_that_is_not_there_is_an_error_with_the_next_step(name: str, message: str) -> None:
+    with pytest.raises(LookupError, match=message):
+        AutoEnv.from_env(name)

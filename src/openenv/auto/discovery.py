@@ -113,6 +113,8 @@ def find_environment(name: str) -> EnvironmentInfo:
     """Return an environment by name; `echo`, `echo-env` and `echo_env` are equal. Raises UnknownEnvironment."""
     known = environments()
     key = _key(name)
+    if name.endswith(".py"):
+        raise UnknownEnvironment(f"{name!r} names no class: write {name}:CLASS")
     if key not in known:
         near = difflib.get_close_matches(key, known, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -124,7 +126,12 @@ def names_source(name: str) -> bool:
     """Whether a name is the place of an environment: a URL, an image, a class, or a folder with openenv.yaml."""
     if "://" in name:
         return not is_space_page(name)
-    return ":" in name or Path(name, "openenv.yaml").is_file()
+    return ":" in name or is_path(name) or Path(name, "openenv.yaml").is_file()
+
+
+def is_path(name: str) -> bool:
+    """Whether a name is written as a folder of this machine, such as `./x`, whether it is there or not."""
+    return ":" not in name and name.startswith((".", "/", "~"))
 
 
 def _key(name: str) -> str:

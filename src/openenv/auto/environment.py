@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from openenv.auto.discovery import EnvironmentInfo, find_environment, names_source
+from openenv.auto.discovery import EnvironmentInfo, find_environment, is_path, names_source
 from openenv.auto.schema_client import ServerDescription, describe_server
 from openenv.core.containers.local_process import LocalServer
 from openenv.core.containers.runtime.base import RuntimeProvider
@@ -153,7 +153,7 @@ def named_environment(name: str, *, text: str | None = None) -> NamedEnvironment
     """
     if name.startswith((VERIFIERS, ORS)):
         return NamedEnvironment(name=name, served_as=name, text=text)
-    is_folder = Path(name).is_dir() if names_source(name) else "/" in name
+    is_folder = (is_path(name) or Path(name).is_dir()) if names_source(name) else "/" in name
     if is_folder:
         folder_target(Path(name))  # raises for a folder without an environment
         return NamedEnvironment(name=name, served_as=name, text=text or _text_of_folder(Path(name)))
@@ -163,6 +163,9 @@ def named_environment(name: str, *, text: str | None = None) -> NamedEnvironment
         return NamedEnvironment(name=name, url=name.rstrip("/"), text=text)
     if name.startswith(IMAGE):
         return NamedEnvironment(name=name, image=name.removeprefix(IMAGE), text=text)
+    place = name.rpartition(":")[0]
+    if place.endswith(".py") and not Path(place).is_file():
+        raise LookupError(f"{name}: there is no file {place}.")
     return NamedEnvironment(name=name, served_as=name, text=text)
 
 

@@ -120,12 +120,6 @@ def _require(check: Callable[[], object], parameter: str) -> None:
 
 def _require_environment(name: str) -> None:
     """Raise LookupError if no environment has the name, as far as that is known before it is served."""
-    place, _, class_name = name.partition(":")
-    if place.endswith(".py"):
-        if not class_name:
-            raise LookupError(f"{name!r} names no class. Write {name}:CLASS.")
-        if not Path(place).is_file():
-            raise LookupError(f"there is no file {place!r}.")
     try:
         named_environment(name)
     except LookupError as error:

@@ -33,7 +33,7 @@ def test_init_writes_the_run_that_would_be_made(tmp_path: Path, monkeypatch: pyt
         ([], "give a YAML file or an environment"),
         (["nowhere.yaml"], "openenv train ENV --init nowhere.yaml"),
         (["gues"], "An environment is the name of a bundled"),
-        (["lost.py:Env"], "there is no file 'lost.py'"),
+        (["lost.py:Env"], "there is no file lost.py"),
         (["guess", "--model", "./nowhere"], "there is no such folder"),
         (["guess", "--env", "echo"], "Leave --env out"),
         (["guess", "run.yaml"], "only for --init"),

@@ -95,12 +95,20 @@ def _is_playable(name: str) -> bool:
     return True
 
 
+_MOST_SHOWN = 20
+"""Names in an error beside the nearest."""
+
+
 def unknown_name(field: str, value: object, allowed: Iterable[str]) -> ValueError:
-    """Return the error for a name that is not allowed, with the nearest allowed name and the whole list."""
+    """Return the error for a name that is not allowed, with the nearest allowed name, or those that are allowed.
+
+    A long list would hide the nearest name.
+    """
     names = sorted(allowed)
     near = difflib.get_close_matches(str(value), names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return ValueError(f"{field}={value!r} is not known.{hint} Allowed: {', '.join(names) or 'none'}.")
+    known = "" if near and len(names) > _MOST_SHOWN else f" Allowed: {', '.join(names) or 'none'}."
+    return ValueError(f"{field}={value!r} is not known.{hint}{known}")
 
 
 def load_game(game_name: str, game_params: Mapping[str, Any]) -> Any:
