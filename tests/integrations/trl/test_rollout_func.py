@@ -151,6 +151,24 @@ def test_a_failing_environment_is_an_error_with_its_reason(tmp_path: Path) -> No
     broken.close()
 
 
+def test_calls_without_a_legal_reply_are_logged_once_with_the_remedies(
+    blackjack_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rollout_func = make_rollout_func(blackjack_url, instructions=False)
+    tokenizer = words_tokenizer(["You have and , The dealer shows . : no word of an action"])
+    made = trainer(
+        tiny_model(tokenizer), tokenizer, tmp_path, ["no word"] * 4, rollout_func=rollout_func,
+        reward_funcs=reward_from_env, args={"max_steps": 1},
+    )  # fmt: skip
+
+    for _ in range(5):
+        rollout_func(["no word"] * 4, made)
+    rollout_func.close()
+
+    (warning,) = (record.message for record in caplog.records if "names a legal action" in record.message)
+    assert "Raise max_completion_length=" in warning
+
+
 def test_a_reward_function_without_the_rollout_function_is_refused() -> None:
     with pytest.raises(ValueError, match="rollout_func"):
         reward_from_env(completions=["hit"])

@@ -7,6 +7,7 @@ Example:
 """
 
 import atexit
+import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from openenv.rl.rollouts.rollout import Member
 
 
+log = logging.getLogger(__name__)
+
+_CALLS_TO_WARN = 3
+
+
 class EpisodesFailed(OpenEnvError):
     """The environment failed in episodes, which have no tokens to train on."""
 
@@ -45,6 +51,7 @@ class RolloutFunc:
         self._pool: SessionPool[Any, Any] | None = None
         self._generator: BaseGenerator | None = None
         self._num_groups = 0
+        self._calls_without_action = 0
         self._open = ExitStack()
         named = named_environment(environment, text=text)
         base_url = self._open.enter_context(named.running())
@@ -71,7 +78,20 @@ class RolloutFunc:
         config = self._config(args)
         first = context[0].accelerator.process_index * len(shown) if is_trainer else 0
         played = self._loop.run(self._play(self._members(len(shown), config, first), shown, config))
+        self._warn_without_actions(played, args)
         return _fields(played)
+
+    def _warn_without_actions(self, played: Sequence[Trajectory], args: Any) -> None:
+        """Log it once when no reply of some calls in a row has named a legal action: nothing is learned then."""
+        has_action = any(trajectory.outcome != "unparseable" for trajectory in played)
+        self._calls_without_action = 0 if has_action else self._calls_without_action + 1
+        if self._calls_without_action == _CALLS_TO_WARN:
+            log.warning(
+                "no reply of %d calls names a legal action, so that all rewards are equal and nothing is learned: %s. "
+                "Raise max_completion_length=%s if replies are cut off, set instructions=True, or begin with a model "
+                "that has learned legal replies (openenv sft).",
+                _CALLS_TO_WARN, played[0].reason, args.max_completion_length,
+            )  # fmt: skip
 
     def close(self) -> None:
         """End the sessions, and the server if it was started. A second call does nothing."""
