@@ -4,11 +4,15 @@ import logging
 import sys
 import types
 
+import numpy as np
+import numpy.typing as npt
 import pytest
+from pydantic import create_model
 
 from openenv.core import Action, Environment, Observation, State
 from openenv.core.env_server.runner.env_spec import resolve_env_spec
 from openenv.core.env_server.types import OpenAction
+from openenv.core.wire.arrays import Array
 from tests.core.counting_env import CountAction, CountingEnvironment, CountObservation, CountState
 
 
@@ -90,6 +94,15 @@ def test_the_one_message_class_of_a_module_is_that_of_its_one_environment(monkey
 
     for environment in (value for name, value in vars(module).items() if name in ("Dungeon", "Clock")):
         assert resolve_env_spec(environment).observation_cls.__name__ == found
+
+
+@pytest.mark.parametrize("declared", [np.ndarray, npt.NDArray[np.float32], np.ndarray | None, list[np.ndarray]])
+def test_a_field_of_numpys_array_type_is_refused_with_the_type_to_write(declared):
+    seen = create_model("Seen", __base__=Observation, x=(declared, ...))
+
+    with pytest.raises(TypeError, match=r"Seen\.x is declared as a numpy array.*: declare it as Array \(from openenv"):
+        resolve_env_spec(CountingEnvironment, observation_cls=seen)
+    resolve_env_spec(CountingEnvironment, observation_cls=create_model("Seen", __base__=Observation, x=(Array, ...)))
 
 
 @pytest.mark.parametrize("wrong", [3, "echo", Observation])

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
+from pydantic import BaseModel
+
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, OpenAction, ServerMode, State
 
@@ -79,7 +81,8 @@ def resolve_env_spec(
     A message class that is not given is taken from `Environment[YourAction, YourObservation, YourState]`. The next
     sources are the annotations of `reset`, `step` and `state`, and the one subclass in the module of the environment,
     unless that module has another environment too.
-    Raises TypeError when `env` is none of the three, or a factory that needs a return annotation.
+    Raises TypeError when `env` is none of the three, for a factory that needs a return annotation, and for a field that
+    is declared as numpy's own array.
     """
     make, environment_cls = _maker(env)
     if environment_cls is Environment and (action_cls is None or observation_cls is None):
@@ -93,16 +96,37 @@ def resolve_env_spec(
         log.warning("%s declares no action class: any field is accepted. Write Environment[YourAction, ...] or pass "
                     "action_cls.", environment_cls.__name__)  # fmt: skip
     observation = observation_cls or _find(environment_cls, Observation, hints.get("observation")) or Observation
+    state = state_cls or _find(environment_cls, State, hints.get("state")) or State
+    for message in (action or OpenAction, observation, reset_observation_cls or observation, state):
+        _refuse_numpy(message)
     return EnvSpec(
         make=make,
         environment_cls=environment_cls,
         action_cls=action or OpenAction,
         observation_cls=observation,
         reset_observation_cls=reset_observation_cls or observation,
-        state_cls=state_cls or _find(environment_cls, State, hints.get("state")) or State,
+        state_cls=state,
         name=name or _name_of(env, environment_cls),
         is_one_instance=isinstance(env, Environment),
     )
+
+
+def _refuse_numpy(message: type[BaseModel]) -> None:
+    """Raise TypeError for a field of numpy's array type, which has no schema."""
+    for name, field in message.model_fields.items():
+        if _names_numpy(field.annotation):
+            raise TypeError(
+                f"{message.__name__}.{name} is declared as a numpy array, which no schema describes: declare it as "
+                "Array (from openenv.core.wire.arrays import Array), which holds one and travels as raw bytes"
+            )
+
+
+def _names_numpy(annotation: Any) -> bool:
+    """Whether an annotation has numpy's array type in it."""
+    parts = (get_origin(annotation) or annotation, *get_args(annotation))
+    if any(getattr(part, "__module__", None) == "numpy" and part.__name__ == "ndarray" for part in parts):
+        return True
+    return any(_names_numpy(part) for part in get_args(annotation))
 
 
 def _maker(env: EnvironmentSource) -> tuple[Callable[[], Environment], type[Environment]]:
