@@ -264,7 +264,7 @@ async def test_a_second_run_of_the_same_name_leaves_the_one_that_trains_alone(
     await first.shutdown()
 
     assert [row["step"] for row in read_rows(tmp_path / "tiny" / "metrics.jsonl")] == [1, 2]
-    assert names_in(tmp_path) == [".tiny.lock", "tiny"]
+    assert names_in(tmp_path) == ["tiny"]
 
 
 async def test_a_resumed_run_goes_on_from_its_checkpoint(tmp_path: Path, blackjack: dict[str, Any]) -> None:

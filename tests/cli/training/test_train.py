@@ -51,7 +51,7 @@ def test_several_seeds_are_runs_of_their_own_and_a_table_of_their_means(tmp_path
     done = run("train", "tiny.yaml", *where, cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
-    folders = sorted(folder.name for folder in (tmp_path / "runs").iterdir() if folder.is_dir())
+    folders = sorted(folder.name for folder in (tmp_path / "runs").iterdir())
     assert [name.rsplit("-", 1)[1] for name in folders] == ["seed7", "seed8"]
     assert all(name.endswith("PointsEnvironment-seed7") for name in folders[:1])
     assert "Means of 2 runs" in done.stdout

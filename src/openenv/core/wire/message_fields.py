@@ -17,8 +17,18 @@ _MODELS = ("model", "dataclass", "definition-ref")
 
 @lru_cache(maxsize=256)
 def has_models(cls: type[BaseModel]) -> bool:
-    """Whether a field may hold models, which are then written with the fields of their own classes."""
-    return sum(schema.get("type") in _MODELS for schema in _parts(cls.__pydantic_core_schema__)) > 1
+    """Whether a field may hold models, which are then written with the fields of their own classes.
+
+    Not where a field has a serializer: pydantic leaves it out where values are written by their own classes.
+    """
+    parts = list(_parts(cls.__pydantic_core_schema__))
+    has_serializer = any(str(part.get("type", "")).startswith("function-") for part in map(_serialization, parts))
+    return not has_serializer and sum(schema.get("type") in _MODELS for schema in parts) > 1
+
+
+def _serialization(schema: dict[str, Any]) -> dict[str, Any]:
+    found = schema.get("serialization")
+    return found if isinstance(found, dict) else {}
 
 
 def _parts(schema: Any) -> Iterator[dict[str, Any]]:

@@ -29,8 +29,9 @@ def running(run_dir: Path) -> Iterator[None]:
     RuntimeError if another process is making the same run: both would write the same files.
     """
     run_dir.parent.mkdir(parents=True, exist_ok=True)
+    lock = _lock_of(run_dir)
     try:
-        held = _lock_of(run_dir).acquire(timeout=10 * _READ_S, poll_interval=_POLL_S)  # readers hold it for a moment
+        held = lock.acquire(timeout=10 * _READ_S, poll_interval=_POLL_S)  # readers hold it for a moment
     except Timeout:
         raise RuntimeError(
             f"{run_dir}: another process is making this run. Wait for its end, end it, or give this run another name."
@@ -41,6 +42,8 @@ def running(run_dir: Path) -> Iterator[None]:
         finally:
             if failure(run_dir) is None:
                 (run_dir / _ERROR).unlink(missing_ok=True)
+            with contextlib.suppress(PermissionError):  # Windows removes no open file
+                Path(lock.lock_file).unlink(missing_ok=True)  # who waits for it opens another one
 
 
 @contextlib.contextmanager
