@@ -43,7 +43,7 @@ def running(run_dir: Path) -> Iterator[None]:
             if failure(run_dir) is None:
                 (run_dir / _ERROR).unlink(missing_ok=True)
             with contextlib.suppress(PermissionError):  # Windows removes no open file
-                Path(lock.lock_file).unlink(missing_ok=True)  # who waits for it opens another one
+                Path(lock.lock_file).unlink(missing_ok=True)  # a process that waits for it opens a new file
 
 
 @contextlib.contextmanager
