@@ -68,7 +68,7 @@ def test_a_response_later_than_the_timeout_fails_its_check(serving):
 @pytest.mark.parametrize(
     ("args", "code", "words"),
     [
-        ([], 2, "'.' is not among"),
+        ([], 2, ". has no openenv.yaml: give an environment's folder, or the URL of a server"),
         (["./nowhere"], 2, "nowhere has no openenv.yaml"),
         (["--level", "deep"], 3, "--level deep: give one of static, runtime, semantic"),
         (["--policy", "v9"], 3, "--policy v9: give one of v1, v2"),
