@@ -43,7 +43,7 @@ def test_a_number_that_is_not_known_is_null_in_json():
 
     row = json.loads(json_text(as_row(silent)))
 
-    assert (row["mean_return"], row["return_interval"], row["win_rate"]) == (None, [None, None], 0.0)
+    assert (row["mean_return"], row["return_interval"], row["win_rate"]) == (None, [None, None], None)
 
 
 def test_a_model_behind_an_endpoint_may_reply_again_after_a_reply_without_a_legal_action(

@@ -20,7 +20,9 @@ from openenv.evaluation.tables import ranked
 def episodes(outcome: EpisodeOutcome, num: int, reward: float, steps: int = 2) -> list[EpisodeResult]:
     counted = Counter({("hard 16", "hit"): 1})
     return [
-        EpisodeResult(seed=i, total_reward=reward, num_steps=steps, outcome=outcome, decisions=counted)
+        EpisodeResult(
+            seed=i, total_reward=reward, success_return=1.0, num_steps=steps, outcome=outcome, decisions=counted
+        )
         for i in range(num)
     ]
 
@@ -46,9 +48,21 @@ def test_rates_leave_invalid_episodes_out_and_count_them() -> None:
     )
 
     assert (summary.num_episodes, summary.num_invalid, summary.num_unparseable) == (10, 90, 2)
-    assert (summary.win_rate, summary.push_rate, summary.loss_rate) == (0.4, 0.1, 0.3)
+    assert (summary.win_rate, summary.push_rate, summary.num_lost) == (0.4, 0.1, 3)
     assert (summary.mean_return, summary.mean_steps) == (pytest.approx(1 / 8), 1.6)  # those given up have no return
     assert summary.decisions == {("hard 16", "hit"): 10}
+
+
+def test_without_a_declared_success_there_is_a_mean_return_and_no_rate(tmp_path: Path) -> None:
+    played = [EpisodeResult(seed=i, total_reward=float(i), num_steps=1, outcome="ended") for i in range(4)]
+    summary = summarize("p", played)
+    text = printed(summary)
+
+    assert (summary.declares_success, summary.mean_return) == (False, 1.5)
+    assert math.isnan(summary.win_rate)
+    assert "+1.500" in text
+    assert not any(word in text for word in ("success", "push", "no finished game"))
+    assert "success" not in plot_summaries([summary], tmp_path / "plot.svg").read_text()
 
 
 def test_replies_that_were_cut_off_are_counted_with_the_setting_to_raise() -> None:
@@ -81,7 +95,7 @@ def test_a_policy_without_a_finished_game_is_shown_as_such(tmp_path: Path) -> No
 
     text = printed(*summaries)
 
-    assert text.count("no finished game") == 5  # broken has no rate, return, push rate or steps, and mute has no return
+    assert text.count("no finished game") == 4  # broken has no rate, return or steps, and mute has no return
     assert "nan" not in text
     assert "inf" not in text
     assert "no finished game" in plot_summaries(summaries, tmp_path / "plot.svg").read_text()

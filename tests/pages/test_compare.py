@@ -74,7 +74,9 @@ def add(standings: Standings, policy: int, *rewards: float, outcome: EpisodeOutc
     """Add episodes of a policy with these returns."""
     for reward in rewards:
         ended = outcome or ("won" if reward > 0 else "lost")
-        standings.add(policy, EpisodeResult(seed=0, total_reward=reward, num_steps=9, outcome=ended))
+        standings.add(
+            policy, EpisodeResult(seed=0, total_reward=reward, success_return=1.0, num_steps=9, outcome=ended)
+        )
 
 
 def row_of(page: Page, name: str):

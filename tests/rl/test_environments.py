@@ -23,8 +23,8 @@ def configured(env: Any) -> Config:
 
 
 def episodes(successes: int, failures: int, environment: int = 0, outcome: str = "lost") -> Group:
-    won = [Trajectory(seed=0, outcome="won", game_return=2.0) for _ in range(successes)]
-    lost: list[Any] = [Trajectory(seed=0, outcome=outcome, game_return=-1.0) for _ in range(failures)]  # type: ignore[arg-type]
+    won = [Trajectory(seed=0, outcome="won", success_return=1.0) for _ in range(successes)]
+    lost: list[Any] = [Trajectory(seed=0, outcome=outcome, success_return=1.0) for _ in range(failures)]  # type: ignore[arg-type]
     return Group(0, won + lost, environment)
 
 
@@ -90,15 +90,18 @@ def test_a_level_is_left_when_enough_episodes_succeed_or_fail() -> None:
     assert sizes == [{"a": 1, "size": size} for size in (1, 1, 2, 2, 3, 3, 2)]
 
 
-def test_a_success_is_a_win_or_a_return_and_never_an_unparseable_reply() -> None:
-    easy = Curricula(configured({"name": "echo", "curriculum": curriculum(success_return=-1.0)}).env)
-    easy.add([episodes(0, 10)])
-    won = Curricula(configured({"name": "echo", "curriculum": curriculum()}).env)
-    won.add([episodes(0, 10)])
-    unparseable = Curricula(configured({"name": "echo", "curriculum": curriculum(success_return=-9.0)}).env)
-    unparseable.add([episodes(5, 5, outcome="unparseable")])
+def test_an_unparseable_reply_is_no_success() -> None:
+    curricula = Curricula(configured({"name": "echo", "curriculum": curriculum()}).env)
+    curricula.add([episodes(5, 5, outcome="unparseable")])
 
-    assert [one.state for one in (easy, won, unparseable)] == [[[1, 0, 0]], [[0, 0, 0]], [[0, 0, 0]]]
+    assert curricula.state == [[0, 0, 0]]
+
+
+def test_a_curriculum_needs_to_know_what_a_success_is() -> None:
+    curricula = Curricula(configured({"name": "echo", "curriculum": curriculum()}).env)
+
+    with pytest.raises(ConfigError, match=r"env\.success_return=None: echo declares no success"):
+        curricula.add([Group(0, [Trajectory(seed=0, outcome="ended")])])
 
 
 def test_levels_are_those_of_their_own_environment_and_can_be_restored() -> None:

@@ -145,7 +145,7 @@ def test_a_better_checkpoint_replaces_the_one_before_and_what_a_killed_process_l
 def games(*outcomes: EpisodeOutcome) -> list[EpisodeResult]:
     rewards = {"won": 1.0, "push": 0.0, "lost": -1.0, "unparseable": 0.5, "invalid": 0.0}
     return [
-        EpisodeResult(seed=seed, total_reward=rewards[outcome], num_steps=1, outcome=outcome)
+        EpisodeResult(seed=seed, total_reward=rewards[outcome], success_return=1.0, num_steps=1, outcome=outcome)
         for seed, outcome in enumerate(outcomes)
     ]
 
@@ -194,8 +194,7 @@ def test_the_best_checkpoint_is_named_only_if_it_is_better_than_the_last(tmp_pat
     log.append({"step": 4, "eval/score": -0.5, **worse}, {"step": 5})
 
     assert best_line(tmp_path) == (
-        "best checkpoint: step 2 (return +0.2500, win rate 50.00%; step 4: return -0.2500, win rate unknown), "
-        f"kept in {folder}"
+        f"best checkpoint: step 2 (return +0.2500, win rate 50.00%; step 4: return -0.2500), kept in {folder}"
     )
 
 

@@ -34,8 +34,8 @@ CONFIG: dict[str, Any] = {
                 "episodes": 8,
                 "raise_at": 0.2,
                 "lower_at": 0.0,
-                "success_return": -1.0,  # any game that is played to its end
             },
+            "success_return": -1.0,  # any game that is played to its end
         },
         {"name": "openspiel", "reset": {"game_name": "kuhn_poker"}, "self_play": {"refresh": 5}},
     ],

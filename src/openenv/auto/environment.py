@@ -75,6 +75,8 @@ class NamedEnvironment:
     text: str | None = None
     """The class of its text interface, as MODULE:CLASS or FILE.py:CLASS. None: the environment's own, or the derived
     one."""
+    success_return: float | None = None
+    """The return from which an episode is a success. None: what the environment declares."""
 
     def provider(self, *, env_vars: Mapping[str, str] | None = None) -> RuntimeProvider | None:
         """What starts and stops a server of the environment; None for a URL. Raises ImportError without its extra.
@@ -136,6 +138,8 @@ class NamedEnvironment:
         text = text_class.for_environment(
             action, observation, described.description if described else "", described.tools if described else ()
         )
+        if self.success_return is not None:
+            text.success_return = self.success_return
         return ServedEnvironment(base_url=base_url, client_class=client_class, text=text, headers=headers or {})
 
 

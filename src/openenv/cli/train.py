@@ -21,7 +21,7 @@ from openenv.rl.config import Config
 from openenv.rl.config_file import load_config, require_model
 from openenv.rl.planning.config_text import config_yaml
 from openenv.rl.reports.best_checkpoint import best_line
-from openenv.rl.reports.results import PlayerResult, read_rows, reply_share
+from openenv.rl.reports.results import PlayerResult, declare_success, read_rows, reply_share
 from openenv.rl.run import (
     RunResult,
     config_without_file,
@@ -159,14 +159,16 @@ def _train(config: Config, resume: bool) -> RunResult:
 
 def results_table(results: Sequence[PlayerResult]) -> Table:
     """Return a table of the results in the order of the run, with 95 % intervals. Exact values have none."""
-    table = Table(title="Win rate and mean return of the game, with 95 % intervals", box=box.SIMPLE, pad_edge=False)
+    has_rates = declare_success(results)
+    title = "Win rate and mean return of the game" if has_rates else "Mean return of the game"
+    table = Table(title=f"{title}, with 95 % intervals", box=box.SIMPLE, pad_edge=False)
     table.add_column("player", no_wrap=True)
-    for heading in ("win rate", "mean return", "games"):
+    for heading in (*["win rate"] * has_rates, "mean return", "games"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in results:
         table.add_row(
             row.name,
-            _rate_text(row.win_rate, row.win_interval),
+            *[_rate_text(row.win_rate, row.win_interval)] * has_rates,
             _return_text(row.mean_return, row.return_interval),
             "exact" if row.role == "optimum" else f"{row.num_games}",
         )
@@ -178,7 +180,8 @@ def table_over_runs(runs: Sequence[Sequence[PlayerResult]]) -> Table:
     title = f"Means of {len(runs)} runs, with 95 % intervals over the runs"
     table = Table(title=title, box=box.SIMPLE, pad_edge=False)
     table.add_column("player", no_wrap=True)
-    for heading in ("win rate", "mean return", "runs"):
+    has_rates = declare_success([row for rows in runs for row in rows])
+    for heading in (*["win rate"] * has_rates, "mean return", "runs"):
         table.add_column(heading, justify="right", no_wrap=True)
     for name in dict.fromkeys(row.name for rows in runs for row in rows if row.role != "optimum"):
         rows = [row for results in runs for row in results if row.name == name and not math.isnan(row.mean_return)]
@@ -186,7 +189,7 @@ def table_over_runs(runs: Sequence[Sequence[PlayerResult]]) -> Table:
         mean_return, return_interval = mean_over_runs([row.mean_return for row in rows])
         table.add_row(
             name,
-            _rate_text(win_rate, win_interval),
+            *[_rate_text(win_rate, win_interval)] * has_rates,
             _return_text(mean_return, return_interval),
             f"{len(rows)}",
         )

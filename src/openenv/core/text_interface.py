@@ -11,6 +11,7 @@ from openenv.core.env_server.mcp_types import Tool
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.content import Content
+from openenv.core.text.outcomes import declared_success
 from openenv.core.text.reading import finished_in, named_in, said_in_full
 
 ActT = TypeVar("ActT", bound=Action, default=Action)
@@ -23,7 +24,7 @@ _MORE = ("0", "x", " 7 8")
 
 
 class TextInterface(ABC, Generic[ActT, ObsT]):
-    """Converts observations to text and replies to actions. An instance has no state: it serves any number of episodes.
+    """Converts observations to text and replies to actions. An instance serves any number of episodes.
 
     A good description is a short sentence that names what matters and is visible to the player. What stays the same is
     in the instructions. A small model learns nothing from a grid of characters, but does from "Ball in row 3, column 1.
@@ -32,6 +33,8 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
 
     history: ClassVar[History] = "full"
     """Turns that a prompt shows: all (`full`), or the newest one if its description is complete (`latest`)."""
+    success_return: float | None = None
+    """The return from which an episode is a success, whatever the environment declares. None: what that declares."""
 
     @classmethod
     def for_environment(
@@ -116,6 +119,6 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
         """The kind of decision, such as `hard 16`, by which reports count replies; None: not counted."""
         return None
 
-    def outcome(self, total_reward: float) -> str:
-        """The outcome of an episode: `won`, `lost` or `push`, by the sign of its total reward."""
-        return "won" if total_reward > 0 else "lost" if total_reward < 0 else "push"
+    def success_of(self, first: ObsT) -> float | None:
+        """The return from which the episode of a first observation is a success; None where nothing declares it."""
+        return declared_success(first) if self.success_return is None else self.success_return

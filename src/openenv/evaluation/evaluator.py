@@ -14,12 +14,13 @@ from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Action
 from openenv.core.errors import OpenEnvError, ServerUnreachable
 from openenv.core.session_pool import SessionPool
+from openenv.core.text.outcomes import EpisodeOutcome, declared_success, outcome_of
 from openenv.core.text_interface import TextInterface
 from openenv.core.utils import run_async_safely
 from openenv.envs.openspiel_env.client import OpenSpielEnv
 from openenv.envs.openspiel_env.models import OpenSpielAction
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
-from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult, Summary, summarize
+from openenv.evaluation.intervals import EpisodeResult, Summary, summarize
 from openenv.policies.base import EndEpisode, Policy, PolicyReply
 from openenv.policies.baselines import RandomPolicy
 
@@ -133,7 +134,7 @@ async def play_episodes(
     All sessions of the pool step together. A policy that learns plays one episode after another in one session.
 
     policy: any object with `name` and `select_action(observation)`; `openenv.policies.Policy` lists the optional parts.
-    reset_kwargs: added to every reset. text: its situations label the counted decisions, and it names the outcomes.
+    reset_kwargs: added to every reset. text: its situations label the counted decisions.
     max_steps: a longer episode is stopped, and its rewards so far count. If the policy chooses no legal action, the
     episode ends there as `unparseable`. known: results of episodes, by number, which are not played again. on_progress:
     called in the event loop when an episode has ended. executor: runs a slow policy; None: any thread.
@@ -201,6 +202,7 @@ class _RunningEpisode:
     action: Any = None
     """What the policy chose last."""
     total_reward: float = 0.0
+    success_return: float | None = None
     num_steps: int = 0
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
     replies: Counter[str] = field(default_factory=Counter)
@@ -245,14 +247,16 @@ class _PolicyPlayer:
         running = self._running.get(episode)
         reward = 0.0 if result.reward is None else float(result.reward)  # None: the step has no reward
         if running is None:
-            running = self._running[episode] = _RunningEpisode()
+            first = result.observation
+            success_return = declared_success(first) if self._text is None else self._text.success_of(first)
+            running = self._running[episode] = _RunningEpisode(success_return=success_return)
         else:
             running.num_steps += 1
             self._policy.learn(running.observation, running.action, reward, result.observation, result.done)
         running.observation = result.observation
         running.total_reward += reward
         if result.done:
-            self._end(episode, self._outcome(running.total_reward), running.total_reward)
+            self._end(episode, outcome_of(running.total_reward, running.success_return), running.total_reward)
 
     def on_failure(self, episode: int, error: OpenEnvError) -> None:
         """Finish the episode as invalid. Raises ServerUnreachable when that is why it could not begin."""
@@ -267,8 +271,8 @@ class _PolicyPlayer:
         self._stop(episode, f"stopped after {self._max_steps} steps")
 
     def _stop(self, episode: int, reason: str) -> None:
-        total = self._running[episode].total_reward
-        self._end(episode, self._outcome(total), total, reason)
+        running = self._running[episode]
+        self._end(episode, outcome_of(running.total_reward, running.success_return), running.total_reward, reason)
 
     def _checked(self, waiting: PendingAction, choice: Any) -> Any:
         """The action that the choice names. None, and the episode has ended, if it names none that is legal."""
@@ -340,6 +344,7 @@ class _PolicyPlayer:
             total_reward=total_reward,
             num_steps=running.num_steps,
             outcome=outcome,
+            success_return=running.success_return,
             reason=reason,
             decisions=running.decisions,
             **running.replies,
@@ -348,11 +353,6 @@ class _PolicyPlayer:
             observer.on_end(episode, self.ended[episode])
         if self._on_progress is not None:
             self._on_progress(len(self.ended), self._num_episodes)
-
-    def _outcome(self, total_reward: float) -> Any:
-        if self._text is not None:
-            return self._text.outcome(total_reward)
-        return "won" if total_reward > 0 else "lost" if total_reward < 0 else "push"
 
     def _count_decision(self, running: _RunningEpisode, action: Action) -> None:
         situation = self._text.situation(running.observation) if self._text else None

@@ -4,7 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+
+from openenv.core.text.outcomes import EpisodeOutcome
 
 Z_95 = 1.959963984540054
 """The standard normal's 97.5 % point."""
@@ -14,10 +15,6 @@ _T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 
 
 Interval = tuple[float, float]
 """Lower and upper end."""
-
-EpisodeOutcome = Literal["won", "push", "lost", "unparseable", "invalid"]
-"""won, push, lost: by the sign of the total reward. unparseable: the policy chose no legal action. invalid: the
-environment failed, which is no result of the policy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +28,8 @@ class EpisodeResult:
     num_steps: int
     """Number of actions taken."""
     outcome: EpisodeOutcome
+    success_return: float | None = None
+    """The return from which it is a success; None where nothing declares it."""
     reason: str | None = None
     """Why the episode is unparseable or invalid, or was stopped by a limit."""
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -54,6 +53,8 @@ class Summary:
     """The policy's name."""
     num_episodes: int
     """Valid episodes. All rates are fractions of them."""
+    declares_success: bool
+    """Whether the environment declares what a success is. Without, there is no win rate."""
     num_won: int
     num_push: int
     num_lost: int
@@ -70,7 +71,7 @@ class Summary:
     invalid_reasons: Counter[str] = field(default_factory=Counter)
     """Number of invalid episodes by reason."""
     num_stopped: int = 0
-    """Number of won, lost and push episodes that a limit stopped before their end: their rewards so far count."""
+    """Number of played episodes that a limit stopped before their end: their rewards so far count."""
     num_replies: int = 0
     num_unparseable_replies: int = 0
     num_cut_off_replies: int = 0
@@ -80,23 +81,18 @@ class Summary:
 
     @property
     def win_rate(self) -> float:
-        """Fraction of valid episodes that were won, 0 to 1. NaN without valid episodes."""
-        return _ratio(self.num_won, self.num_episodes)
+        """Fraction of valid episodes that were won, 0 to 1. NaN without valid episodes, and without a declaration."""
+        return _ratio(self.num_won, self.num_episodes) if self.declares_success else math.nan
 
     @property
     def push_rate(self) -> float:
-        """Fraction of valid episodes with a total reward of zero."""
+        """Fraction of valid episodes that were a draw."""
         return _ratio(self.num_push, self.num_episodes)
 
     @property
-    def loss_rate(self) -> float:
-        """Fraction of valid episodes that were lost. Unparseable episodes are not among them."""
-        return _ratio(self.num_lost, self.num_episodes)
-
-    @property
     def win_interval(self) -> Interval:
-        """95 % Wilson score interval of the win rate (Wilson 1927)."""
-        return wilson_interval(self.num_won, self.num_episodes)
+        """95 % Wilson score interval of the win rate (Wilson 1927). From 0 to 1 without a declaration."""
+        return wilson_interval(self.num_won, self.num_episodes if self.declares_success else 0)
 
 
 def summarize(name: str, episodes: Sequence[EpisodeResult]) -> Summary:
@@ -108,6 +104,7 @@ def summarize(name: str, episodes: Sequence[EpisodeResult]) -> Summary:
     return Summary(
         name=name,
         num_episodes=len(valid),
+        declares_success=any(episode.success_return is not None for episode in episodes),
         num_won=outcomes["won"],
         num_push=outcomes["push"],
         num_lost=outcomes["lost"],

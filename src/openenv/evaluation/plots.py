@@ -13,7 +13,8 @@ from openenv.evaluation.tables import NO_FINISHED_GAME, ranked
 
 
 def plot_summaries(summaries: Sequence[Summary], path: str | Path) -> Path:
-    """Write a bar chart of success rate and mean return with 95 % intervals, best policy first. Returns its path.
+    """Write a bar chart of mean returns, and success rates where they are declared, with 95 % intervals, best policy
+    first. Returns its path.
 
     path: a .png, .svg or .pdf file; its folder is created if it does not exist. Raises ValueError without summaries.
     """
@@ -22,12 +23,14 @@ def plot_summaries(summaries: Sequence[Summary], path: str | Path) -> Path:
         raise ValueError("summaries is empty: there is nothing to draw.")
     figure = Figure(figsize=(10, 1.2 + 0.6 * len(best_first)), layout="constrained")
     FigureCanvasAgg(figure)
-    left, right = figure.subplots(1, 2, sharey=True)
     names = [summary.name for summary in best_first]
-    _bars(left, names, [s.win_rate for s in best_first], [s.win_interval for s in best_first])
+    shows_success = any(s.declares_success for s in best_first)
+    *left, right = figure.subplots(1, 1 + shows_success, sharey=True, squeeze=False)[0]
+    for axes in left:
+        _bars(axes, names, [s.win_rate for s in best_first], [s.win_interval for s in best_first])
+        axes.set(xlabel="success rate", xlim=(0, 1))
     _bars(right, names, [s.mean_return for s in best_first], [s.return_interval for s in best_first])
-    left.set(xlabel="success rate", xlim=(0, 1))
-    left.invert_yaxis()
+    right.invert_yaxis()
     right.set(xlabel="mean return")
     right.axvline(0, color="black", linewidth=0.8)
     figure.suptitle(f"{max(s.num_episodes for s in best_first)} episodes each, 95 % intervals")

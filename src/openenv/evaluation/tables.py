@@ -19,9 +19,10 @@ def ranked(summaries: Sequence[Summary]) -> list[tuple[int, Summary]]:
     """Place and summary of each policy, best first. Equal results share a place (1, 1, 3).
 
     The order is by mean return, then by win rate. If any policy has unparseable episodes, which have no return, it is
-    by win rate alone.
+    by win rate alone, where the environment declares a success.
     """
-    score = _win_score if any(summary.num_unparseable for summary in summaries) else _score
+    by_wins = any(s.num_unparseable for s in summaries) and any(s.declares_success for s in summaries)
+    score = _win_score if by_wins else _score
     ordered = sorted(summaries, key=score, reverse=True)
     scores = [score(summary) for summary in ordered]
     return [(scores.index(score(summary)) + 1, summary) for summary in ordered]
@@ -30,13 +31,17 @@ def ranked(summaries: Sequence[Summary]) -> list[tuple[int, Summary]]:
 def medal_table(summaries: Sequence[Summary]) -> Table:
     """A rich table of the summaries, best policy first, with medals for the first three places."""
     table = Table("", "policy", title="Results, with 95 % intervals")
-    for heading in ("success rate", "mean return", "push", "steps", "episodes"):
+    shows_success = any(s.declares_success for s in summaries)
+    shows_push = any(s.num_push for s in summaries)
+    rates = [*["success rate"] * shows_success, "mean return", *["push"] * shows_push]
+    for heading in (*rates, "steps", "episodes"):
         table.add_column(heading, justify="right")
     broken = any(s.num_stopped or s.num_unparseable or s.num_invalid for s in summaries)
     for heading in ("stopped", "unparseable", "invalid") if broken else ():
         table.add_column(heading, justify="right")
     for place, summary in ranked(summaries):
-        cells = [MEDALS[place - 1] if place <= len(MEDALS) else str(place), summary.name, *_cells(summary)]
+        cells = [MEDALS[place - 1] if place <= len(MEDALS) else str(place), summary.name]
+        cells += _cells(summary, shows_success=shows_success, shows_push=shows_push)
         counts = (summary.num_stopped, summary.num_unparseable, summary.num_invalid)
         table.add_row(*cells, *(map(str, counts) if broken else ()))
     return table
@@ -57,13 +62,14 @@ def replies_table(summaries: Sequence[Summary]) -> Table | None:
     return table
 
 
-def _cells(summary: Summary) -> list[str]:
+def _cells(summary: Summary, *, shows_success: bool, shows_push: bool) -> list[str]:
     low, high = summary.win_interval
     half = summary.return_interval[1] - summary.mean_return
+    success = number_text(summary.win_rate, ".1%", f" ({100 * low:.1f}-{100 * high:.1f})")
     return [
-        number_text(summary.win_rate, ".1%", f" ({100 * low:.1f}-{100 * high:.1f})"),
+        *[success] * shows_success,
         number_text(summary.mean_return, "+.3f", f" ± {half:.3f}" if math.isfinite(half) else ""),
-        number_text(summary.push_rate, ".1%"),
+        *[number_text(summary.push_rate, ".1%")] * shows_push,
         number_text(summary.mean_steps, ".1f"),
         str(summary.num_episodes),
     ]
@@ -85,7 +91,7 @@ def _score(summary: Summary) -> tuple[float, float]:
     """The sort key: mean return, then win rate. A policy without valid episodes ranks last."""
     if math.isnan(summary.mean_return):
         return -math.inf, -math.inf
-    return summary.mean_return, summary.win_rate
+    return summary.mean_return, summary.win_rate if summary.declares_success else 0.0
 
 
 def _win_score(summary: Summary) -> tuple[float, float]:

@@ -7,13 +7,13 @@ import itertools
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from openenv.auto.environment import ServedEnvironment, named_environment, token_headers
 from openenv.envs.catalog import game_keyword
-from openenv.rl.config import CurriculumConfig, EnvConfig
-from openenv.rl.rollouts.trajectory import Group, Trajectory
+from openenv.rl.config import ConfigError, CurriculumConfig, EnvConfig
+from openenv.rl.rollouts.trajectory import Group
 
 log = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ _GOLDEN_RATIO = 0.6180339887498949
 
 async def serve_environment(config: EnvConfig, stack: contextlib.AsyncExitStack) -> ServedEnvironment:
     """The environment on its server, which the stack stops if the run has started it."""
-    named = named_environment(config.name, text=config.text or None)
+    named = replace(named_environment(config.name, text=config.text or None), success_return=config.success_return)
     if config.server_url:
         return await asyncio.to_thread(named.served_at, config.server_url, headers=token_headers())
     serving = named.served()
@@ -105,7 +105,12 @@ class Curricula:
                 continue
             episodes = [t for group in groups if group.environment == number for t in group.valid]
             level.num_episodes += len(episodes)
-            level.num_successes += sum(_is_success(trajectory, curriculum) for trajectory in episodes)
+            if episodes and all(trajectory.success_return is None for trajectory in episodes):
+                raise ConfigError(
+                    f"env.success_return=None: {config.name} declares no success, by which a curriculum changes its "
+                    "level. Set it to the return from which an episode is a success."
+                )
+            level.num_successes += sum(trajectory.outcome == "won" for trajectory in episodes)
             if level.num_episodes >= curriculum.episodes:
                 self._levels[number] = _next_level(config, curriculum, level)
 
@@ -114,14 +119,6 @@ def level_keywords(config: EnvConfig) -> list[dict[str, Any]]:
     """Keywords of resets at each level of an environment, the easiest first."""
     levels: Sequence[Mapping[str, Any]] = config.curriculum.levels if config.curriculum else [{}]
     return [{**config.reset, **level} for level in levels]
-
-
-def _is_success(trajectory: Trajectory, curriculum: CurriculumConfig) -> bool:
-    if trajectory.outcome == "unparseable":
-        return False
-    if curriculum.success_return is None:
-        return trajectory.outcome == "won"
-    return trajectory.game_return >= curriculum.success_return
 
 
 def _next_level(config: EnvConfig, curriculum: CurriculumConfig, level: _Level) -> _Level:

@@ -135,7 +135,7 @@ async def test_an_episode_that_the_environment_broke_is_invalid_with_its_reason(
 
 
 async def test_an_episode_out_of_tokens_is_trained_on_with_its_price_or_with_its_rewards_so_far() -> None:
-    for out_of_tokens, outcome, reward in (("fail", "unparseable", -3.0), ("end", "push", 0.0)):
+    for out_of_tokens, outcome, reward in (("fail", "unparseable", -3.0), ("end", "ended", 0.0)):
         conversation = {"max_episode_tokens": 4, "out_of_tokens": out_of_tokens}
         config = echo_config(reward={"unparseable": -3.0}, conversation=conversation)
         groups = await played(EchoPool(turns=4), config=config, generator_class=LegalGenerator)
@@ -151,7 +151,7 @@ async def test_an_episode_is_stopped_after_the_most_turns_and_keeps_its_rewards(
     groups = await played(EchoPool(turns=9), config=config, generator_class=LegalGenerator)
 
     episodes = [t for group in groups for t in group.trajectories]
-    assert {(t.outcome, t.reward, len(t.turns), t.is_stopped) for t in episodes} == {("push", 0.0, 3, True)}
+    assert {(t.outcome, t.reward, len(t.turns), t.is_stopped) for t in episodes} == {("ended", 0.0, 3, True)}
     assert {t.reason for t in episodes} == {"stopped after conversation.max_turns=3"}
 
 

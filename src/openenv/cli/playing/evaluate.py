@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,6 +52,11 @@ def evaluate(
     sessions: int = typer.Option(32, min=1, help="Play this many episodes at the same time."),
     text: str = typer.Option(
         None, help="Use this text interface, MODULE:CLASS or FILE.py:CLASS (default: the environment's own)."
+    ),
+    success_return: float = typer.Option(
+        None,
+        help="Count an episode with at least this return as a success (default: what the environment declares; one "
+        "that declares nothing has a mean return and no success rate).",
     ),
     max_steps: int = typer.Option(
         None, min=1, help="Stop an episode after this many steps; its rewards so far count (default: no limit)."
@@ -108,7 +113,7 @@ def evaluate(
     """Play equal episodes with each policy. Print a ranking with 95 % intervals and draw a plot."""
     if resume and save is None:
         raise ValueError("--resume continues from the episodes of a folder: add --save DIR")
-    named = named_environment(environment, text=text)
+    named = replace(named_environment(environment, text=text), success_return=success_return)
     keywords = reset_keywords(environment, reset, game)
     summaries: list[Summary] = []
 

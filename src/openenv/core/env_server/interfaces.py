@@ -53,6 +53,11 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     """Where the server runs the verbs: `inline` in its event loop (for steps well under a millisecond), in a `thread`
     that belongs to the session, or in a `process` of the session's own, whose crash ends that session alone."""
 
+    success_return: float | None = None
+    """The return from which an episode is a success, such as 1.0; `ANY_POSITIVE` of `openenv.core.text.outcomes` for
+    a game in which 0 is a draw. `reset` may set it for the episode that it begins. The server adds it to the metadata
+    of a reset. None: evaluations show mean returns and no success rate."""
+
     transform: Transform[ObsT] | None = None
     """Applied to observations by `_apply_transform`."""
 

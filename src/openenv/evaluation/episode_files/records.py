@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from openenv.core.formats.json_text import is_object, json_lines, json_text
-from openenv.evaluation.intervals import EpisodeOutcome
+from openenv.core.text.outcomes import EpisodeOutcome
 
 FORMAT: Literal["openenv.episodes.1"] = "openenv.episodes.1"
 
@@ -78,6 +78,8 @@ class RecordedEpisode(_Record):
     """Episodes of one group began from the same state."""
     seed: int | None = None
     outcome: EpisodeOutcome
+    success_return: float | None = None
+    """The return from which it is a success; None where nothing declares it."""
     reason: str | None = None
     total_reward: float
     """It has no meaning if the outcome is unparseable or invalid."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from openenv.auto.environment import ServedEnvironment
+from openenv.core.text.outcomes import outcome_of
 from openenv.evaluation.episode_files.recorder import EpisodeRecorder
 from openenv.evaluation.episode_files.records import EpisodeSource, RecordedEpisode
 from openenv.evaluation.intervals import EpisodeResult
@@ -62,6 +63,7 @@ class _RecordingPlayer:
         self._episodes: list[RecordedEpisode] = []
         self._seed = 0
         self._total = 0.0
+        self._success_return: float | None = None
         self._num_steps = 0
 
     def begin(self, source: EpisodeSource, seed: int | None) -> None:
@@ -82,6 +84,8 @@ class _RecordingPlayer:
             action = self._client._message_classes[0].model_validate(request.recorded["data"])
             self._recorder.on_replies(0, (), action)
             self._num_steps += 1
+        else:
+            self._success_return = self._served.text.success_of(typed.observation)
         self._total += outcome["reward"] or 0.0
         self._recorder.on_result(0, typed)
 
@@ -93,7 +97,7 @@ class _RecordingPlayer:
     def _end(self) -> None:
         if self._recorder is None:
             return
-        outcome: Any = self._served.text.outcome(self._total)
+        outcome = outcome_of(self._total, self._success_return)
         result = EpisodeResult(seed=self._seed, total_reward=self._total, num_steps=self._num_steps, outcome=outcome)
         self._recorder.on_end(0, result)
         (episode,) = self._recorder.episodes

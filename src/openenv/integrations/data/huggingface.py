@@ -42,6 +42,7 @@ def dataset_of(episodes: Sequence[RecordedEpisode]) -> "Dataset":
             "outcome": text,
             "reason": text,
             "total_reward": number,
+            "success_return": number,
             "num_steps": whole,
             "functions": json,
             "final_observation": json,

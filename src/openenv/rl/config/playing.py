@@ -20,8 +20,6 @@ class CurriculumConfig:
     """Success rate at or below which the level before follows."""
     episodes: int = 400
     """Episodes at a level after which its success rate is looked at."""
-    success_return: float | None = None
-    """Return from which an episode is a success. None: episodes that are won."""
 
     def __post_init__(self) -> None:
         require(len(self.levels) >= 2, "env.curriculum.levels", self.levels, "must have two levels or more.")
@@ -54,6 +52,9 @@ class EnvConfig:
     """A text interface, MODULE:CLASS or FILE.py:CLASS, that replaces the environment's own."""
     reset: dict[str, Any] = field(default_factory=dict)
     """Keywords of every reset, such as `game_name: blackjack`. The seed is added."""
+    success_return: float | None = None
+    """The return from which an episode is a success, which rates and curricula count. None: what the environment
+    declares; one that declares nothing has a mean return and no win rate."""
     weight: float = 1.0
     """Share of the groups that the environment plays, beside the weights of the others."""
     curriculum: CurriculumConfig | None = None

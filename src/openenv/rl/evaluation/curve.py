@@ -155,15 +155,17 @@ def greedy_metrics(games: Sequence[EpisodeResult]) -> MetricsRow:
 def sampled_metrics(seeds: Sequence[Sequence[EpisodeResult]], k: int) -> MetricsRow:
     """The same of sampled games, and pass@k. seeds: the games from each seed.
 
-    Games from one seed resemble each other, so intervals are over the seeds. A seed with fewer than k valid games has
-    no part in pass@k.
+    Without a declared success, rates and pass@k are None. Games from one seed resemble each other, so intervals are
+    over the seeds. A seed with fewer than k valid games has no part in pass@k.
     """
     valid = [[game for game in games if game.outcome != "invalid"] for games in seeds]
-    won = [sum(game.outcome == "won" for game in games) for games in valid]
-    win_rates = [count / len(games) for count, games in zip(won, valid, strict=True) if games]
+    declares_success = any(game.success_return is not None for games in valid for game in games)
+    tried = [games for games in valid if games and declares_success]
+    won = [sum(game.outcome == "won" for game in games) for games in tried]
+    win_rates = [count / len(games) for count, games in zip(won, tried, strict=True)]
     finished = [[game.total_reward for game in games if game.outcome != "unparseable"] for games in valid]
     mean, interval = mean_and_interval([statistics.fmean(returns) for returns in finished if returns])
-    passed = [pass_at_k(len(games), count, k) for count, games in zip(won, valid, strict=True) if len(games) >= k]
+    passed = [pass_at_k(len(games), count, k) for count, games in zip(won, tried, strict=True) if len(games) >= k]
     played = [game for games in valid for game in games]
     unparseable = sum(game.outcome == "unparseable" for game in played)
     return {

@@ -57,7 +57,7 @@ def best_line(run_dir: Path) -> str | None:
 def _results(row: Mapping[str, Any]) -> str:
     """The results with the most likely replies, of each environment."""
     keys = [key for key in row if key.endswith("greedy/return")]
-    return ", ".join(f"{_player(key)}return {_number(row[key], '+.4f')}, {_wins(row, key)}" for key in keys)
+    return ", ".join(f"{_player(key)}return {_number(row[key], '+.4f')}{_wins(row, key)}" for key in keys)
 
 
 def _player(key: str) -> str:
@@ -67,7 +67,8 @@ def _player(key: str) -> str:
 
 
 def _wins(row: Mapping[str, Any], key: str) -> str:
-    return f"win rate {_number(row[key.removesuffix('return') + 'win_rate'], '.2%')}"
+    rate = row[key.removesuffix("return") + "win_rate"]
+    return "" if rate is None else f", win rate {rate:.2%}"
 
 
 def _number(value: float | None, form: str) -> str:

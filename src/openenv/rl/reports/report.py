@@ -11,7 +11,7 @@ from typing import Any
 from openenv.evaluation.tables import interval_text, number_text
 from openenv.rl.reports.best_checkpoint import best_line, evaluations
 from openenv.rl.reports.line_chart import Series, line_chart, smoothed
-from openenv.rl.reports.results import WARM_START, PlayerResult, load_results, read_rows
+from openenv.rl.reports.results import WARM_START, PlayerResult, declare_success, load_results, read_rows
 from openenv.rl.reports.training_log import collapses, newest_transcripts
 
 CURVES = (
@@ -89,17 +89,21 @@ def write_report(run_dir: Path) -> Path:
 def _table(results: Sequence[PlayerResult]) -> str:
     if not results:
         return "<p>Nothing has been evaluated yet.</p>"
-    head = "<tr><th>player</th><th>win rate</th><th>95 % interval</th><th>mean return</th><th>95 % interval</th>"
+    has_rates = declare_success(results)
+    head = "<tr><th>player</th>" + "<th>win rate</th><th>95 % interval</th>" * has_rates
+    head += "<th>mean return</th><th>95 % interval</th>"
     head += "<th>games</th><th>no legal action</th></tr>"
     note = "Before GRPO the model samples its replies, as in training; afterwards it is evaluated at the temperature"
     note += " of the settings below (0: the most likely reply). Returns are those of the game."
-    return f"<table>{head}{''.join(map(_table_row, results))}</table><p>{note}</p>"
+    return f"<table>{head}{''.join(_table_row(result, has_rates) for result in results)}</table><p>{note}</p>"
 
 
-def _table_row(result: PlayerResult) -> str:
+def _table_row(result: PlayerResult, has_rates: bool) -> str:
     css = ' class="after"' if result.role == "after" else ""
-    cells = [html.escape(result.name), number_text(result.win_rate, ".2%")]
-    cells += [interval_text(None if math.isnan(result.win_rate) else result.win_interval, ".2%", " to ")]
+    cells = [html.escape(result.name)]
+    if has_rates:
+        known = None if math.isnan(result.win_rate) else result.win_interval
+        cells += [number_text(result.win_rate, ".2%"), interval_text(known, ".2%", " to ")]
     cells += [number_text(result.mean_return, "+.4f"), interval_text(result.return_interval, "+.4f", " to ")]
     is_exact = result.role == "optimum"
     cells += ["exact", ""] if is_exact else [f"{result.num_games:,}", f"{result.num_unparseable:,}"]
@@ -165,7 +169,8 @@ def _evaluations(rows: Sequence[Mapping[str, Any]], best: str | None) -> str:
         passed = [key for key in keys if key.startswith(f"{prefix}pass@") and not key.endswith("_interval")]
         wins = [f"{prefix}greedy/win_rate", f"{prefix}sampled/win_rate", *passed]
         returns = [f"{prefix}greedy/return", f"{prefix}sampled/return"]
-        charts.append(_curves_with_intervals(f"Win rate in evaluations{where}", evaluated, wins, prefix))
+        if any(row.get(key) is not None for row in evaluated for key in wins):
+            charts.append(_curves_with_intervals(f"Win rate in evaluations{where}", evaluated, wins, prefix))
         charts.append(_curves_with_intervals(f"Return in evaluations{where}", evaluated, returns, prefix))
     note = (
         "The same games after each of these steps, with 95 % intervals: the most likely replies (greedy), sampled ones,"

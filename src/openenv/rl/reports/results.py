@@ -110,7 +110,7 @@ def play_metrics(played: Sequence[Group], trained: Sequence[Group], policy_versi
         "reward_std": _mean(statistics.pstdev([t.reward for t in group.valid]) for group in comparable),
         "frac_reward_zero_std": _mean(group.all_equal for group in comparable),
         "return": _mean(trajectory.game_return for trajectory in valid if trajectory.outcome != "unparseable"),
-        "win_rate": outcomes["won"] / len(valid) if valid else None,
+        "win_rate": _win_rate(valid),
         "num_tokens": sum(len(segment.token_ids) for trajectory in valid for segment in trajectory.segments),
         "num_episodes": len(episodes),
         "num_groups/played": len(played),
@@ -139,8 +139,14 @@ def environment_metrics(
         valid = [t for group in played if group.environment == number for t in group.valid]
         row[f"reward/{label}"] = _mean(trajectory.reward for trajectory in valid)
         row[f"return/{label}"] = _mean(t.game_return for t in valid if t.outcome != "unparseable")
-        row[f"win_rate/{label}"] = _mean(trajectory.outcome == "won" for trajectory in valid)
+        row[f"win_rate/{label}"] = _win_rate(valid)
     return row
+
+
+def _win_rate(valid: Sequence[Trajectory]) -> float | None:
+    """The share of valid episodes that were won; None where no success is declared."""
+    declared = any(trajectory.success_return is not None for trajectory in valid)
+    return _mean(trajectory.outcome == "won" for trajectory in valid) if declared else None
 
 
 def _mean(values: Iterable[float]) -> float | None:
@@ -216,6 +222,11 @@ def result_of(summary: Summary, name: str, role: Role) -> PlayerResult:
         num_cut_off_replies=summary.num_cut_off_replies,
         decisions=decisions,
     )
+
+
+def declare_success(results: Sequence[PlayerResult]) -> bool:
+    """Whether the environment of these results declares what a success is: otherwise there is no win rate."""
+    return not all(math.isnan(result.win_rate) for result in results if result.role != "optimum")
 
 
 def reply_share(result: PlayerResult, reply: str, kind: str, totals: range) -> float:

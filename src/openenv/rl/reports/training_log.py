@@ -1,6 +1,7 @@
 """What a run records of each step: a line of metrics, sample transcripts, and the trackers of `report_to`."""
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,8 @@ class TrainingLog:
 
     def add_evaluation(self, player: str, result: PlayerResult, step: int) -> None:
         """Send the result of a player to the trackers, with metrics named `eval/<player>/...`."""
-        values: dict[str, Any] = {"win_rate": result.win_rate, "return": result.mean_return}
+        rates = {} if math.isnan(result.win_rate) else {"win_rate": result.win_rate}
+        values: dict[str, Any] = {**rates, "return": result.mean_return}
         if result.num_games:  # otherwise the values are exact
             values |= {"num_episodes": result.num_games, "episodes/unparseable": result.num_unparseable}
         self._trackers.log_evaluation(player, values, step)

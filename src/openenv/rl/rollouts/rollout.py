@@ -4,15 +4,15 @@ import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any, cast
+from typing import Any
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.content import text_of
+from openenv.core.text.outcomes import outcome_of
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodePlayer, EpisodeRunner, EpisodeSessions, PendingAction
-from openenv.evaluation.intervals import EpisodeOutcome
 from openenv.policies.base import Choice, EndEpisode
 from openenv.policies.conversations import Conversations
 from openenv.policies.prompts import ChatMessage, PromptBuilder, answer_of, is_cut_off
@@ -192,6 +192,8 @@ class _RecordingPlayer:
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
         """Add the reward; at the end of the episode set its outcome."""
         trajectory = self.trajectories[episode]
+        if trajectory.success_return is None and not trajectory.turns:
+            trajectory.success_return = self._text.success_of(result.observation)
         trajectory.add_result(result.reward, getattr(result.observation, "metadata", None))
         if result.done:
             self._finish(trajectory)
@@ -221,7 +223,7 @@ class _RecordingPlayer:
         self._finish(trajectory)
 
     def _finish(self, trajectory: Trajectory) -> None:
-        trajectory.outcome = cast(EpisodeOutcome, self._text.outcome(trajectory.game_return))
+        trajectory.outcome = outcome_of(trajectory.game_return, trajectory.success_return)
 
     def _complete(
         self,

@@ -8,7 +8,7 @@ from numbers import Real
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from openenv.evaluation.intervals import EpisodeOutcome
+from openenv.core.text.outcomes import EpisodeOutcome
 
 if TYPE_CHECKING:
     from openenv.rl.models.images import Images
@@ -104,6 +104,8 @@ class Trajectory:
     turns: list[Turn] = field(default_factory=list)
     game_return: float = 0.0
     """Sum of the environment's rewards."""
+    success_return: float | None = None
+    """The return from which the episode is a success; None where nothing declares it."""
     outcome: EpisodeOutcome = "invalid"
     reason: str = ""
     """Why the episode is invalid or unparseable, or was stopped."""

@@ -243,7 +243,7 @@ def recorded_play(
         played.returns[episode.total_reward] += 1
         played.num_decisions += len(episode.steps)
         kept.append((conversations, episode.total_reward))
-    labels = {} if text is None else outcome_labels(played.returns, text)
+    labels = {} if text is None else outcome_labels(played.returns)
     for conversations, value in kept:
         played.transcripts.update((messages, labels.get(value, "")) for messages in conversations)
     return played

@@ -2,26 +2,21 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from openenv.core.text_interface import TextInterface
 
 _MOST_VALUES = 5
 """Up to so many different returns each have their own word."""
 _NUM_BINS = 8
 
 
-def outcome_labels(returns: Mapping[float, int], text: TextInterface[Any, Any]) -> dict[float, str]:
+def outcome_labels(returns: Mapping[float, int]) -> dict[float, str]:
     """The label of each return. returns: each one with its number of episodes.
 
-    `won`, `push` and `lost` where they distinguish all returns, and the outcomes of a text interface that defines its
-    own. Otherwise up to five different returns have a label each, and more are divided into about eight bins that
-    equally many episodes have reached.
+    `won`, `push` and `lost`, by the sign, where they distinguish all returns. Otherwise up to five different returns
+    have a label each, and more are divided into about eight bins that equally many episodes have reached.
     """
-    outcomes = {value: text.outcome(value) for value in returns}
-    is_own = type(text).outcome is not TextInterface.outcome
-    if len(set(outcomes.values())) == len(returns) or (is_own and len(set(outcomes.values())) > 1):
-        return outcomes
+    signs = {value: "won" if value > 0 else "lost" if value < 0 else "push" for value in returns}
+    if len(set(signs.values())) == len(returns):
+        return signs
     if len(returns) <= _MOST_VALUES:
         return {value: f"return={value:g}" for value in returns}
     bins = _bins(returns)

@@ -174,7 +174,7 @@ async def collect_play(
 
     await EpisodeRunner(pool, player, max_steps=max_turns).run(resets())
     collected = player.collected
-    labels = outcome_labels(collected.returns, text)
+    labels = outcome_labels(collected.returns)
     for (messages, value), count in player.conversations.items():
         collected.transcripts[messages, labels[value]] += count
     log.info(

@@ -62,6 +62,8 @@ def digest_in_this_process(game: str, seed: int) -> str:
     player = RandomPlayer((game, seed))
     env = OpenSpielEnvironment(**choice_of(game, seed))
     observation = env.reset(seed=seed)
+    if env.success_return is not None:
+        observation.metadata["success_return"] = env.success_return  # as a server does
     for number in range(MAX_STEPS):
         if number < NUM_STRICT:
             assert OpenSpielObservation.model_validate(vars(observation), strict=True) == observation, game

@@ -26,6 +26,7 @@ from openenv.core.env_server.runner.observation_json import observation_data, pa
 from openenv.core.env_server.runner.tools import result_json, tools_of
 from openenv.core.env_server.types import Observation
 from openenv.core.errors import EnvironmentFault, NotSupported, UnknownTask
+from openenv.core.text.outcomes import SUCCESS_RETURN, is_success_return
 from openenv.core.wire.constants import EPISODE_VERBS
 from openenv.core.wire.server_codec import NO_KEYWORDS, state_data
 
@@ -207,6 +208,13 @@ class EnvRunner:
         name, kind = self._spec.name, type(returned).__name__
         raise EnvironmentFault(f"{verb}() of {name} returned {kind}: it must return an Observation")
 
+    def _declare_success(self, first: Observation) -> None:
+        """Add the return of a success to an episode's first observation. Raises EnvironmentFault for what is none."""
+        declared = self.env.success_return
+        if not is_success_return(declared):
+            raise EnvironmentFault(f"success_return={declared!r:.80}: the return of a success is a finite number")
+        first.metadata.setdefault(SUCCESS_RETURN, declared)
+
     def _encode(self, verb: str, observation: Any, began: float) -> EncodedResponse:
         """began: when the call of the environment began, in seconds of the performance counter."""
         returned = time.perf_counter()
@@ -214,6 +222,8 @@ class EnvRunner:
             self._checked(verb, observation)
         reward = observation.reward
         try:
+            if verb == "reset" and self.env.success_return is not None:
+                self._declare_success(observation)
             if reward is not None and reward - reward != 0:  # NaN and infinity; a call would cost more
                 raise EnvironmentFault(not_finite(reward))
             arrays: Sequence[bytes] = ()

@@ -161,7 +161,7 @@ class VectorRunner(EnvRunner):
         for env_id, request, result in zip(env_ids, requests, results, strict=True):
             began = time.perf_counter()
             try:
-                response = self._encode(verb, result(), began)
+                response = self._runner(env_id)._encode(verb, result(), began)
                 self._done[env_id] = response.done
                 if verb == "reset":
                     self._note_execution(env_id, request)
@@ -180,7 +180,10 @@ class VectorRunner(EnvRunner):
     def _start_one(self, env_id: int, verb: str, data: dict[str, Any]) -> Callable[[], Observation]:
         if verb == "step" and self._done[env_id] and not type(self.env).ALLOWS_STEP_AFTER_DONE:
             return _raise_episode_over
-        return (self._others[env_id - 1] if env_id else self).start(verb, data)
+        return self._runner(env_id).start(verb, data)
+
+    def _runner(self, env_id: int) -> EnvRunner:
+        return self._others[env_id - 1] if env_id else self
 
     def _call_vector(
         self, vector: VectorEnvironment, verb: str, env_ids: Sequence[int], data: dict[str, Any]

@@ -33,6 +33,7 @@ class BrowserEnvironment(Environment[BrowserAction, BrowserObservation, BrowserS
     """
 
     execution = "thread"  # it waits for Chromium
+    success_return = 0.01  # no reward is positive but that of a task that is done
 
     def __init__(self, task: str = DEFAULT_TASK) -> None:
         """task: the default of `reset`. Raises ValueError for an unknown one."""

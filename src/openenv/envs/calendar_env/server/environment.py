@@ -29,6 +29,8 @@ _MOST_STEPS = 1000
 class CalendarEnvironment(MCPEnvironment):
     """Keep the calendars of a company. The reward is 1 at the end if all is as the task wants it, else 0."""
 
+    success_return = 1.0
+
     def __init__(self) -> None:
         super().__init__(make_server(self._company, self._counted_call, self._finish))
         self._task: Task | None = None

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
 from openenv.core.formats.json_text import json_text
+from openenv.core.text.outcomes import ANY_POSITIVE
 from openenv.envs.cards_env.models import CardsAction, CardsObservation, CardsState
 from openenv.envs.cards_env.server.games import GAMES, action_name, make_game
 from openenv.envs.cards_env.server.opponents import RANDOM, RULE, Opponent, make_opponent, policies_of
@@ -25,6 +26,7 @@ class CardsEnvironment(Environment[CardsAction, CardsObservation, CardsState]):
     """A card game from one seat, or from all. The reward is RLCard's payoff of the seat, at the end of the game."""
 
     execution = "inline"
+    success_return = ANY_POSITIVE
 
     def __init__(self) -> None:
         self._state = CardsState()

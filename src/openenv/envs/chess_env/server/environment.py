@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
 from openenv.core.formats.json_text import json_text
+from openenv.core.text.outcomes import ANY_POSITIVE
 from openenv.envs.chess_env.models import AgentColor, ChessAction, ChessObservation, ChessState, Color, Ending
 from openenv.envs.chess_env.moves import read_move
 from openenv.envs.chess_env.server.drawing import drawn
@@ -37,6 +38,7 @@ class ChessEnvironment(Environment[ChessAction, ChessObservation, ChessState]):
     """A game of chess as one colour, or as both. Winning earns 1, losing costs 1, a draw earns 0."""
 
     execution: Execution = "inline"  # "thread" on an instance whose opponent searches
+    success_return = ANY_POSITIVE
 
     def __init__(self) -> None:
         self._state = ChessState()

@@ -92,6 +92,7 @@ class CodingEnvironment(Environment[CodeAction, CodeObservation, CodeState]):
         listed = self._begin(files)
         state = CodeState(episode_id=episode_id or str(uuid4()), task=task, seed=seed, max_steps=max_steps)
         self._episode = _Episode(state, prompt, tests)
+        self.success_return = 1.0 if tests and max_steps == 1 else None  # several programs may have a part each
         metadata = {
             "seed": seed,
             "python": sys.version.split()[0],

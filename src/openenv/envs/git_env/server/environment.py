@@ -33,6 +33,8 @@ _NOTHING = Completed(exit_code=0, stdout="", stderr="", is_cut=False)
 class GitEnvironment(Environment[GitAction, GitObservation, GitState]):
     """Change a git repository with an origin. The reward is 1 at the end if all is as the task wants it, else 0."""
 
+    success_return = 1.0
+
     def __init__(self) -> None:
         """Raises FileNotFoundError where the program git is not installed."""
         super().__init__()

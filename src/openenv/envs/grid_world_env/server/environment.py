@@ -69,6 +69,7 @@ class GridWorldEnvironment(Environment[GridWorldAction, GridWorldObservation, Gr
             shortest=grid.distances()[grid.start],
             seed=seed,
         )
+        self.success_return = GOAL_REWARD / 2 - STEP_COST * most  # between a goal at the last step, and none
         return self._observation(reward=None, metadata={"seed": seed})
 
     def step(self, action: GridWorldAction, timeout_s: float | None = None, **kwargs: Any) -> GridWorldObservation:

@@ -13,6 +13,7 @@ class GuessEnvironment(Environment[GuessAction, GuessObservation, State]):
     """Say the number that is written in words. An episode is one guess; the reward is 1 if it is right, else 0."""
 
     execution = "inline"
+    success_return = 1.0
 
     def __init__(self) -> None:
         self._state = State()

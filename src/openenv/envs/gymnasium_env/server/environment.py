@@ -62,6 +62,7 @@ class GymnasiumEnvironment(Environment[GymnasiumAction, GymnasiumObservation, Gy
             self._episode.close()
         self._episode = episode
         self.execution = _execution(choice)
+        self.success_return = None if env.spec is None else env.spec.reward_threshold
         return observation
 
     def _env_of(self, choice: EnvChoice) -> gymnasium.Env[Any, Any]:

@@ -51,6 +51,7 @@ class MazeEnvironment(Environment[MazeAction, MazeObservation, MazeState]):
             max_steps=most,
             shortest=self._maze.distance(self._cell, self._goal),
         )
+        self.success_return = 0.5 - STEP_COST * most  # between a way out at the last step, and none
         return self._observation(reward=None)
 
     def step(self, action: MazeAction, timeout_s: float | None = None, **kwargs: Any) -> MazeObservation:

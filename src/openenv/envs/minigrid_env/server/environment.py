@@ -33,6 +33,7 @@ class MiniGridEnvironment(Environment[MiniGridAction, MiniGridObservation, MiniG
     """Plays any environment of MiniGrid and BabyAI. The arguments are the defaults of `reset`."""
 
     execution: Execution = "inline"  # "thread" on an instance that draws frames
+    success_return = 0.05  # the goal earns 0.1 or more, and nothing else does
 
     def __init__(self, **defaults: Any) -> None:
         """defaults: fields of GridChoice. Raises ValueError, naming the field, for a wrong one."""

@@ -88,6 +88,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         self._prepared, self._episode, self._episode_id = prepared, episode, episode_id or str(uuid4())
         self._shared = None
         self.execution = _execution(choice)
+        self.success_return = prepared.success_return
         play_until_agent(episode)
         state, is_over, cache = episode.state, episode.phase == "terminal", prepared.opening_cache
         seen = observe(prepared.view, state, is_over=is_over) if cache is None else cache.observe(state)
@@ -106,6 +107,7 @@ class OpenSpielEnvironment(Environment[OpenSpielAction, OpenSpielObservation, Op
         choice = self.resolve_choice(kwargs)
         self._shared = SharedGame(SharedChoice(choice.game_name, choice.game_params), seed)
         self._episode, self._episode_id, self.execution = None, episode_id or str(uuid4()), "inline"
+        self.success_return = self._shared.success_return
         return self._shared.first_observation()
 
     def observation_of(self, seat: int) -> OpenSpielObservation:

@@ -13,6 +13,7 @@ import open_spiel.python.games  # noqa: F401  registers the games written in Pyt
 import pyspiel
 
 from openenv.core.formats.json_text import json_text
+from openenv.core.text.outcomes import ANY_POSITIVE
 from openenv.envs.openspiel_env.server.rng import Rng, random_bits
 
 MAX_CACHED_GAMES = 64
@@ -138,6 +139,12 @@ def rewards_only_at_end(game: Any) -> bool:
     """Whether all rewards before the end are certainly 0."""
     declares_it = game.get_type().reward_model == pyspiel.GameType.RewardModel.TERMINAL
     return declares_it and not any(name in str(game) for name in INTERMEDIATE_REWARDS)
+
+
+def success_return_of(game: Any) -> float | None:
+    """The return from which a game is won; None where returns are scores, such as the points of 2048."""
+    is_contest = game.get_type().utility == pyspiel.GameType.Utility.ZERO_SUM
+    return ANY_POSITIVE if is_contest or (game.min_utility(), game.max_utility()) == (-1, 1) else None
 
 
 @functools.lru_cache(maxsize=MAX_CACHED_GAMES)

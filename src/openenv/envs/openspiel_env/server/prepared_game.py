@@ -5,7 +5,12 @@ from typing import Any
 
 import pyspiel
 
-from openenv.envs.openspiel_env.server.games import is_stateful, load_game_for_episode, rewards_only_at_end
+from openenv.envs.openspiel_env.server.games import (
+    is_stateful,
+    load_game_for_episode,
+    rewards_only_at_end,
+    success_return_of,
+)
 from openenv.envs.openspiel_env.server.opponents import opponent_policies
 from openenv.envs.openspiel_env.server.rng import Rng
 from openenv.envs.openspiel_env.server.seat_view import OpeningCache, SeatView, make_seat_view, opening_cache_of
@@ -45,6 +50,8 @@ class PreparedGame:
     """Whether seats always move one at a time."""
     rewards_only_at_end: bool
     """Whether all rewards before the end are 0."""
+    success_return: float | None
+    """Of a game that is won or lost; None where returns are scores."""
 
     @property
     def is_stateful(self) -> bool:
@@ -82,4 +89,5 @@ def prepare_game(choice: GameChoice, rng: Rng, *, reveal_history: bool = False) 
         None if is_stateful(game) else opening_cache_of(choice.game_name, choice.game_params, agent),
         is_sequential=game.get_type().dynamics == pyspiel.GameType.Dynamics.SEQUENTIAL,
         rewards_only_at_end=rewards_only_at_end(game),
+        success_return=success_return_of(game),
     )

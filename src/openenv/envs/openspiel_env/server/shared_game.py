@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
 from openenv.envs.openspiel_env.server.episode import CHANCE, NO_CHOICE, SIMULTANEOUS, check_legal, sample_chance
-from openenv.envs.openspiel_env.server.games import load_game_for_episode
+from openenv.envs.openspiel_env.server.games import load_game_for_episode, success_return_of
 from openenv.envs.openspiel_env.server.rng import make_rng
 from openenv.envs.openspiel_env.server.seat_view import make_seat_view, observe
 
@@ -30,6 +30,7 @@ class SharedGame:
         self._rng = make_rng(seed)
         self._game = load_game_for_episode(*choice, self._rng)
         self._views = [make_seat_view(self._game, seat) for seat in range(self.num_players)]
+        self.success_return = success_return_of(self._game)
         self._state = self._game.new_initial_state()
         self._chosen: dict[int, int] = {}
         """Actions of a simultaneous move that some seats have still to join."""

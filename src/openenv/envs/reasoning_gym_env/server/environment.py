@@ -53,6 +53,7 @@ class ReasoningGymEnvironment(Environment[ReasoningGymAction, ReasoningGymObserv
     """One question, one answer. The reward is the score of the dataset's own scorer, from 0 to 1."""
 
     execution = "thread"  # it waits for the library's process
+    success_return = 1.0
 
     def __init__(self, dataset: str = "chain_sum", level: int | None = None, settings: Any = None) -> None:
         """The defaults of `reset`. Raises ValueError for a value of a wrong type."""

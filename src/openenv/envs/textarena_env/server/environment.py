@@ -28,6 +28,7 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
     """
 
     execution: Execution = "process"
+    success_return = 1.0
 
     def __init__(self, game: str = "GuessTheNumber") -> None:
         """game: the default of `reset`. Raises ValueError for an unknown one."""

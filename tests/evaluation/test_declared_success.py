@@ -1,0 +1,81 @@
+"""An environment declares what a success is; without a declaration there is a mean return and no rate."""
+
+import asyncio
+import math
+from typing import Any
+
+import pytest
+
+from openenv.auto.environment import ServedEnvironment, named_environment
+from openenv.core.env_server import create_app
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.errors import OpenEnvError
+from openenv.evaluation import Summary, evaluate
+from openenv.policies.baselines import RandomPolicy
+from tests.conftest import Serving
+
+
+class Move(Action):
+    """Forward is the only way."""
+
+
+class Adventure(Environment[Move, Observation, State]):
+    """A shaped reward of 0.5, and a goal that a fourth of the seeds reach, worth 10."""
+
+    execution = "inline"
+
+    def __init__(self) -> None:
+        self._seed = 0
+
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, success: Any = None, **kwargs: Any
+    ) -> Observation:
+        self.success_return, self._seed = success, seed or 0
+        return Observation()
+
+    def step(self, action: Move, timeout_s: float | None = None, **kwargs: Any) -> Observation:
+        return Observation(reward=10.5 if self._seed % 4 == 0 else 0.5, done=True)
+
+    @property
+    def state(self) -> State:
+        return State()
+
+
+@pytest.fixture
+def adventure(serving: Serving) -> ServedEnvironment:
+    url = serving(create_app(Adventure))
+    return named_environment(url).served_at(url)
+
+
+def played(served: ServedEnvironment, **reset: Any) -> Summary:
+    policy = RandomPolicy(0, text=served.text)
+    (summary,) = asyncio.run(
+        evaluate(served.base_url, served.client, [policy], 8, 0, reset_kwargs=reset, text=served.text)
+    )
+    return summary
+
+
+def test_a_shaped_reward_is_no_success(adventure: ServedEnvironment) -> None:
+    summary = played(adventure)
+
+    assert (summary.mean_return, summary.declares_success) == (3.0, False)
+    assert math.isnan(summary.win_rate)
+
+
+@pytest.mark.parametrize(("success", "rate"), [(10.0, 0.25), (0.5, 1.0), (11, 0.0)])
+def test_the_rate_counts_episodes_from_the_declared_return_on(
+    adventure: ServedEnvironment, success: float, rate: float
+) -> None:
+    assert played(adventure, success=success).win_rate == rate
+
+
+def test_the_caller_may_declare_another_return(adventure: ServedEnvironment) -> None:
+    adventure.text.success_return = 0.5
+
+    assert played(adventure, success=10.0).win_rate == 1.0
+
+
+def test_a_declaration_that_is_no_number_is_named(adventure: ServedEnvironment) -> None:
+    with adventure.client() as client, pytest.raises(OpenEnvError, match=r"success_return='ten': .* a finite number"):
+        client.reset(success="ten")
