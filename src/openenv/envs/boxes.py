@@ -28,20 +28,6 @@ def _bounds(bound: np.ndarray[Any, Any]) -> Any:
     return to_json(bound)
 
 
-def to_array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
-    """The array of a dtype that nested lists mean. Raises ValueError for what is no array of finite numbers.
-
-    A float that is not whole is no element of an array of integers, and text is none of any.
-    """
-    given, wanted = np.asarray(value), np.dtype(dtype)
-    if given.dtype.kind not in ("iuf" if wanted.kind == "f" else "iu"):
-        raise ValueError("of another type")
-    element = given.astype(wanted)
-    if not np.isfinite(element).all() or (wanted.kind != "f" and (element != given).any()):
-        raise ValueError("of another type")
-    return element
-
-
 def to_json(value: Any) -> Any:
     """An element of a space, or an info, as plain JSON; what JSON cannot represent becomes null or text."""
     if isinstance(value, np.ndarray | np.generic):

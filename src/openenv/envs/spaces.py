@@ -4,7 +4,8 @@ from typing import Any
 
 from gymnasium import Space, spaces
 
-from openenv.envs.boxes import describe_box, to_array
+from openenv.core.wire.boxes import to_array
+from openenv.envs.boxes import describe_box
 
 
 def describe_space(space: Space[Any]) -> dict[str, Any]:

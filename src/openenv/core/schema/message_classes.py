@@ -1,5 +1,6 @@
 """Makes message classes from JSON Schemas, for servers whose own classes are not on this machine."""
 
+import importlib.util
 import types
 from collections.abc import Mapping
 from functools import reduce
@@ -10,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from openenv.core.formats.json_text import json_text
 from openenv.core.schema.samples import resolved
+from openenv.core.wire.arrays import ANY_DTYPE, Array, is_array_schema
+from openenv.core.wire.boxes import Box
 
 Message = TypeVar("Message", bound=BaseModel)
 
@@ -30,6 +33,10 @@ _BUILT = {
     *("required", "additionalProperties", "default", "title", "description", "examples"),
 }
 """What a field's annotation and its arguments say. All other keys of a schema are kept as they are."""
+_OF_ARRAYS = frozenset({"dtype", "shape", "low", "high", "prefixItems"})
+"""What an Array and its Box say."""
+_HAS_NUMPY = importlib.util.find_spec("numpy") is not None
+"""Without it, arrays are nested lists."""
 _MAX_TYPES = 3000
 _PLAIN: Mapping[str, Any] = {"integer": int, "number": float, "boolean": bool, "string": str, "null": None}
 
@@ -115,6 +122,8 @@ class _ClassMaker:
         kind = schema.get("type")
         if isinstance(kind, list):
             return reduce(or_, (self._type({**schema, "type": one}) for one in kind))
+        if is_array_schema(schema) and _HAS_NUMPY:
+            return Array if schema["dtype"] == ANY_DTYPE else Annotated[Array, Box.of_schema(schema)]
         limits = {name: schema[key] for key, name in _LIMITS.items() if key in schema}
         plain = self._container(str(kind), schema) if kind in ("array", "object") else _PLAIN.get(str(kind), Any)
         return Annotated[plain, Field(**limits)] if limits else plain
@@ -134,7 +143,8 @@ def _described(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _further(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a schema that no annotation expresses, without those that refer to other parts of it."""
-    limits = _LIMITS.keys() if schema.get("type") in ("string", "integer", "number", "array") else ()
+    limits = set(_LIMITS) if schema.get("type") in ("string", "integer", "number", "array") else set()
+    limits |= _OF_ARRAYS if is_array_schema(schema) and _HAS_NUMPY else set()
     further = {key: value for key, value in schema.items() if key not in _BUILT and key not in limits}
     return {key: value for key, value in further.items() if "$ref" not in json_text(value)}
 

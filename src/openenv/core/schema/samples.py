@@ -6,6 +6,8 @@ from random import Random
 from string import ascii_lowercase
 from typing import Any
 
+from openenv.core.wire.arrays import is_array_schema
+
 _DEEPEST = 6
 """From there on only what is required is sampled."""
 _MAX_DEPTH = 100
@@ -106,6 +108,8 @@ class SchemaSampler:
         return "".join(self._rng.choices(ascii_lowercase, k=length))
 
     def _array(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
+        if is_array_schema(schema) and "shape" not in schema:  # one number, which has the shape of every other array
+            return [self.value(schema["items"]["anyOf"][0], depth + 1)]
         first = [self.value(item, depth + 1) for item in schema.get("prefixItems", ())]
         shortest = int(schema.get("minItems", 0))
         longest = max(shortest, min(int(schema.get("maxItems", _LONGEST_ARRAY)), _LONGEST_ARRAY))

@@ -13,6 +13,8 @@ _HIDDEN = frozenset({"done", "reward", "metadata", *LEGAL_FIELDS, *NAME_FIELDS})
 """Fields that describe the episode, or the legal actions, which the reply's form lists."""
 _LONGEST_ROW = 16
 """Numbers of a list that are all shown."""
+_MOST_NUMBERS = 1000
+"""Numbers of nested lists that are all shown; of more, such as pixels, the lengths and the range are."""
 _SPARSE = 0.25
 """A longer list or a grid shows its marked cells only, if they are at most this share of it."""
 
@@ -90,7 +92,7 @@ def _list_text(values: list[Any]) -> str:
     if not values:
         return "none"
     if all(isinstance(value, list) for value in values):
-        return _grid_text(values)
+        return _range_text(values) or _grid_text(values)
     if all(isinstance(value, Mapping) and len(value) > 1 for value in values):  # rows, such as a tool returns
         return "\n".join(map(value_text, values))
     if not all(_is_number(value) for value in values):
@@ -99,6 +101,18 @@ def _list_text(values: list[Any]) -> str:
     if marked is not None:
         return ", ".join(f"{value_text(value)} at {column}" for value, _, column in marked) or f"all {values[0]}"
     return " ".join(map(value_text, values))
+
+
+def _range_text(rows: list[list[Any]]) -> str:
+    """The lengths of a large array of three dimensions or more, and its range; empty for any other list."""
+    lengths, numbers = [len(rows)], list[Any](rows)
+    while numbers and isinstance(numbers[0], list) and all(isinstance(row, list) for row in numbers):
+        lengths.append(len(numbers[0]))
+        numbers = [part for row in numbers for part in row]
+    if len(lengths) < 3 or len(numbers) <= _MOST_NUMBERS or not all(map(_is_number, numbers)):
+        return ""
+    sizes = " x ".join(map(str, lengths))
+    return f"{sizes} numbers from {value_text(min(numbers))} to {value_text(max(numbers))}"
 
 
 def _grid_text(rows: list[list[Any]]) -> str:

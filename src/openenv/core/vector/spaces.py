@@ -36,7 +36,7 @@ def _field_space(spec: Mapping[str, Any]) -> spaces.Space[Any]:
         return spaces.Discrete(2)
     if spec.get("type") == "number":
         return spaces.Box(low, high, (), np.float64)
-    if "low" in spec:
+    if "low" in spec and "shape" in spec:
         shape, dtype = tuple(spec["shape"]), np.dtype(spec["dtype"])
         return spaces.Box(_bound(spec["low"], -np.inf, shape, dtype), _bound(spec["high"], np.inf, shape, dtype),
                           shape, dtype.type)  # fmt: skip
@@ -52,7 +52,9 @@ def _whole_numbers(low: float, high: float) -> spaces.Space[Any]:
 
 def _bound(bound: Any, infinite: float, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """The bounds of each element. bound: of all of them, or nested lists; JSON has null for what is infinite."""
-    bounds = np.array(bound, dtype)  # None becomes NaN; integers always have bounds
+    if bound is None and dtype.kind in "iu":
+        return np.full(shape, np.iinfo(dtype).min if infinite < 0 else np.iinfo(dtype).max, dtype)
+    bounds = np.array(bound, dtype)  # None becomes NaN
     if dtype.kind == "f":
         bounds = np.where(np.isnan(bounds), infinite, bounds).astype(dtype)
     return np.broadcast_to(bounds, shape)

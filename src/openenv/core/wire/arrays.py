@@ -42,6 +42,9 @@ _LONGEST_EMPTY = 1 << 16
 _MOST_DIMENSIONS = 64
 """As numpy has it."""
 
+ANY_DTYPE = "any"
+"""The `dtype` in the JSON Schema of an Array without a `Box`."""
+
 
 class BinaryFrame(bytes):
     """A message that travels in a binary frame."""
@@ -61,14 +64,15 @@ class _ArrayField:
     def __get_pydantic_json_schema__(
         cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return {"type": "array", "description": "numbers, nested by dimension"}
+        return {"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "array"}]}, "dtype": ANY_DTYPE}
 
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, np.dtype[Any]]
 else:
     Array = Annotated[Any, _ArrayField]
-"""A field of a message that holds a numpy array: pixels, joint angles. It needs numpy installed."""
+"""A field of a message that holds a numpy array: pixels, joint angles. It needs numpy installed. A `Box` beside it
+declares the shape, the kind of numbers and their bounds."""
 
 
 class _ValueField:
@@ -98,6 +102,11 @@ array arrives as an array where the client reads arrays, else as nested lists. V
 def is_array_field(field: FieldInfo) -> bool:
     """Whether a message's field is declared as an Array."""
     return _ArrayField in field.metadata
+
+
+def is_array_schema(schema: Mapping[str, Any]) -> bool:
+    """Whether a JSON Schema is that of an Array."""
+    return schema.get("dtype") == ANY_DTYPE or schema.keys() >= {"dtype", "low", "high"}
 
 
 @functools.lru_cache(maxsize=256)

@@ -3,16 +3,18 @@
 import logging
 import sys
 import types
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from pydantic import create_model
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from openenv.core import Action, Environment, Observation, State
 from openenv.core.env_server.runner.env_spec import resolve_env_spec
 from openenv.core.env_server.types import OpenAction
 from openenv.core.wire.arrays import Array
+from openenv.core.wire.boxes import Box
 from tests.core.counting_env import CountAction, CountingEnvironment, CountObservation, CountState
 
 
@@ -103,6 +105,39 @@ def test_a_field_of_numpys_array_type_is_refused_with_the_type_to_write(declared
     with pytest.raises(TypeError, match=r"Seen\.x is declared as a numpy array.*: declare it as Array \(from openenv"):
         resolve_env_spec(CountingEnvironment, observation_cls=seen)
     resolve_env_spec(CountingEnvironment, observation_cls=create_model("Seen", __base__=Observation, x=(Array, ...)))
+
+
+class ArmOfNumpy(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    angles: np.ndarray
+
+
+class Handle:
+    """A type that pydantic does not know."""
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        (list[ArmOfNumpy], r"ArmOfNumpy\.angles is declared as a numpy array"),
+        (Annotated[Array, Field(ge=-1, le=1)], r"Move\.x is an Array with Ge\(ge=-1\).*Annotated\[Array, Box\("),
+        (Handle, "Move has a field of a type that no schema describes: .*Handle"),
+        (np.float32, "Move has a field of a type that no schema describes: .*float32"),
+    ],
+)
+def test_a_field_that_no_schema_describes_is_refused_with_its_name_and_the_remedy(declared, problem):
+    move = create_model("Move", __base__=Action, x=(declared, ...))
+
+    with pytest.raises(TypeError, match=problem):
+        resolve_env_spec(CountingEnvironment, move)
+
+
+@pytest.mark.parametrize(("declared", "warnings"), [(Array, 1), (Annotated[Array, Box(-1, 1, (2,))], 0)])
+def test_an_action_whose_array_has_no_box_is_named_in_a_warning(declared, warnings, caplog):
+    resolve_env_spec(CountingEnvironment, create_model("Move", __base__=Action, x=(declared, ...)))
+
+    named = [record for record in caplog.records if "Move.x is an Array of any shape" in record.getMessage()]
+    assert len(named) == warnings
 
 
 @pytest.mark.parametrize("wrong", [3, "echo", Observation])

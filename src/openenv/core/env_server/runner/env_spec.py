@@ -4,14 +4,19 @@ import functools
 import inspect
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
+from annotated_types import BaseMetadata
 from pydantic import BaseModel
+from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic.fields import FieldInfo
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, OpenAction, ServerMode, State
+from openenv.core.wire.arrays import is_array_field
+from openenv.core.wire.boxes import Box
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +87,7 @@ def resolve_env_spec(
     sources are the annotations of `reset`, `step` and `state`, and the one subclass in the module of the environment,
     unless that module has another environment too.
     Raises TypeError when `env` is none of the three, for a factory that needs a return annotation, and for a field that
-    is declared as numpy's own array.
+    no schema describes.
     """
     make, environment_cls = _maker(env)
     if environment_cls is Environment and (action_cls is None or observation_cls is None):
@@ -98,7 +103,8 @@ def resolve_env_spec(
     observation = observation_cls or _find(environment_cls, Observation, hints.get("observation")) or Observation
     state = state_cls or _find(environment_cls, State, hints.get("state")) or State
     for message in (action or OpenAction, observation, reset_observation_cls or observation, state):
-        _refuse_numpy(message)
+        _refuse_unreadable(message)
+    _warn_of_any_array(action or OpenAction)
     return EnvSpec(
         make=make,
         environment_cls=environment_cls,
@@ -111,14 +117,45 @@ def resolve_env_spec(
     )
 
 
-def _refuse_numpy(message: type[BaseModel]) -> None:
-    """Raise TypeError for a field of numpy's array type, which has no schema."""
-    for name, field in message.model_fields.items():
+def _refuse_unreadable(message: type[BaseModel]) -> None:
+    """Raise TypeError for a field that no schema describes, such as one of numpy's array type."""
+    for owner, name, field in _fields_of(message, set()):
         if _names_numpy(field.annotation):
             raise TypeError(
-                f"{message.__name__}.{name} is declared as a numpy array, which no schema describes: declare it as "
-                "Array (from openenv.core.wire.arrays import Array), which holds one and travels as raw bytes"
+                f"{owner.__name__}.{name} is declared as a numpy array, which no schema describes: declare it as Array "
+                "(from openenv.core.wire.arrays import Array), which holds one and travels as raw bytes. "
+                "Annotated[Array, Box(low, high, shape)] (from openenv.core.wire.boxes import Box) also has its limits"
             )
+        limits = [rule for rule in field.metadata if isinstance(rule, BaseMetadata)] if is_array_field(field) else []
+        if limits:
+            raise TypeError(
+                f"{owner.__name__}.{name} is an Array with {limits[0]}, which is for one number or text: write "
+                "Annotated[Array, Box(low, high, shape)] (from openenv.core.wire.boxes import Box)"
+            )
+    try:
+        message.model_json_schema(mode="validation" if issubclass(message, Action) else "serialization")
+    except PydanticInvalidForJsonSchema as error:
+        raise TypeError(
+            f"{message.__name__} has a field of a type that no schema describes: {str(error).splitlines()[0]}. Declare "
+            "numbers, texts, lists, objects, models, or an Array"
+        ) from error
+
+
+def _fields_of(message: type[BaseModel], seen: set[Any]) -> Iterator[tuple[type[BaseModel], str, FieldInfo]]:
+    """The fields of a message and of the models inside, with their classes."""
+    seen.add(message)
+    for name, field in message.model_fields.items():
+        yield message, name, field
+        for part in _models_in(field.annotation):
+            if part not in seen:
+                yield from _fields_of(part, seen)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def _names_numpy(annotation: Any) -> bool:
@@ -127,6 +164,17 @@ def _names_numpy(annotation: Any) -> bool:
     if any(getattr(part, "__module__", None) == "numpy" and part.__name__ == "ndarray" for part in parts):
         return True
     return any(_names_numpy(part) for part in get_args(annotation))
+
+
+def _warn_of_any_array(action: type[Action]) -> None:
+    """Warn of an array of which neither clients nor random play know the shape."""
+    for name, field in action.model_fields.items():
+        if is_array_field(field) and not any(isinstance(rule, Box) for rule in field.metadata):
+            log.warning(
+                "%s.%s is an Array of any shape: random play sends one number. Write Annotated[Array, Box(low, high, "
+                "shape)] (from openenv.core.wire.boxes import Box) to declare which arrays there are.",
+                action.__name__, name,
+            )  # fmt: skip
 
 
 def _maker(env: EnvironmentSource) -> tuple[Callable[[], Environment], type[Environment]]:

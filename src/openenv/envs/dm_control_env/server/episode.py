@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from openenv.envs.boxes import describe_box, to_array
+from openenv.core.wire.boxes import to_array
+from openenv.envs.boxes import describe_box
 from openenv.envs.dm_control_env.models import DMControlObservation
 from openenv.envs.dm_control_env.server.choice import TaskChoice
 from openenv.envs.mujoco_data import load_data, save_data
@@ -35,7 +36,7 @@ class Episode:
         """The controls as an array. Raises ValueError, naming the bounds, for values that are none."""
         spec = self.env.action_spec()
         try:
-            element = to_array(values, spec.dtype)
+            element: np.ndarray[Any, Any] = to_array(values, spec.dtype)
         except (ValueError, OverflowError):
             element = np.empty(0)
         if element.shape != spec.shape or not ((spec.minimum <= element) & (element <= spec.maximum)).all():
