@@ -16,6 +16,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import Self
 
 from openenv.core.errors import ContainerFault, NotReady
+from openenv.core.net.forks import ProcessBound
 from openenv.core.wire.constants import UNIX
 
 _POLL_INTERVAL_S = 0.05
@@ -96,21 +97,9 @@ STOP_TIMEOUT_S = 5.0
 """Seconds that a server may take to end after SIGTERM."""
 _OUTPUT_IN_ERRORS = 4000  # characters
 _MAX_OUTPUT_BYTES = 1 << 20
-_PARENT_PIPES: set[int] = set()
-"""This process's ends of the pipes that servers have as standard input."""
 
 
-def _close_in_fork() -> None:
-    """A fork must not keep the pipes open: the servers end with the process that started them."""
-    while _PARENT_PIPES:
-        os.close(_PARENT_PIPES.pop())
-
-
-if hasattr(os, "register_at_fork"):  # Windows has no forks
-    os.register_at_fork(after_in_child=_close_in_fork)
-
-
-class ChildProcess:
+class ChildProcess(ProcessBound):
     """A command that runs beside this process. Its output is kept for error messages.
 
     Its standard input is a pipe that closes when this process ends, however it ends. A command that reads the pipe can
@@ -119,13 +108,13 @@ class ChildProcess:
 
     def __init__(self, command: Sequence[str], env_vars: Mapping[str, str] | None = None) -> None:
         """Start the command. env_vars: added to the environment. Raises ContainerFault if there is no such command."""
-        self._parent_pid = os.getpid()
         log_fd, self._log_path = tempfile.mkstemp(prefix="openenv-", suffix=".log")
         self._log = open(self._log_path, "rb")  # noqa: SIM115  closed by stop()
         if os.name == "posix":  # elsewhere an open file cannot be removed
             os.unlink(self._log_path)
-        servers_end, self._parent_pipe = os.pipe()
-        _PARENT_PIPES.add(self._parent_pipe)
+        servers_end, parents_end = os.pipe()
+        self._parent_pipe: int | None = parents_end
+        super().__init__()
         try:
             self._process = subprocess.Popen(
                 list(command),
@@ -162,7 +151,7 @@ class ChildProcess:
 
         In a fork of the process that started it, it does nothing either.
         """
-        if self._log.closed or os.getpid() != self._parent_pid:
+        if self._log.closed:
             return
         self._process.terminate()
         try:
@@ -175,11 +164,15 @@ class ChildProcess:
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._close()
 
-    def _close(self) -> None:
-        if self._parent_pipe in _PARENT_PIPES:
-            _PARENT_PIPES.remove(self._parent_pipe)
+    def leave_to_parent(self) -> None:
+        """Close the pipe and the log: a fork must not keep the pipe open, or the server would outlive its parent."""
+        if self._parent_pipe is not None:
             os.close(self._parent_pipe)
+            self._parent_pipe = None
         self._log.close()
+
+    def _close(self) -> None:
+        self.leave_to_parent()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._log_path)
 
