@@ -5,6 +5,7 @@ import json
 import re
 import signal
 import subprocess
+import time
 from typing import Any
 
 import pytest
@@ -131,17 +132,21 @@ def test_an_evaluation_whose_episodes_all_fail_prints_the_reason(openspiel_url, 
     assert "Did you mean 'blackjack'" in done.stderr
 
 
-def test_an_interrupted_evaluation_prints_the_policies_that_have_finished(openspiel_url, tmp_path):
-    long = ["--policy", "smart,random", "--episodes", "2000"]
+def test_an_interrupted_evaluation_prints_the_episodes_that_have_ended(openspiel_url, tmp_path):
+    long = ["--policy", "smart,random", "--episodes", "20000", "--save", "episodes"]
     process = subprocess.Popen(
         [*OPENENV, "--verbose", "eval", openspiel_url, "--game", "catch", *long],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     while "finished policy=smart" not in process.stderr.readline():
         assert process.poll() is None
+    time.sleep(2)  # some episodes of the second policy
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=20)
 
     assert process.returncode == 130
-    assert "smart" in out
-    assert "random" not in out
+    stopped = re.search(r"stopped after (\d+) of 40000 episodes. With the same command, --resume goes on.", err)
+    assert stopped
+    saved = [sum(1 for _ in path.open(encoding="utf-8")) for path in sorted((tmp_path / "episodes").iterdir())]
+    assert sum(saved) - len(saved) == int(stopped[1]) > 20_000  # the first line of each file is no episode
+    assert re.search(rf"smart .* 20000 .*random .* {int(stopped[1]) - 20_000} ", out, re.DOTALL)

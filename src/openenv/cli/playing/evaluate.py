@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
@@ -22,7 +22,7 @@ from openenv.cli.playing.saved_episodes import SavedEpisodes
 from openenv.core.formats.json_text import json_text
 from openenv.core.text_interface import TextInterface
 from openenv.envs.catalog import game_keyword
-from openenv.evaluation import Summary, medal_table, replies_table
+from openenv.evaluation import Summary, medal_table, replies_table, summarize
 from openenv.evaluation import evaluate as run_evaluation
 from openenv.evaluation.evaluator import EpisodeObserver
 from openenv.evaluation.intervals import EpisodeResult
@@ -130,6 +130,7 @@ def evaluate(
         make = partial(_make, served.text, endpoint)
         policies = [make(name, seed) for name in names]
         saved = SavedEpisodes(save, environment, served, keywords, resumes=resume) if save else None
+        ended = [_Ended(policy.name) for policy in policies]
         seeds = range(seed, seed + episodes)
         page = None
         if web:
@@ -141,13 +142,23 @@ def evaluate(
             playing = run_evaluation(
                 served.base_url, served.client, policies, episodes, seed, num_sessions=sessions, reset_kwargs=keywords,
                 text=served.text, on_progress=_reporter(progress), on_summary=keep, max_steps=max_steps,
-                observers_for=partial(_observers, saved, page), known_for=partial(_known_episodes, saved, page, seeds),
+                observers_for=partial(_observers, saved, page, ended),
+                known_for=partial(_known_episodes, saved, page, ended, seeds),
             )  # fmt: skip
             try:
                 asyncio.run(playing)
+            except KeyboardInterrupt:
+                progress.stop()
+                summaries += [one.summary() for one in ended[len(summaries) :] if one.results]
+                num_ended = sum(len(one.results) for one in ended)
+                remedy = "--resume goes on" if saved else "--save DIR keeps them, for --resume to go on"
+                wanted = len(policies) * episodes
+                line = f"stopped after {num_ended} of {wanted} episodes. With the same command, {remedy}."
+                typer.echo(line, err=True)
+                raise
             finally:
                 progress.stop()
-                show(summaries, plot, as_json=as_json)  # also after Ctrl-C, with the policies that have finished
+                show(summaries, plot, as_json=as_json)  # also after Ctrl-C, of the episodes that have ended
                 for path in saved.paths if saved else ():
                     typer.echo(f"episodes: {path}", err=True)
         if page is not None:
@@ -155,11 +166,25 @@ def evaluate(
     _report_failures(summaries)
 
 
+class _Ended(EpisodeObserver):
+    """Keeps the results of a policy's episodes, for an evaluation that is interrupted."""
+
+    def __init__(self, name: str) -> None:
+        self.results: dict[int, EpisodeResult] = {}
+        self._name = name
+
+    def on_end(self, episode: int, result: EpisodeResult) -> None:
+        self.results[episode] = result
+
+    def summary(self) -> Summary:
+        return summarize(self._name, [self.results[number] for number in sorted(self.results)])
+
+
 def _observers(
-    saved: SavedEpisodes | None, page: EvaluationPage | None, place: int, policy: Any
+    saved: SavedEpisodes | None, page: EvaluationPage | None, ended: Sequence[_Ended], place: int, policy: Any
 ) -> list[EpisodeObserver]:
     """What sees the episodes of a policy: its recorder, and the page."""
-    seen_by: list[EpisodeObserver] = []
+    seen_by: list[EpisodeObserver] = [ended[place]]
     if saved is not None:
         seen_by.append(saved.recorder(place, policy))
     if page is not None:
@@ -168,13 +193,19 @@ def _observers(
 
 
 def _known_episodes(
-    saved: SavedEpisodes | None, page: EvaluationPage | None, seeds: range, place: int, policy: Any
+    saved: SavedEpisodes | None,
+    page: EvaluationPage | None,
+    ended: Sequence[_Ended],
+    seeds: range,
+    place: int,
+    policy: Any,
 ) -> Mapping[int, EpisodeResult]:
     """The episodes that an earlier evaluation has saved, which the page shows too."""
     known = {} if saved is None else saved.known(place, policy, seeds)
-    if page is not None:
-        for number, result in known.items():
-            page.observer(place).on_end(number, result)
+    observers = [ended[place], *([] if page is None else [page.observer(place)])]
+    for number, result in known.items():
+        for observer in observers:
+            observer.on_end(number, result)
     return known
 
 
