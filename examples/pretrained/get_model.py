@@ -57,7 +57,11 @@ def convert(file: Path, folder: Path) -> None:
         written = Path(temporary) / "model"
         model.save_pretrained(written)
         tokenizer.save_pretrained(written)
-        written.rename(folder)
+        try:
+            written.rename(folder)
+        except OSError:  # another process has saved the model meanwhile
+            if not (folder / "model.safetensors").exists():
+                raise
 
 
 def greedy_reply(folder: Path, question: str) -> str:
