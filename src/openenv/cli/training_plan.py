@@ -1,6 +1,5 @@
 """`openenv train --plan`: the memory of a run in a table."""
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import typer
@@ -8,6 +7,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from openenv.core.utils import run_async_safely
 from openenv.rl.config import Config
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def print_plan(config: Config) -> None:
     """Print the plan of a run. Raises ConfigError if the run does not fit."""
     from openenv.rl.planning.plan import gigabytes, plan_run  # imports torch
 
-    plan = asyncio.run(plan_run(config))
+    plan = run_async_safely(plan_run(config))
     console = Console()
     (console if console.is_terminal else Console(width=100)).print(plan_table(plan))
     plan.require()

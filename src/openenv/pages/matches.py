@@ -16,6 +16,7 @@ from openenv.core.client_types import StepResult
 from openenv.core.env_server.types import Action
 from openenv.core.session_pool import SessionPool
 from openenv.core.text_interface import TextInterface
+from openenv.core.utils import run_async_safely
 from openenv.core.wire.json_codec import to_plain_or_text, write_json
 from openenv.evaluation.evaluator import EpisodeObserver, play_episodes
 from openenv.evaluation.intervals import EpisodeResult
@@ -127,7 +128,7 @@ class Matches:
 
     def _play(self, match: Match, players: Sequence[Any]) -> None:
         try:
-            asyncio.run(self._play_sides(match, players))
+            run_async_safely(self._play_sides(match, players))
         except _Closed:
             log.info("match of seed %d ended: the page closes", match.seed)
         except Exception as error:  # border: a policy is anyone's code, and the page shows its error

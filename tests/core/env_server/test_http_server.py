@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from openenv.core import EnvClient
 from openenv.core.env_server.exceptions import ConcurrencyConfigurationError
-from openenv.core.env_server.http_server import HTTPEnvServer, create_app, server
+from openenv.core.env_server.http_server import HTTPEnvServer, create_app, serve, server
 from openenv.core.env_server.types import ConcurrencyConfig
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, CountObservation, CountState
 
@@ -131,3 +131,9 @@ def test_the_step_that_was_written_last_is_the_one_that_runs(serving, env_cls, e
     with client(serving(create_app(env_cls, CountAction, CountObservation))) as env:
         env.reset()
         assert env.step(CountAction(amount=1)).observation.payload == expected
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_serve_names_the_remedy_where_an_event_loop_runs(workers):
+    with pytest.raises(ValueError, match=r"await server\(app, host, port\)\.serve\(\)"):
+        serve(CountingEnvironment, workers=workers)

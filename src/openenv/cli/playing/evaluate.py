@@ -1,6 +1,5 @@
 """`openenv eval`: compare policies in one environment."""
 
-import asyncio
 import json
 import logging
 import os
@@ -21,6 +20,7 @@ from openenv.cli.pages.options import HOST, PORT
 from openenv.cli.playing.saved_episodes import SavedEpisodes
 from openenv.core.formats.json_text import json_text
 from openenv.core.text_interface import TextInterface
+from openenv.core.utils import run_async_safely
 from openenv.envs.catalog import game_keyword
 from openenv.evaluation import Summary, medal_table, replies_table, summarize
 from openenv.evaluation import evaluate as run_evaluation
@@ -146,7 +146,7 @@ def evaluate(
                 known_for=partial(_known_episodes, saved, page, ended, seeds),
             )  # fmt: skip
             try:
-                asyncio.run(playing)
+                run_async_safely(playing)
             except KeyboardInterrupt:
                 progress.stop()
                 summaries += [one.summary() for one in ended[len(summaries) :] if one.results]

@@ -1,5 +1,6 @@
 """Creates the application that serves an environment, and runs it."""
 
+import asyncio
 import dataclasses
 import logging
 import threading
@@ -283,11 +284,12 @@ def serve(
     app: an application, an Environment class, a function that returns an application or an environment, or
     `MODULE:NAME` of one of these. host: an address, `unix:/run/echo.sock` for a Unix socket, or `fd:0` for a listening
     socket that this program has inherited as that file descriptor. workers: processes that share the sessions behind
-    the port; more than 1 need `MODULE:NAME`, or a class or function of a module. After
-    SIGTERM a program that serves in its main thread exits with 0. Raises ValueError for workers that cannot run or an
-    app that cannot be served, LookupError when `MODULE:NAME` does not exist, and, with several workers, OSError when
-    it cannot listen.
+    the port; more than 1 need `MODULE:NAME`, or a class or function of a module. After SIGTERM a program that serves
+    in its main thread exits with 0. Raises ValueError where an event loop runs already, as in a notebook, for workers
+    that cannot run, and for an app that cannot be served, LookupError when `MODULE:NAME` does not exist, and, with
+    several workers, OSError when it cannot listen.
     """
+    _refuse_running_loop()
     if workers < 1:
         raise ValueError(f"workers={workers}: give 1, or as many as the machine has cores")
     if workers > 1:
@@ -300,6 +302,17 @@ def serve(
         # uvicorn raises the signal again, after its shutdown, for the handler of before
         exit_on_sigterm()
     server(app, host, port, log_level=log_level).run()
+
+
+def _refuse_running_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise ValueError(
+        "serve() waits until its server ends, for which the event loop that runs here, as in a notebook, would wait: "
+        "write `await server(app, host, port).serve()`, or start `openenv serve` beside it"
+    )
 
 
 def server(app: "AppSource", host: str, port: int, *, log_level: str = "warning") -> "uvicorn.Server":

@@ -65,7 +65,7 @@ def serve_with_workers(source: AppSource, host: str, port: int, *, workers: int,
     supervisor = Supervisor(partial(load_app, source), shares, log_level, config.head_timeout_s)
     listeners = open_listeners(host, port)
     try:
-        asyncio.run(supervisor.run(listeners))
+        asyncio.run(supervisor.run(listeners))  # noqa: TID251  `serve` refuses to run where a loop runs
     finally:
         for listener in listeners:
             listener.close()
