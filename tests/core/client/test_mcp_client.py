@@ -4,10 +4,14 @@ import asyncio
 import contextlib
 
 import pytest
+from fastmcp import FastMCP
 
 from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.mcp_environment import MCPEnvironment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, ListToolsAction, ListToolsObservation
+from openenv.core.env_server.types import Observation, State
 from openenv.core.errors import EnvironmentFault, TimeLimitExceeded
+from openenv.core.generic_client import GenericEnvClient
 from openenv.core.mcp_client import GenericMCPObservation, MCPToolClient
 from tests.core.cutting_proxy import CuttingProxy
 from tests.core.tool_env import NotebookEnvironment
@@ -114,3 +118,33 @@ def test_a_mode_other_than_production_is_refused(url):
 def test_what_is_no_action_is_refused(url):
     with MCPToolClient(url) as env, pytest.raises(TypeError, match="takes an Action or a dictionary, not str"):
         env.step("write")
+
+
+class Counter(MCPEnvironment):
+    """Has a tool, and no other action."""
+
+    def __init__(self):
+        mcp = FastMCP("counter")
+
+        @mcp.tool
+        def count(to: int) -> int:
+            """Count."""
+            return to
+
+        super().__init__(mcp)
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        return Observation()
+
+    @property
+    def state(self):
+        return State()
+
+
+def test_an_environment_needs_no_actions_beside_its_tools(serving):
+    with GenericEnvClient(base_url=serving(create_app(Counter))) as env:
+        env.reset()
+        step = env.step({"type": "call_tool", "tool_name": "count", "arguments": {"to": 3}})
+        assert step.observation["error"] is None
+        with pytest.raises(EnvironmentFault, match="is played by its tools"):
+            env.step({"steps": 3})

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import inspect
 import re
-from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
 from types import ModuleType
@@ -71,9 +70,12 @@ class MCPEnvironment(Environment):
         self.mcp_tools = _Tools(self._all_tools)
         self._of_mode: dict[str, FastMCP[Any]] = {}
 
-    @abstractmethod
     def _step_impl(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Any:
-        """The observation after an action that is no tool call."""
+        """The observation after an action that is no tool call; by default there is none, and ValueError is raised."""
+        raise ValueError(
+            f"action {type(action).__name__}: this environment is played by its tools. Send "
+            "CallToolAction(tool_name=..., arguments={...}), or ListToolsAction() for their names"
+        )
 
     def tool(self, mode: str | None = None) -> Callable[[Callable[..., Any]], Any]:
         """Decorator: a further tool, in one mode of the server (`simulation`, `production`) or in both.
