@@ -87,7 +87,7 @@ def sft(
     start = load_starting_model(ModelConfig(path=model, device=device, lora=lora), seed)
     chat = start.chat(tools=functions_of(episodes))
     least = -math.inf if min_return is None else min_return
-    played = recorded_play(episodes, min_return=least, shows_tools=bool(chat.tools), text=None)
+    played = recorded_play(episodes, min_return=least, shows_tools=bool(chat.tools))
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("sft", total=steps)
         learned = imitate(

@@ -117,9 +117,7 @@ def _recorded(settings: WarmStartConfig, environments: "Sequence[TrainingEnviron
     only = environments[0]
     try:
         episodes = [episode for name in settings.episodes for episode in read_episodes(Path(name))]
-        return recorded_play(
-            episodes, min_return=_least(settings), shows_tools=bool(only.chat.tools), text=only.served.text
-        )
+        return recorded_play(episodes, min_return=_least(settings), shows_tools=bool(only.chat.tools))
     except (OSError, ValueError) as error:
         raise ConfigError(f"warm_start.episodes={settings.episodes}: {error}") from error
 

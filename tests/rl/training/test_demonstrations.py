@@ -178,7 +178,7 @@ def recorded(*replies: str, total: float = 1.0, **changes: Any) -> RecordedEpiso
 
 
 def of_files(*episodes: RecordedEpisode, min_return: float = -math.inf, shows_tools: bool = False) -> CollectedPlay:
-    return recorded_play(episodes, min_return=min_return, shows_tools=shows_tools, text=EchoText())
+    return recorded_play(episodes, min_return=min_return, shows_tools=shows_tools)
 
 
 def test_recorded_episodes_are_one_conversation_with_the_label_of_their_return() -> None:

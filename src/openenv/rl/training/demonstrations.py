@@ -15,7 +15,6 @@ from transformers import PreTrainedModel
 
 from openenv.core.text.action_forms import call_text
 from openenv.core.text.content import frozen
-from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episode_files.records import RecordedEpisode
 from openenv.policies.prompts import END_OF_THINKING
 from openenv.rl.config import ConfigError, Precision, WarmStartConfig
@@ -213,15 +212,12 @@ def _with_outcome(outcome: TokenIds, rows: Sequence[_Row]) -> list[_Row]:
     return [*others, ended, *hindsight]
 
 
-def recorded_play(
-    episodes: Sequence[RecordedEpisode], *, min_return: float, shows_tools: bool, text: TextInterface[Any, Any] | None
-) -> CollectedPlay:
+def recorded_play(episodes: Sequence[RecordedEpisode], *, min_return: float, shows_tools: bool) -> CollectedPlay:
     """The transcripts of recorded episodes, each with the messages that its policy was shown when it was recorded.
 
     Left out are episodes that the environment failed, in which a reply named no action, or with a return below
-    min_return. shows_tools: whether the model is shown the functions that its policy might call. text: names the
-    outcomes; None: there are none. Raises ValueError for episodes without messages, and for those with functions where
-    the model is shown none.
+    min_return. shows_tools: whether the model is shown the functions that its policy might call. Raises ValueError for
+    episodes without messages, and for those with functions where the model is shown none.
     """
     played = CollectedPlay()
     kept: list[tuple[list[tuple[Message, ...]], float]] = []
@@ -243,9 +239,9 @@ def recorded_play(
         played.returns[episode.total_reward] += 1
         played.num_decisions += len(episode.steps)
         kept.append((conversations, episode.total_reward))
-    labels = {} if text is None else outcome_labels(played.returns)
+    labels = outcome_labels(played.returns)
     for conversations, value in kept:
-        played.transcripts.update((messages, labels.get(value, "")) for messages in conversations)
+        played.transcripts.update((messages, labels[value]) for messages in conversations)
     return played
 
 
