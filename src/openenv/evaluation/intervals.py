@@ -80,6 +80,11 @@ class Summary:
     """As in `EpisodeResult`, over all episodes, invalid ones included."""
 
     @property
+    def num_played(self) -> int:
+        """Episodes that have ended, invalid ones included."""
+        return self.num_episodes + self.num_invalid
+
+    @property
     def win_rate(self) -> float:
         """Fraction of valid episodes that were won, 0 to 1. NaN without valid episodes, and without a declaration."""
         return _ratio(self.num_won, self.num_episodes) if self.declares_success else math.nan

@@ -38,10 +38,14 @@ class Standings:
         with self._lock:
             return len(self._episodes[policy]) >= self.num_episodes
 
+    def summaries(self) -> list[Summary]:
+        """The results of each policy so far, in the order in which they play."""
+        with self._lock:
+            return [self._summary(policy) for policy in range(len(self.names))]
+
     def rows(self) -> list[dict[str, Any]]:
         """A row for each policy, in the order in which they play. `place` is 1 for the best; None before an episode."""
-        with self._lock:
-            summaries = [self._summary(policy) for policy in range(len(self.names))]
+        summaries = self.summaries()
         begun = [summary for summary in summaries if summary.num_episodes]
         places = {id(summary): place for place, summary in ranked(begun)}
         return [
@@ -49,7 +53,7 @@ class Standings:
                 "name": name,
                 "place": places.get(id(summary)),
                 "wanted": self.num_episodes,
-                "played": summary.num_episodes + summary.num_invalid,
+                "played": summary.num_played,
                 "win_rate": summary.win_rate,
                 "win_interval": summary.win_interval,
                 "mean_return": summary.mean_return,

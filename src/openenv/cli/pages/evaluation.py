@@ -18,9 +18,7 @@ from openenv.pages.standings import Standings
 class EvaluationPage:
     """The page of an evaluation that runs."""
 
-    def __init__(self, standings: Standings, server: PageServer) -> None:
-        self.observer = standings.observer
-        """Makes what must see the episodes of a policy, from its place."""
+    def __init__(self, server: PageServer) -> None:
         self._server = server
 
     def wait(self) -> None:
@@ -33,29 +31,27 @@ class EvaluationPage:
 def evaluation_page(
     environment: str,
     served: ServedEnvironment,
-    names: Sequence[str],
     policies: Sequence[Any],
     make_policy: Callable[[str, int], Any],
+    standings: Standings,
     *,
-    episodes: int,
     seed: int,
     reset_kwargs: Mapping[str, Any],
     max_steps: int | None,
     host: str,
     port: int,
 ) -> Iterator[EvaluationPage]:
-    """Serve the page of an evaluation inside the `with` statement. names: of the policies on the command line.
+    """Serve the page of an evaluation inside the `with` statement.
 
-    make_policy: makes a further policy of a name and a seed, for a match.
+    make_policy: makes a further policy of a name and a seed, for a match. standings: what the page shows.
     """
     config = access_config(host, os.environ.get("OPENENV_TOKEN"))
-    standings = Standings(names, episodes)
     matches = Matches(served, make_policy, policies, standings, reset_kwargs=reset_kwargs, max_steps=max_steps)
     view = ObservationView(served.observation_class)
     app = compare_app(environment, standings, matches, view, seed=seed, config=config)
     try:
         with PageServer(app, host, port) as server:
             typer.echo(f"results of {environment} at {server.url}", err=True)
-            yield EvaluationPage(standings, server)
+            yield EvaluationPage(server)
     finally:
         matches.close()

@@ -2,8 +2,9 @@
 
 import json
 import logging
+import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
@@ -15,18 +16,19 @@ from rich.console import Console
 from rich.progress import Progress
 
 from openenv.auto.environment import FORMS, named_environment
-from openenv.cli.pages.evaluation import EvaluationPage, evaluation_page
+from openenv.cli.pages.evaluation import evaluation_page
 from openenv.cli.pages.options import HOST, PORT
 from openenv.cli.playing.saved_episodes import SavedEpisodes
 from openenv.core.formats.json_text import json_text
 from openenv.core.text_interface import TextInterface
 from openenv.core.utils import run_async_safely
 from openenv.envs.catalog import game_keyword
-from openenv.evaluation import Summary, medal_table, replies_table, summarize
+from openenv.evaluation import Summary, medal_table, replies_table
 from openenv.evaluation import evaluate as run_evaluation
 from openenv.evaluation.evaluator import EpisodeObserver
 from openenv.evaluation.intervals import EpisodeResult
 from openenv.evaluation.tables import CUT_OFF_REMEDY
+from openenv.pages.standings import Standings
 from openenv.policies.registry import EndpointOptions, policy_named
 
 log = logging.getLogger(__name__)
@@ -113,6 +115,8 @@ def evaluate(
     """Play equal episodes with each policy. Print a ranking with 95 % intervals and draw a plot."""
     if resume and save is None:
         raise ValueError("--resume continues from the episodes of a folder: add --save DIR")
+    if success_return is not None and not math.isfinite(success_return):
+        raise ValueError(f"--success-return {success_return}: give a finite number")
     named = replace(named_environment(environment, text=text), success_return=success_return)
     keywords = reset_keywords(environment, reset, game)
     summaries: list[Summary] = []
@@ -130,27 +134,28 @@ def evaluate(
         make = partial(_make, served.text, endpoint)
         policies = [make(name, seed) for name in names]
         saved = SavedEpisodes(save, environment, served, keywords, resumes=resume) if save else None
-        ended = [_Ended(policy.name) for policy in policies]
+        standings = Standings(names, episodes)
         seeds = range(seed, seed + episodes)
         page = None
         if web:
             page = pages.enter_context(evaluation_page(
-                environment, served, names, policies, make, episodes=episodes, seed=seed, reset_kwargs=keywords,
+                environment, served, policies, make, standings, seed=seed, reset_kwargs=keywords,
                 max_steps=max_steps, host=host, port=port,
             ))  # fmt: skip
         with Progress(console=Console(stderr=True), transient=True) as progress:
             playing = run_evaluation(
                 served.base_url, served.client, policies, episodes, seed, num_sessions=sessions, reset_kwargs=keywords,
                 text=served.text, on_progress=_reporter(progress), on_summary=keep, max_steps=max_steps,
-                observers_for=partial(_observers, saved, page, ended),
-                known_for=partial(_known_episodes, saved, page, ended, seeds),
+                observers_for=partial(_observers, saved, standings),
+                known_for=partial(_known_episodes, saved, standings, seeds),
             )  # fmt: skip
             try:
                 run_async_safely(playing)
             except KeyboardInterrupt:
                 progress.stop()
-                summaries += [one.summary() for one in ended[len(summaries) :] if one.results]
-                num_ended = sum(len(one.results) for one in ended)
+                so_far = [replace(one, name=of.name) for one, of in zip(standings.summaries(), policies, strict=True)]
+                summaries += [one for one in so_far[len(summaries) :] if one.num_played]
+                num_ended = sum(one.num_played for one in so_far)
                 remedy = "--resume goes on" if saved else "--save DIR keeps them, for --resume to go on"
                 wanted = len(policies) * episodes
                 line = f"stopped after {num_ended} of {wanted} episodes. With the same command, {remedy}."
@@ -166,46 +171,19 @@ def evaluate(
     _report_failures(summaries)
 
 
-class _Ended(EpisodeObserver):
-    """Keeps the results of a policy's episodes, for an evaluation that is interrupted."""
-
-    def __init__(self, name: str) -> None:
-        self.results: dict[int, EpisodeResult] = {}
-        self._name = name
-
-    def on_end(self, episode: int, result: EpisodeResult) -> None:
-        self.results[episode] = result
-
-    def summary(self) -> Summary:
-        return summarize(self._name, [self.results[number] for number in sorted(self.results)])
-
-
-def _observers(
-    saved: SavedEpisodes | None, page: EvaluationPage | None, ended: Sequence[_Ended], place: int, policy: Any
-) -> list[EpisodeObserver]:
-    """What sees the episodes of a policy: its recorder, and the page."""
-    seen_by: list[EpisodeObserver] = [ended[place]]
-    if saved is not None:
-        seen_by.append(saved.recorder(place, policy))
-    if page is not None:
-        seen_by.append(page.observer(place))
-    return seen_by
+def _observers(saved: SavedEpisodes | None, standings: Standings, place: int, policy: Any) -> list[EpisodeObserver]:
+    """What sees the episodes of a policy: its recorder, and the standings."""
+    recorders = [] if saved is None else [saved.recorder(place, policy)]
+    return [*recorders, standings.observer(place)]
 
 
 def _known_episodes(
-    saved: SavedEpisodes | None,
-    page: EvaluationPage | None,
-    ended: Sequence[_Ended],
-    seeds: range,
-    place: int,
-    policy: Any,
+    saved: SavedEpisodes | None, standings: Standings, seeds: range, place: int, policy: Any
 ) -> Mapping[int, EpisodeResult]:
-    """The episodes that an earlier evaluation has saved, which the page shows too."""
+    """The episodes that an earlier evaluation has saved, which the standings have too."""
     known = {} if saved is None else saved.known(place, policy, seeds)
-    observers = [ended[place], *([] if page is None else [page.observer(place)])]
-    for number, result in known.items():
-        for observer in observers:
-            observer.on_end(number, result)
+    for result in known.values():
+        standings.add(place, result)
     return known
 
 
