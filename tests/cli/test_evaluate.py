@@ -114,8 +114,14 @@ def test_resume_refuses_the_episodes_of_another_evaluation(openspiel_url, tmp_pa
 
     other = run("eval", openspiel_url, "--game", "blackjack", *options, "--resume", cwd=tmp_path)
     without = run("eval", openspiel_url, "--resume", cwd=tmp_path)
+    counted = run(
+        "eval", openspiel_url, "--game", "catch", *options, "--resume", "--success-return", "0.5", cwd=tmp_path
+    )
+    endless = run("eval", openspiel_url, "--success-return", "nan", cwd=tmp_path)
 
-    assert (other.returncode, without.returncode) == (1, 1)
+    assert (other.returncode, without.returncode, counted.returncode, endless.returncode) == (1, 1, 1, 1)
+    assert "have success_return=None, and this evaluation has 0.5" in counted.stderr
+    assert "--success-return nan: give a finite number" in endless.stderr
     assert re.search(r"1-random.jsonl have reset=.*catch.*, and this evaluation has .*blackjack", other.stderr)
     assert "add --save DIR" in without.stderr
 

@@ -2,15 +2,18 @@
 
 import asyncio
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from openenv.auto.environment import ServedEnvironment, named_environment
+from openenv.core.client_types import StepResult
 from openenv.core.env_server import create_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.errors import OpenEnvError
+from openenv.core.session_pool import SessionPool
+from openenv.core.text.outcomes import declared_success
 from openenv.evaluation import Summary, evaluate
 from openenv.policies.baselines import RandomPolicy
 from tests.conftest import Serving
@@ -25,6 +28,8 @@ class Adventure(Environment[Move, Observation, State]):
 
     execution = "inline"
 
+    SHARED: ClassVar[dict[str, Any]] = {"room": "cellar"}
+
     def __init__(self) -> None:
         self._seed = 0
 
@@ -32,7 +37,9 @@ class Adventure(Environment[Move, Observation, State]):
         self, seed: int | None = None, episode_id: str | None = None, success: Any = None, **kwargs: Any
     ) -> Observation:
         self.success_return, self._seed = success, seed or 0
-        return Observation()
+        first = Observation()
+        vars(first)["metadata"] = self.SHARED
+        return first
 
     def step(self, action: Move, timeout_s: float | None = None, **kwargs: Any) -> Observation:
         return Observation(reward=10.5 if self._seed % 4 == 0 else 0.5, done=True)
@@ -79,3 +86,16 @@ def test_the_caller_may_declare_another_return(adventure: ServedEnvironment) -> 
 def test_a_declaration_that_is_no_number_is_named(adventure: ServedEnvironment) -> None:
     with adventure.client() as client, pytest.raises(OpenEnvError, match=r"success_return='ten': .* a finite number"):
         client.reset(success="ten")
+
+
+async def test_each_episode_has_its_own_declaration(adventure: ServedEnvironment) -> None:
+    wanted = {0: 10.0, 1: None, 2: 0.5}
+    async with SessionPool(adventure.client_class, adventure.base_url, 3) as pool:
+        results = await pool.reset({session: {"success": success} for session, success in wanted.items()})
+
+    declared = {}
+    for session, result in results.items():
+        assert isinstance(result, StepResult)
+        declared[session] = declared_success(result.observation)
+    assert declared == wanted
+    assert Adventure.SHARED == {"room": "cellar"}

@@ -43,6 +43,7 @@ def test_an_environment_is_one_of_a_list() -> None:
     [
         ([], "must have an environment"),
         ({"name": "echo", "weight": 0}, r"env\.weight=0"),
+        ({"name": "echo", "success_return": float("nan")}, r"env\.success_return=nan"),
         ([{"name": "echo"}, {"nam": "guess"}], r"env\[1\]\.nam: unknown key"),
         ({"name": "echo", "curriculum": {"levels": [{}]}}, "two levels or more"),
         ({"name": "echo", "curriculum": {"levels": [{}, {}], "lower_at": 0.9}}, "lower_at below raise_at"),

@@ -273,3 +273,15 @@ def test_the_command_line_sets_the_environment() -> None:
 
     assert first.metadata["observation_space"]["n"] == 64
     assert (state.env_options, state.max_steps) == ({"map_name": "8x8"}, 3)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "declared"), [("CartPole-v1", 475.0), ("FrozenLake-v1", 0.7), ("Pendulum-v1", None)]
+)
+def test_an_environment_of_gymnasium_has_the_threshold_of_its_registration(env_id: str, declared: float | None) -> None:
+    env = GymnasiumEnvironment()
+    env.reset(seed=0, env_id="MountainCar-v0")
+
+    env.reset(seed=0, env_id=env_id)
+
+    assert env.success_return == declared

@@ -25,7 +25,7 @@ class SavedEpisodes:
         self._resumes = resumes
         action, observation, _ = served.client_class._message_classes
         self._source = EpisodeSource(
-            environment=environment, policy="", reset=reset,
+            environment=environment, policy="", reset=reset, success_return=served.text.success_return,
             action_schema=action.model_json_schema(), observation_schema=observation.model_json_schema(),
         )  # fmt: skip
         self._kept: dict[int, list[RecordedEpisode]] = {}

@@ -310,8 +310,8 @@ def _refuse_running_loop() -> None:
     except RuntimeError:
         return
     raise ValueError(
-        "serve() waits until its server ends, for which the event loop that runs here, as in a notebook, would wait: "
-        "write `await server(app, host, port).serve()`, or start `openenv serve` beside it"
+        "serve() returns when its server ends, and an event loop runs here already, as in a notebook: write `await "
+        "server(app, host, port).serve()` (from openenv.core.env_server.http_server), or run `openenv serve` beside it"
     )
 
 

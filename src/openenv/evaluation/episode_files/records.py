@@ -39,6 +39,8 @@ class EpisodeSource(_Record):
     """The language model, if the policy is one."""
     reset: dict[str, Any] = Field(default_factory=dict)
     """Keywords of every reset."""
+    success_return: float | None = None
+    """The return from which an episode counts as a success, whatever the environment declares."""
     action_schema: dict[str, Any] = Field(default_factory=dict)
     observation_schema: dict[str, Any] = Field(default_factory=dict)
     """JSON Schemas of the environment's messages; empty where they are not known."""

@@ -1,5 +1,6 @@
 """What is played, and how: environments, replies and conversations."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,6 +65,8 @@ class EnvConfig:
     (`agent_player: all`). The evaluation plays against the opponents of `reset`."""
 
     def __post_init__(self) -> None:
+        known = self.success_return
+        require(known is None or math.isfinite(known), "env.success_return", known, "must be a finite number.")
         require(self.weight > 0, "env.weight", self.weight, "must be above 0. Leave the environment out.")
 
 

@@ -6,6 +6,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from openenv.core.text.outcomes import ANY_POSITIVE
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from tests.envs.openspiel_env.playing import play, random_episode
@@ -200,3 +201,17 @@ def test_an_episode_without_an_id_gets_one_that_stays() -> None:
     assert env.state.episode_id not in (None, episode_id)
     env.reset(seed=0, episode_id="mine")
     assert env.state.episode_id == "mine"
+
+
+@pytest.mark.parametrize(
+    ("game", "declared"),
+    [("tic_tac_toe", ANY_POSITIVE), ("kuhn_poker", ANY_POSITIVE), ("blackjack", ANY_POSITIVE), ("catch", ANY_POSITIVE),
+     ("2048", None), ("cliff_walking", None), ("hanabi", None), ("matrix_pd", None)],
+)  # fmt: skip
+def test_a_game_that_is_won_or_lost_declares_it_and_one_with_scores_does_not(game: str, declared: float | None) -> None:
+    env = OpenSpielEnvironment()
+    env.reset(seed=0, game_name="catch" if declared is None else "2048")
+
+    env.reset(seed=0, game_name=game)
+
+    assert env.success_return == declared

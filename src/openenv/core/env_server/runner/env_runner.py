@@ -213,7 +213,8 @@ class EnvRunner:
         declared = self.env.success_return
         if not is_success_return(declared):
             raise EnvironmentFault(f"success_return={declared!r:.80}: the return of a success is a finite number")
-        first.metadata.setdefault(SUCCESS_RETURN, declared)
+        # in place of its dictionary, which an environment may use for several observations
+        vars(first)["metadata"] = {**first.metadata, SUCCESS_RETURN: declared}
 
     def _encode(self, verb: str, observation: Any, began: float) -> EncodedResponse:
         """began: when the call of the environment began, in seconds of the performance counter."""
