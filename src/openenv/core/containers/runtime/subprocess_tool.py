@@ -1,12 +1,10 @@
-"""Runs command-line tools without a shell, and the providers that use them. Errors contain the tool's output."""
+"""Runs command-line tools without a shell. Errors contain the tool's output."""
 
-import contextlib
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from openenv.core.containers.runtime.base import ContainerProvider
 from openenv.core.errors import ContainerFault
 
 PORT_IN_CONTAINER = 8000
@@ -62,26 +60,3 @@ def unique_name(image: str) -> str:
 def _shown(command: tuple[str, ...]) -> str:
     """The command without the values of environment variables, which may be secret."""
     return " ".join(part.partition("=")[0] + "=..." if part.startswith("--env=") else part for part in command)
-
-
-class ToolProvider(ContainerProvider):
-    """Base of providers that run a command-line tool: one container at a time, under a unique name."""
-
-    _name: str | None = None
-
-    @contextlib.contextmanager
-    def _starting(self, image: str) -> Iterator[str]:
-        """Name a container for the block that starts it, and remove it if that fails. Raises ContainerFault if this
-        provider already runs one."""
-        if self._name is not None:
-            raise ContainerFault(f"this provider already runs {self._name}: stop_container() first")
-        self._name = unique_name(image)
-        with contextlib.ExitStack() as on_error:  # also Ctrl-C must leave no container
-            on_error.callback(self._remove)
-            yield self._name
-            on_error.pop_all()
-
-    def _remove(self) -> None:
-        with contextlib.suppress(ContainerFault):  # the error of the start is the one to report
-            self.stop_container()
-        self._name = None
