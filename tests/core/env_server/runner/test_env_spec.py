@@ -121,15 +121,23 @@ class Handle:
     [
         (list[ArmOfNumpy], r"ArmOfNumpy\.angles is declared as a numpy array"),
         (Annotated[Array, Field(ge=-1, le=1)], r"Move\.x is an Array with Ge\(ge=-1\).*Annotated\[Array, Box\("),
-        (Handle, "Move has a field of a type that no schema describes: .*Handle"),
-        (np.float32, "Move has a field of a type that no schema describes: .*float32"),
+        (np.float32, r"Move\.x is declared as numpy's float32, .* write float, int or bool"),
+        (list[np.int64], r"Move\.x is declared as numpy's int64"),
     ],
 )
-def test_a_field_that_no_schema_describes_is_refused_with_its_name_and_the_remedy(declared, problem):
+def test_a_field_of_a_type_of_numpy_is_refused_with_its_name_and_the_remedy(declared, problem):
     move = create_model("Move", __base__=Action, x=(declared, ...))
 
     with pytest.raises(TypeError, match=problem):
         resolve_env_spec(CountingEnvironment, move)
+
+
+def test_a_message_that_no_schema_describes_is_served_and_named_in_a_warning(caplog):
+    resolve_env_spec(CountingEnvironment, create_model("Move", __base__=Action, x=(Handle, ...)))
+
+    (warning,) = [record.getMessage() for record in caplog.records if "no schema describes" in record.getMessage()]
+    assert warning.startswith("Move has a field")
+    assert "Handle" in warning
 
 
 @pytest.mark.parametrize(("declared", "warnings"), [(Array, 1), (Annotated[Array, Box(-1, 1, (2,))], 0)])

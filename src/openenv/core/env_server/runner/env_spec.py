@@ -87,7 +87,7 @@ def resolve_env_spec(
     sources are the annotations of `reset`, `step` and `state`, and the one subclass in the module of the environment,
     unless that module has another environment too.
     Raises TypeError when `env` is none of the three, for a factory that needs a return annotation, and for a field that
-    no schema describes.
+    is declared as a type of numpy.
     """
     make, environment_cls = _maker(env)
     if environment_cls is Environment and (action_cls is None or observation_cls is None):
@@ -103,7 +103,8 @@ def resolve_env_spec(
     observation = observation_cls or _find(environment_cls, Observation, hints.get("observation")) or Observation
     state = state_cls or _find(environment_cls, State, hints.get("state")) or State
     for message in (action or OpenAction, observation, reset_observation_cls or observation, state):
-        _refuse_unreadable(message)
+        _refuse_types_of_numpy(message)
+        _warn_without_schema(message)
     _warn_of_any_array(action or OpenAction)
     return EnvSpec(
         make=make,
@@ -117,10 +118,16 @@ def resolve_env_spec(
     )
 
 
-def _refuse_unreadable(message: type[BaseModel]) -> None:
-    """Raise TypeError for a field that no schema describes, such as one of numpy's array type."""
+def _refuse_types_of_numpy(message: type[BaseModel]) -> None:
+    """Raise TypeError for a field of a type of numpy, which no schema describes, and for an array with other limits."""
     for owner, name, field in _fields_of(message, set()):
-        if _names_numpy(field.annotation):
+        found = set(_numpy_types(field.annotation))
+        if found and "ndarray" not in found:
+            raise TypeError(
+                f"{owner.__name__}.{name} is declared as numpy's {min(found)}, which no schema describes: write float, "
+                "int or bool"
+            )
+        if found:
             raise TypeError(
                 f"{owner.__name__}.{name} is declared as a numpy array, which no schema describes: declare it as Array "
                 "(from openenv.core.wire.arrays import Array), which holds one and travels as raw bytes. "
@@ -132,13 +139,18 @@ def _refuse_unreadable(message: type[BaseModel]) -> None:
                 f"{owner.__name__}.{name} is an Array with {limits[0]}, which is for one number or text: write "
                 "Annotated[Array, Box(low, high, shape)] (from openenv.core.wire.boxes import Box)"
             )
+
+
+def _warn_without_schema(message: type[BaseModel]) -> None:
+    """Warn of a message that no schema describes: it may hold any class, and only its own client reads it."""
     try:
         message.model_json_schema(mode="validation" if issubclass(message, Action) else "serialization")
     except PydanticInvalidForJsonSchema as error:
-        raise TypeError(
-            f"{message.__name__} has a field of a type that no schema describes: {str(error).splitlines()[0]}. Declare "
-            "numbers, texts, lists, objects, models, or an Array"
-        ) from error
+        log.warning(
+            "%s has a field of a type that no schema describes, so `openenv show`, `eval` and `train` cannot read it: "
+            "%s. Declare numbers, texts, lists, objects, models, or an Array.",
+            message.__name__, str(error).splitlines()[0],
+        )  # fmt: skip
 
 
 def _fields_of(message: type[BaseModel], seen: set[Any]) -> Iterator[tuple[type[BaseModel], str, FieldInfo]]:
@@ -158,12 +170,13 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield from _models_in(part)
 
 
-def _names_numpy(annotation: Any) -> bool:
-    """Whether an annotation has numpy's array type in it."""
-    parts = (get_origin(annotation) or annotation, *get_args(annotation))
-    if any(getattr(part, "__module__", None) == "numpy" and part.__name__ == "ndarray" for part in parts):
-        return True
-    return any(_names_numpy(part) for part in get_args(annotation))
+def _numpy_types(annotation: Any) -> Iterator[str]:
+    """The names of numpy's types in an annotation."""
+    named = get_origin(annotation) or annotation
+    if isinstance(named, type) and named.__module__ == "numpy":
+        yield named.__name__
+    for part in get_args(annotation):
+        yield from _numpy_types(part)
 
 
 def _warn_of_any_array(action: type[Action]) -> None:
