@@ -21,7 +21,7 @@ from openenv.envs.maze_env.server.environment import MazeEnvironment
         (GridWorldEnvironment(), GridWorldAction, {"size": 3, "max_steps": 30}),
     ],
 )
-def test_who_reaches_the_goal_succeeds_however_late(
+def test_an_agent_that_reaches_the_goal_succeeds_however_late(
     env: Environment[Any, Any, Any], action_class: Any, keywords: dict[str, Any]
 ) -> None:
     rng, outcomes = Random(0), set()
