@@ -433,7 +433,7 @@ async def test_a_run_compares_and_reports(tmp_path: Path, game: str) -> None:
 async def test_the_model_before_training_plays_as_many_games_as_its_share_of_the_time_allows(
     tmp_path: Path, blackjack: dict[str, Any]
 ) -> None:
-    games = {"num_games": 40, "sessions": 8}
+    games = {"num_games": 40, "sessions": 32}
 
     result = await run(tiny(tmp_path, env=blackjack, evaluation=games, max_minutes=0.002))
 

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 _CHARTS = {"blackjack": BlackjackChartPolicy, "catch": CatchPolicy}
 _NUM_RECORDED_GAMES = 6
+_FIRST_GAMES = 8
+"""Games that are begun first where time is limited. Games of long replies take minutes, and are not cut short."""
 _FIRST_RECORDED_GROUP = 700_000_000  # far from the groups of training
 
 
@@ -102,6 +104,7 @@ class Comparison:
         budget, episodes = self._training.engine.budget, list[EpisodeResult]()
         deadline_s = budget.deadline_s(BEFORE_SHARE) if role == "before" else math.inf
         at_once = min(evaluation.sessions, evaluation.num_games)
+        num_next = evaluation.num_games if math.isinf(deadline_s) else _FIRST_GAMES
 
         def on_progress(done: int, total: int) -> None:
             if report is not None:
@@ -109,16 +112,16 @@ class Comparison:
 
         async with self._training.pool(number, at_once) as pool:
             while len(episodes) < evaluation.num_games and (not episodes or budget.spent_s < deadline_s):
-                left = evaluation.num_games - len(episodes)
                 episodes += await play_games(
                     pool,
                     policy,
-                    left if math.isinf(deadline_s) else min(at_once, left),
+                    min(num_next, evaluation.num_games - len(episodes)),
                     evaluation.seed + len(episodes),
                     config=self._config,
                     environment=self._training.engine.environments[number],
                     on_progress=on_progress,
                 )
+                num_next = min(2 * num_next, at_once)
         if len(episodes) < evaluation.num_games:
             log.info("%s played %d of %d games in its share of max_minutes", name, len(episodes), evaluation.num_games)
         result = result_of(summarize(name, episodes), name, role)
