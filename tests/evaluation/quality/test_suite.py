@@ -81,7 +81,7 @@ def test_a_fault_turns_its_own_row_red_and_no_other(serving, name, check, words)
     ("name", "check", "words"),
     [
         ("HashesStrings", "same seed, other process", "in another process: "),
-        ("LeaksFiles", "leaks", "16 file descriptors left"),
+        ("LeaksFiles", "leaks", " file descriptors left"),
         ("ExitsAfterTheEnd", "ending", "then the server was gone"),
         ("ExitsOnLongNotes", "errors", "closed the connection"),
     ],

@@ -14,7 +14,7 @@ _SESSIONS = 16
 _STEPS = 3
 _SETTLE_TIMEOUT_S = 3.0
 _POLL_INTERVAL_S = 0.1
-_MIN_SAMPLES = 3
+_MIN_SAMPLES = 10
 _GAUGE = re.compile(r"^openenv_sessions (\S+)$", re.MULTILINE)
 
 
