@@ -15,7 +15,7 @@ _EXAMPLE = re.compile(r"`(\w+\.py)`:\n\n```python\n(.*?)^```\n```bash\n(.*?)^```
 EXAMPLES = {name: (code, commands) for name, code, commands in _EXAMPLE.findall(PAGE.read_text(encoding="utf-8"))}
 
 
-@pytest.mark.parametrize("name", ["point_mass.py"])
+@pytest.mark.parametrize("name", ["point_mass.py", "library.py"])
 def test_the_commands_of_an_example_run_as_they_are_printed(name: str, tmp_path: Path) -> None:
     code, commands = EXAMPLES[name]
     (tmp_path / name).write_text(code, encoding="utf-8")

@@ -106,7 +106,7 @@ async def _answers(address: Address) -> tuple[dict[str, Any], dict[str, Any], tu
     """The schemas, the metadata and the tools."""
     async with async_client_of(address) as http:
         schemas, metadata = [await _answer(http, "GET", path) for path in ("/schema", "/metadata")]
-        return schemas, metadata, await _tools(http) if _calls_tools(schemas["action"]) else ()
+        return schemas, metadata, await listed_tools(http, schemas["action"])
 
 
 async def _answer(http: httpx.AsyncClient, method: str, path: str, **request: Any) -> dict[str, Any]:
@@ -144,8 +144,13 @@ def _calls_tools(schema: Mapping[str, Any]) -> bool:
     return "tool_name" in fields or (not fields and schema.get("additionalProperties", True) is not False)
 
 
-async def _tools(http: httpx.AsyncClient) -> tuple[Tool, ...]:
-    """The tools of the environment; none where it has none."""
+async def listed_tools(http: httpx.AsyncClient, action_schema: Mapping[str, Any]) -> tuple[Tool, ...]:
+    """The tools of a server whose actions have this JSON Schema; none where its actions cannot call any.
+
+    Raises httpx.HTTPError, MessageTooBig, and ValueError for an answer that is no JSON object.
+    """
+    if not _calls_tools(action_schema):
+        return ()
     call = {"jsonrpc": "2.0", "method": McpMethod.TOOLS_LIST, "params": {}, "id": 1}
     answer = await _answer(http, "POST", "/mcp", json=call)
     try:

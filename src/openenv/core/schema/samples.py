@@ -130,6 +130,11 @@ class SchemaSampler:
         return options[0] if self._simplest else self._rng.choice(options)
 
 
+def words_of(seen: str) -> list[str]:
+    """The words of a text, without the punctuation around them."""
+    return [word for part in seen.split() if (word := part.strip(",.;:!?"))]
+
+
 def resolved(root: Mapping[str, Any], schema: Any, followed: frozenset[str] = frozenset()) -> Mapping[str, Any]:
     """A part of the schema `root` with its `$ref` and `allOf` resolved. Raises ValueError for a reference that leads
     to itself. followed: the references that have led here."""

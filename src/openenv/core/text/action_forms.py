@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.env_server.types import Action
 from openenv.core.formats.json_text import json_text
-from openenv.core.schema.samples import SchemaSampler, resolved
+from openenv.core.schema.samples import SchemaSampler, resolved, words_of
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.fields import fields_text, limits
 from openenv.core.text.objects import objects_in
@@ -145,7 +145,7 @@ class FieldForm(ActionForm):
 
     def random_reply(self, rng: Random, seen: str) -> str:
         """A value that the schema allows. Text without limits is one or two words of what was seen."""
-        return str(SchemaSampler(self._schema, rng, words=_words(seen)).sample())
+        return str(SchemaSampler(self._schema, rng, words=words_of(seen)).sample())
 
     def wording(self, action: Action) -> str:
         """The field's value."""
@@ -193,7 +193,7 @@ class JsonForm(ActionForm):
         Where the class refuses it, for a rule that schemas cannot express, the reply has the required fields alone.
         Texts without limits are one or two words of what was seen.
         """
-        words = _words(seen)
+        words = words_of(seen)
         fields = SchemaSampler(self._schema, rng, optional=True, words=words).sample()
         try:
             self._action_class.model_validate(fields)
@@ -249,7 +249,7 @@ class ToolForm(ActionForm):
     def random_reply(self, rng: Random, seen: str) -> str:
         """Each tool with the same probability, with arguments that its schema allows, as in `JsonForm`."""
         tool = rng.choice(self._all)
-        return call_text(tool.name, SchemaSampler(tool.input_schema, rng, optional=True, words=_words(seen)).sample())
+        return call_text(tool.name, SchemaSampler(tool.input_schema, rng, optional=True, words=words_of(seen)).sample())
 
     def wording(self, action: Action) -> str:
         """The call between its marks."""
@@ -324,11 +324,6 @@ def _counted_values(schema: Mapping[str, Any]) -> list[Any] | None:
     if schema.get("type") != "integer" or low is None or high is None or high - low >= _MOST_CHOICES:
         return None
     return list(range(int(low), int(high) + 1, int(schema.get("multipleOf", 1))))
-
-
-def _words(seen: str) -> list[str]:
-    """The words of what was seen, without the punctuation around them."""
-    return [word for part in seen.split() if (word := part.strip(",.;:!?"))]
 
 
 def _word(value: Any) -> str:

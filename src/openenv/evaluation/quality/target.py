@@ -1,12 +1,13 @@
 """The target of the checks, a server with its schemas, and the result of a check."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import httpx
 
 from openenv.core.containers.local_process import LocalServer
+from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.net.http_clients import async_http_client
 from openenv.evaluation.quality.probe.raw_client import RawClient, ServerAddress
 from openenv.evaluation.quality.probe.sample_policies import FirstActionPolicy, RandomSamplePolicy
@@ -68,12 +69,14 @@ class Target:
     """Creates a second server of the same environment; None if only a URL is known."""
     schemas: Mapping[str, Any] = field(default_factory=dict)
     """The response of `/schema`: action, observation, state, perhaps reset_observation."""
+    tools: Sequence[Tool] = ()
+    """The tools of the environment, if its actions may call some."""
 
     @property
     def action_schema(self) -> Mapping[str, Any]:
-        """JSON Schema of the actions."""
+        """JSON Schema of the actions; where the environment has tools, of their calls."""
         schema: Mapping[str, Any] = self.schemas.get("action", {})
-        return schema
+        return _schema_of_calls(self.tools, schema) if self.tools else schema
 
     def client(
         self, *, extended: bool = False, session_id: str | None = None, retry_when_full: bool = True
@@ -99,3 +102,30 @@ class Target:
             timeout=address.timeout_s,
             trust_env=False,
         )
+
+
+def _schema_of_calls(tools: Sequence[Tool], action_schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of an action that calls one of the tools with arguments that its own schema allows."""
+    schema = CallToolAction.model_json_schema()
+    names, properties = {"type": "string", "enum": [tool.name for tool in tools]}, schema["properties"]
+    parts = {name: part for tool in tools for name, part in tool.input_schema.get("$defs", {}).items()}
+    calls = [
+        {
+            "type": "object",
+            "properties": {
+                "type": properties["type"],
+                "tool_name": {"const": tool.name},
+                "arguments": dict(tool.input_schema),
+            },
+            "required": ["type", "tool_name", "arguments"],
+        }
+        for tool in tools
+    ]
+    return {
+        "type": "object",
+        "properties": {**properties, "tool_name": names},
+        "required": ["tool_name"],
+        "additionalProperties": action_schema.get("additionalProperties", True),
+        "oneOf": calls,
+        "$defs": parts,
+    }

@@ -61,7 +61,7 @@ async def same_seed_elsewhere(target: Target) -> CheckResult:
         address = ServerAddress(
             base_url=server.base_url, timeout_s=target.address.timeout_s, headers=target.address.headers
         )
-        other = Target(address=address, seed=target.seed, schemas=target.schemas)
+        other = Target(address=address, seed=target.seed, schemas=target.schemas, tools=target.tools)
         for number, episode in enumerate(episodes):
             async with other.client() as client:
                 again = await replay(client, target.seed + number, episode.actions)
@@ -81,7 +81,9 @@ async def other_seeds(target: Target) -> CheckResult:
             policy = target.random_policy("other seeds")
             seen.add("\n".join((await play(client, target.seed + number, policy, STEPS)).frames))
     if len(seen) == 1:
-        return passed(f"{_OTHER_SEEDS} seeds give the same episode: the environment has no randomness")
+        return passed(
+            f"{_OTHER_SEEDS} seeds give the same episode of random play: it has no randomness, or random play sees none"
+        )
     return passed(f"{_OTHER_SEEDS} seeds give {len(seen)} different episodes")
 
 

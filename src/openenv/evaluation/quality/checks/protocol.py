@@ -10,6 +10,9 @@ from typing import Any
 
 import httpx
 
+from openenv.auto.schema_client import listed_tools
+from openenv.core.env_server.mcp_types import CallToolObservation
+from openenv.core.errors import MessageTooBig
 from openenv.evaluation.quality.probe.raw_client import RawClient, RawFrame
 from openenv.evaluation.quality.probe.recordings import EPISODE_ID, begin, play, take
 from openenv.evaluation.quality.probe.sample_policies import legal_of
@@ -42,6 +45,11 @@ async def reachable(target: Target) -> CheckResult:
         return failed(f"/schema returns {schema.status_code} without action, observation and state",
                       "serve the environment with create_app(...)")  # fmt: skip
     target.schemas = schemas
+    async with target.http() as http:
+        try:
+            target.tools = await listed_tools(http, schemas["action"])
+        except (httpx.HTTPError, MessageTooBig, ValueError) as error:
+            return failed(f"/mcp does not list the tools: {error}", "derive from MCPEnvironment")
     async with target.client():
         return passed(f"healthy at {address.base_url}")
 
@@ -110,6 +118,8 @@ async def _wrong_state(client: RawClient, target: Target) -> CheckResult | None:
 
 _EPISODES = 8
 _STEPS = 20
+_RESULT = "result of a tool"
+_TOOL_RESULT = CallToolObservation.model_json_schema()
 
 
 async def schema(target: Target) -> CheckResult:
@@ -127,19 +137,22 @@ async def schema(target: Target) -> CheckResult:
             policy = target.random_policy(f"schema {number}")
             recording = await play(client, target.seed + number, policy, _STEPS)
             state = await client.require("state")
-            for name, frame in _messages(target.schemas, recording.responses, state):
+            for name, frame in _messages(target, recording.responses, state):
                 num_messages += 1
-                mismatch = _mismatch(jsonschema, target.schemas[name], _instance(frame))
+                described = _TOOL_RESULT if name == _RESULT else target.schemas[name]
+                mismatch = _mismatch(jsonschema, described, _instance(frame))
                 if mismatch:
                     return failed(f"{name}: {mismatch}", f"return what the {name} class declares, or declare it")
     return passed(f"{num_messages} observations and states match")
 
 
-def _messages(schemas: Mapping[str, Any], frames: list[RawFrame], state: RawFrame) -> Iterator[tuple[str, RawFrame]]:
+def _messages(target: Target, frames: list[RawFrame], state: RawFrame) -> Iterator[tuple[str, RawFrame]]:
     """Each message with the name of its schema, without errors."""
     first, *rest = frames
-    yield ("reset_observation" if schemas.get("reset_observation") else "observation"), first
-    yield from (("observation", frame) for frame in rest if not frame.is_error)
+    yield ("reset_observation" if target.schemas.get("reset_observation") else "observation"), first
+    for frame in rest:
+        if not frame.is_error:
+            yield (_RESULT if target.tools and "tool_name" in frame.observation else "observation"), frame
     yield "state", state
 
 

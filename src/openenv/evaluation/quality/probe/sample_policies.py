@@ -5,24 +5,28 @@ from random import Random
 from typing import Any
 
 from openenv.core.schema.legal_actions import as_action, legal_actions
-from openenv.core.schema.samples import SchemaSampler
+from openenv.core.schema.samples import SchemaSampler, words_of
 from openenv.evaluation.quality.probe.raw_client import RawFrame
 from openenv.policies.base import Policy
 from openenv.policies.baselines import RandomPolicy
 
 
 class RandomSamplePolicy(RandomPolicy):
-    """Chooses each legal action with the same probability; without any, a random action that the schema allows."""
+    """Chooses each legal action with the same probability; without any, a random action that the schema allows.
+
+    A text without limits is one or two words of the observation's texts, as in the random play of evaluations.
+    """
 
     def __init__(self, schema: Mapping[str, Any], seed: str) -> None:
         """schema: JSON Schema of the actions."""
         super().__init__(seed)
-        self._sampler = SchemaSampler(schema, Random(f"{seed} samples"))
+        self._samples = Random(f"{seed} samples")
         self._schema = schema
 
     def legal_choices(self, observation: RawFrame) -> Sequence[dict[str, Any]]:
         """The actions that the frame names as legal, or one sample of the schema."""
-        sample = _as_object(self._sampler.sample())
+        seen = " ".join(value for value in observation.observation.values() if isinstance(value, str))
+        sample = _as_object(SchemaSampler(self._schema, self._samples, words=words_of(seen)).sample())
         legal = legal_of(observation)
         return [as_action(action, sample, self._schema) for action in legal] or [sample]
 
