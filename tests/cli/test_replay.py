@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 from openenv.core.errors import EnvironmentFault
@@ -31,8 +32,29 @@ def recording(serving, tmp_path):
 
 
 def test_a_recorded_session_replays_bit_for_bit(recording):
-    done = run("replay", str(recording))
+    done = run("replay", str(recording), "--env", "openspiel")
     assert (done.returncode, "7 requests, all as recorded" in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+def test_a_recording_replays_on_a_server_with_the_options_of_the_recorded_one(tmp_path):
+    arguments = ["--game", "tic_tac_toe", "--opponent", "first", "--record-dir", str(tmp_path)]
+    with (
+        LocalServer("openenv.envs.openspiel_env.server.app", arguments) as server,
+        OpenSpielEnv(server.base_url) as env,
+    ):
+        env.reset()
+        env.step(OpenSpielAction(action_id=4))
+        recording = tmp_path / f"{env.session_id}.jsonl"
+
+    done = run("replay", str(recording))
+    assert (done.returncode, "2 requests, all as recorded" in done.stdout) == (0, True), done.stdout + done.stderr
+    refused = run("replay", str(recording), "--env", "docker:openspiel")
+    assert (refused.returncode, "--game tic_tac_toe" in refused.stderr) == (1, True), refused.stderr
+
+
+def test_a_recording_of_an_environment_that_is_not_installed_asks_for_its_name(recording):
+    done = run("replay", str(recording))
+    assert (done.returncode, "--env" in done.stderr) == (1, True), done.stderr
 
 
 def test_a_recording_with_snapshots_replays_through_them(serving, openspiel_url, tmp_path):

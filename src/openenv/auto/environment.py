@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,25 +77,34 @@ class NamedEnvironment:
     one."""
     success_return: float | None = None
     """The return from which an episode is a success. None: what the environment declares."""
+    options: Sequence[str] = ()
+    """Options of its server, such as `--game chess`. A server that runs already has its own."""
 
     def provider(self, *, env_vars: Mapping[str, str] | None = None) -> RuntimeProvider | None:
-        """What starts and stops a server of the environment; None for a URL. Raises ImportError without its extra.
+        """What starts and stops a server of the environment; None for a URL.
+
+        Raises ImportError without its extra, ValueError for options of a server in an image.
 
         env_vars: environment variables of that server.
         """
         if self.url is not None:
             return None
         if self.served_as is not None:
-            return LocalServer("openenv", ["serve", self.served_as], env_vars=env_vars)
+            return LocalServer("openenv", ["serve", self.served_as, *self.options], env_vars=env_vars)
         if self.info is None or self.info.server is None:
             image = self.image if self.info is None else self.info.default_image
             assert image is not None
+            if self.options:
+                raise ValueError(
+                    f"{self.name}: a server in an image takes no options ({' '.join(self.options)}): start one that "
+                    "has them, and give its URL"
+                )
             return BoundProvider(None, image, wait_timeout=_START_TIMEOUT_S, env_vars=dict(env_vars or {}))
         if self.info.missing:
             raise ImportError(
                 f"environment {self.info.key!r} needs an extra to run here: pip install '{self.info.missing}'"
             )
-        return LocalServer(self.info.server, env_vars=env_vars)
+        return LocalServer(self.info.server, self.options, env_vars=env_vars)
 
     @contextmanager
     def running(self) -> Iterator[str]:

@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from openenv.auto.environment import FORMS, ServedEnvironment, named_environment
+from openenv.auto.environment import FORMS
 from openenv.core.formats.json_text import json_text
 from openenv.evaluation.episode_files.records import RecordedEpisode
 from openenv.integrations.data import load_episodes
@@ -57,7 +55,8 @@ def sft(
     ),
     seed: int = typer.Option(0, min=0, help="Seed of the batches."),
     env: str = typer.Option(
-        None, help=f"Replay recordings of sessions on a server of this environment: {FORMS} (default: none)."
+        None,
+        help=f"Replay recordings of sessions on a server of this environment: {FORMS} (default: the recorded one).",
     ),
     text: str = typer.Option(
         None, help="Use this text interface, MODULE:CLASS or FILE.py:CLASS (default: the environment's own)."
@@ -70,13 +69,7 @@ def sft(
     settings = WarmStartConfig(
         episodes=[str(file) for file in files], min_return=min_return, steps=steps, batch_size=batch_size, lr=lr
     )
-    with ExitStack() as servers:
-
-        @cache
-        def served() -> ServedEnvironment:
-            return servers.enter_context(named_environment(env, text=text).served())
-
-        episodes = load_episodes(files, served=None if env is None else served, environment=env or "")
+    episodes = load_episodes(files, environment=env, text=text)
     # importing torch takes seconds, so the files are read first
     from openenv.rl.models.lora import merge_adapter
     from openenv.rl.starting_model import load_starting_model

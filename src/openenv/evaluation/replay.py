@@ -1,10 +1,12 @@
 """Replays a recorded session on a server, and compares each result with the recorded one."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from openenv.auto.discovery import UnknownEnvironment
+from openenv.auto.environment import NamedEnvironment, named_environment
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.sessions.recording import FORMAT, observation_hash
 from openenv.core.errors import EnvironmentFault, RequestRefused
@@ -25,12 +27,46 @@ def is_session_recording(first_line: str) -> bool:
         return False
 
 
-def read_recording(path: Path) -> list[dict[str, Any]]:
-    """The recorded requests of a file. Raises ValueError for a file that is no recording."""
+@dataclass(frozen=True, kw_only=True)
+class SessionRecording:
+    """A recorded session."""
+
+    path: Path
+    environment: str
+    """The name of the environment, under which its server serves it."""
+    options: tuple[str, ...]
+    """Options of the environment's server, such as `--game chess`."""
+    requests: list[dict[str, Any]]
+
+    def named(self, env: str | None, *, text: str | None = None) -> NamedEnvironment:
+        """The environment to replay it on, with the recorded options of its server.
+
+        env: its name; None: the recorded one. text: a class that replaces its text interface. Raises LookupError.
+        """
+        try:
+            named = named_environment(env or self.environment, text=text)
+        except UnknownEnvironment as error:
+            if env:
+                raise
+            raise LookupError(
+                f"{self.path} is of {self.environment!r}, which is no bundled or installed environment: name the one "
+                "that replays it (--env)"
+            ) from error
+        return replace(named, options=self.options)
+
+
+def read_recording(path: Path) -> SessionRecording:
+    """Read a file of `openenv serve --record-dir`. Raises ValueError for a file that is no recording."""
     first, *lines = json_lines(path) or [""]
     if not is_session_recording(first):
         raise ValueError(f"{path} is not a recording of format {FORMAT}: its first line is {first[:200]!r}")
-    return [json.loads(line) for line in lines]
+    head = json.loads(first)
+    return SessionRecording(
+        path=path,
+        environment=head["environment"],
+        options=tuple(head.get("options", ())),
+        requests=[json.loads(line) for line in lines],
+    )
 
 
 class ReplayClient(GenericEnvClient):

@@ -1,16 +1,14 @@
 """`openenv export`: recorded episodes in the forms of other tools."""
 
-from contextlib import ExitStack
-from functools import cache
 from pathlib import Path
 
 import typer
 
-from openenv.auto.environment import FORMS, ServedEnvironment, named_environment
+from openenv.auto.environment import FORMS
 from openenv.integrations.data import FORMATS, export_episodes, load_episodes
 
 EXAMPLE = "Examples: `openenv export episodes/random.jsonl --to datasets --out data`, "
-EXAMPLE += "`openenv export recordings/1f3a.jsonl --env openspiel --to minari --out data/blackjack-v0`"
+EXAMPLE += "`openenv export recordings/1f3a.jsonl --to minari --out data/blackjack-v0`"
 _FORMS = "; ".join(f"{name}: {what}" for name, (_, what) in FORMATS.items())
 
 
@@ -27,7 +25,8 @@ def export(
         ".jsonl makes a file."
     ),
     env: str = typer.Option(
-        None, help=f"Replay recordings of sessions on a server of this environment: {FORMS} (default: none)."
+        None,
+        help=f"Replay recordings of sessions on a server of this environment: {FORMS} (default: the recorded one).",
     ),
     text: str = typer.Option(
         None, help="Use this text interface, MODULE:CLASS or FILE.py:CLASS (default: the environment's own)."
@@ -39,12 +38,6 @@ def export(
     ),
 ) -> None:
     """Write recorded episodes as a dataset of Hugging Face, Parquet, Minari, ATIF, or rows for TRL's trainers."""
-    with ExitStack() as servers:
-
-        @cache
-        def served() -> ServedEnvironment:
-            return servers.enter_context(named_environment(env, text=text).served())
-
-        episodes = load_episodes(files, served=None if env is None else served, environment=env or "")
+    episodes = load_episodes(files, environment=env, text=text)
     chosen = [name.strip() for name in fields.split(",") if name.strip()]
     typer.echo(export_episodes(episodes, to, out, fields=chosen))

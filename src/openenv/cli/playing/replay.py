@@ -10,28 +10,32 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from openenv.auto.environment import FORMS, NamedEnvironment, named_environment, token_headers
+from openenv.auto.environment import FORMS, NamedEnvironment, token_headers
 from openenv.cli.pages.options import HOST, PORT
 from openenv.core.env_server.web.views import ObservationView
 from openenv.evaluation.replay import Replay, ReplayClient, ReplayedRequest, read_recording
 from openenv.pages.replay import replay_app
 from openenv.pages.server import PageServer, access_config
 
-EXAMPLE = "Example: `openenv replay recordings/1f3a.jsonl --env openspiel --web`"
+EXAMPLE = "Example: `openenv replay recordings/1f3a.jsonl --web`"
 
 
 def replay(
     recording: Path = typer.Argument(help="Replay this recording, a file of a server with --record-dir.", exists=True),
-    env: str = typer.Option("openspiel", help=f"Replay on a server of this environment: {FORMS}."),
+    env: str = typer.Option(
+        None, help=f"Replay on a server of this environment: {FORMS} (default: the one that the recording names)."
+    ),
     web: bool = typer.Option(
         False, "--web", help="Serve a page that steps through the replay, until interrupted (default: report it)."
     ),
     port: int = PORT,
     host: str = HOST,
 ) -> None:
-    """Replay a recorded session. The command prints the first difference and exits with code 1, or reports that all
-    requests are as recorded. With --web it serves a page with each observation and every difference."""
-    lines, named = read_recording(recording), named_environment(env)
+    """Replay a recorded session on a server with the recorded options. The command prints the first difference and
+    exits with code 1, or reports that all requests are as recorded. With --web it serves a page with each observation
+    and every difference."""
+    recorded = read_recording(recording)
+    lines, named = recorded.requests, recorded.named(env)
     if web:
         _serve(recording, lines, named, host, port)
         return

@@ -92,6 +92,8 @@ class ServerConfig:
     token all are allowed. The default is the name of a Space of the Hub, SPACE_HOST, where there is one."""
     record_dir: Path | None = None
     """Folder to which every session is recorded as JSON lines; None: nothing is recorded."""
+    recorded_options: tuple[str, ...] = ()
+    """Options of the environment's server, such as `--game chess`, which a recording holds for its replay."""
     allow_watching: bool = False
     """Whether the page at `/web/watch` shows the sessions of this server, read only, to those that may use it."""
     trace: bool = False

@@ -1,42 +1,38 @@
 """Reads the recording of a session as episodes. It has hashes of the observations, so it is replayed."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from openenv.auto.environment import ServedEnvironment
+from openenv.auto.environment import NamedEnvironment, ServedEnvironment
 from openenv.core.text.outcomes import outcome_of
 from openenv.evaluation.episode_files.recorder import EpisodeRecorder
 from openenv.evaluation.episode_files.records import EpisodeSource, RecordedEpisode
 from openenv.evaluation.intervals import EpisodeResult
-from openenv.evaluation.replay import Replay, ReplayClient, ReplayedRequest, read_recording
+from openenv.evaluation.replay import Replay, ReplayClient, ReplayedRequest, SessionRecording
 
 
 class NotAsRecorded(ValueError):
     """A request of a recording has another result now. The message has the line and the difference."""
 
 
-def episodes_of_recording(recording: Path, served: ServedEnvironment, environment: str) -> list[RecordedEpisode]:
-    """The episodes of a session's recording, each from a reset to the next one. They are replayed in `served`.
+def episodes_of_recording(recording: SessionRecording, named: NamedEnvironment) -> list[RecordedEpisode]:
+    """The episodes of a session's recording, each from a reset to the next one. They are replayed on a new server.
 
     An action that the environment refused leaves no turn. Raises NotAsRecorded where the replay differs, and ValueError
     for a recording that goes back to a snapshot, which is no row of turns.
     """
-    lines = read_recording(recording)
-    action, observation, _ = served.client_class._message_classes
-    player = _RecordingPlayer(served, recording.stem)
-    with ReplayClient(served.base_url, headers=dict(served.headers)) as client:
-        replay = Replay(client)
-        for number, line in enumerate(lines, start=2):
+    path = recording.path
+    with named.served() as served, ReplayClient(served.base_url, headers=dict(served.headers)) as client:
+        action, observation, _ = served.client_class._message_classes
+        player, replay = _RecordingPlayer(served, path.stem), Replay(client)
+        for number, line in enumerate(recording.requests, start=2):
             if line["verb"] in ("restore", "branch"):
-                raise ValueError(
-                    f"{recording}, line {number}: the session went back to a snapshot, which is no episode"
-                )
+                raise ValueError(f"{path}, line {number}: the session went back to a snapshot, which is no episode")
             request = replay.play(line)
             if request.differences:
-                raise NotAsRecorded(f"{recording}, line {number}, {request}: {request.differences[0]}")
+                raise NotAsRecorded(f"{path}, line {number}, {request}: {request.differences[0]}")
             if line["verb"] == "reset":
-                player.begin(_source(line["data"], environment, action, observation), line["data"].get("seed"))
+                player.begin(_source(line["data"], named.name, action, observation), line["data"].get("seed"))
             if line["verb"] != "mcp" and request.observation is not None:
                 player.add(request)
     return player.ended()

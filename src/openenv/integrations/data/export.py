@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from openenv.auto.environment import ServedEnvironment
 from openenv.evaluation.episode_files.records import RecordedEpisode, is_episode_file, read_episodes
 from openenv.evaluation.episode_files.session_replay import episodes_of_recording
-from openenv.evaluation.replay import is_session_recording
+from openenv.evaluation.replay import is_session_recording, read_recording
 from openenv.integrations.data import atif, huggingface, minari, training_rows
 from openenv.rl.reports.transcripts import is_transcript_file, recorded_transcripts
 
@@ -43,12 +42,13 @@ def export_episodes(episodes: Sequence[RecordedEpisode], form: str, target: Path
 
 
 def load_episodes(
-    paths: Iterable[Path], *, served: Callable[[], ServedEnvironment] | None = None, environment: str = ""
+    paths: Iterable[Path], *, environment: str | None = None, text: str | None = None
 ) -> list[RecordedEpisode]:
     """The episodes of files: those of `openenv eval --save`, a run's `transcripts.jsonl`, and recordings of sessions.
 
-    served: called for the environment in which recordings of sessions are replayed, whose name is `environment`.
-    Raises ValueError for another file, and for such a recording without `served`.
+    environment: the name of the one in which recordings of sessions are replayed; None: the one that each names. text:
+    a class that replaces its text interface. Raises ValueError for another file, and LookupError for an environment
+    that is not known.
     """
     found: list[RecordedEpisode] = []
     for path in paths:
@@ -59,12 +59,8 @@ def load_episodes(
         elif is_transcript_file(first):
             found += recorded_transcripts(path)
         elif is_session_recording(first):
-            if served is None:
-                raise ValueError(
-                    f"{path} is the recording of a session, which has hashes of observations: name the environment "
-                    "that replays it (--env)."
-                )
-            found += episodes_of_recording(path, served(), environment)
+            recording = read_recording(path)
+            found += episodes_of_recording(recording, recording.named(environment, text=text))
         else:
             raise ValueError(
                 f"{path} has no episodes. Give a file of `openenv eval --save` or `openenv serve --record-dir`, or the "

@@ -5,7 +5,8 @@ import json
 import logging
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,10 +130,23 @@ def run_server(
     args = parser.parse_args(argv)
     apply_log_options(args)
     try:
-        serve(partial(build, args, server_config(args)), args.host, args.port, workers=args.workers)
+        config = replace(server_config(args), recorded_options=tuple(_options_of_environment(args)))
+        serve(partial(build, args, config), args.host, args.port, workers=args.workers)
     except ValueError as error:
         log.info("failed", exc_info=True)
         parser.error(str(error))
+
+
+def _options_of_environment(args: argparse.Namespace) -> Iterator[str]:
+    """The options in `args` that `add_server_options` does not add, with their defaults."""
+    of_servers = argparse.ArgumentParser()
+    add_server_options(of_servers)
+    for name in vars(args).keys() - vars(of_servers.parse_args([])).keys():
+        value = getattr(args, name)
+        if value is True:
+            yield _option(name)
+        elif value not in (None, False):
+            yield from (_option(name), str(value))
 
 
 def server_config(args: argparse.Namespace) -> ServerConfig:

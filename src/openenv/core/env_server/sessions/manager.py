@@ -186,15 +186,19 @@ class SessionManager:
     def _new_session(self, options: SessionOptions = DEFAULT_OPTIONS, *, is_recorded: bool = True) -> Session:
         self.start()  # an application that mounts this server's has a lifespan of its own
         session_id = self.share.new_session_id()
-        folder = self.config.record_dir if is_recorded else None
         return Session(
             session_id,
             self._new_executor(options),
             self._limits,
             self.metrics,
             spans=self._spans,
-            recorder=SessionRecorder(folder, session_id, self._spec.name) if folder else None,
+            recorder=self._recorder(session_id) if is_recorded else None,
         )
+
+    def _recorder(self, session_id: str) -> SessionRecorder | None:
+        if self.config.record_dir is None:
+            return None
+        return SessionRecorder(self.config.record_dir, session_id, self._spec.name, self.config.recorded_options)
 
     def _new_executor(self, options: SessionOptions) -> EnvExecutor:
         if self._fork_server is not None:

@@ -1,6 +1,6 @@
 """Records sessions as JSON lines, from which an episode is replayed and compared observation by observation.
 
-The first line names the environment; each further line is one request with its outcome.
+The first line names the environment and the options of its server; each further line is one request with its outcome.
 """
 
 import hashlib
@@ -8,6 +8,7 @@ import os
 import secrets
 import stat
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,12 @@ _OWNER_ONLY = stat.S_IRUSR | stat.S_IWUSR
 class SessionRecorder:
     """Writes one session to `<folder>/<session id>.jsonl`."""
 
-    def __init__(self, folder: Path, session_id: str, environment: str) -> None:
+    def __init__(self, folder: Path, session_id: str, environment: str, options: Sequence[str] = ()) -> None:
+        """environment: its name. options: those of its server, such as `--game chess`."""
         folder.mkdir(mode=_OWNER_ONLY | stat.S_IXUSR, parents=True, exist_ok=True)
         self._path = folder / f"{session_id}.jsonl"
-        head = {"format": FORMAT, "environment": environment, "session_id": session_id, "time": time.time()}
-        self._append(head)
+        head = {"format": FORMAT, "environment": environment, "options": list(options), "session_id": session_id}
+        self._append({**head, "time": time.time()})
 
     def with_seed(self, data: dict[str, Any]) -> dict[str, Any]:
         """The data of a reset, with a random seed if they have none, so that the episode can be replayed."""
