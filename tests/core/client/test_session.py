@@ -201,6 +201,19 @@ def test_after_the_grace_period_the_session_is_lost_with_the_reason():
         session.begin(Request("step", {}))
 
 
+def test_the_first_failed_attempt_is_logged_once_for_all_sessions_that_broke_alike(caplog):
+    for _ in range(2):
+        session = opened(grace_s=60)
+        session.begin(Request("step", {}))
+        plan = session.reconnection(SessionLost("the connection to host:8000 is closed"))
+        for _ in range(3):
+            plan.allows_retry(ServerUnreachable("refused"))
+
+    assert caplog.messages == [
+        "the connection to host:8000 is closed; trying for 60 s to reach the server again: refused"
+    ]
+
+
 def test_requests_past_their_deadline_time_out(session):
     class Waiter:
         is_set = False

@@ -6,6 +6,7 @@ their old ids. The server returns recorded responses to what it has done already
 """
 
 import itertools
+import logging
 import math
 import os
 import time
@@ -25,6 +26,8 @@ from openenv.core.wire.arrays import read_frame
 from openenv.core.wire.client_codec import Request, response_error, unreadable
 from openenv.core.wire.constants import EXTENDED, RESPONSE_TYPE
 
+log = logging.getLogger(__name__)
+
 FIRST_PAUSE_S = 0.05
 MAX_PAUSE_S = 1.0
 """Between two attempts to attach to a session again."""
@@ -35,6 +38,8 @@ _MAX_QUEUE_S = 86_400.0
 _HELLO = "session"
 _DATA_TYPES, _ID_TYPES = frozenset({dict, NoneType}), frozenset({str, NoneType})
 TIMED_OUT = "no answer in time; the session lives and its late answer will be dropped"
+_LOGGED_UNTIL: dict[str, float] = {}
+"""Monotonic time, by the reason for which sessions were cut, until which a cut for the same reason is not logged."""
 FORKED = (
     "the session belongs to the process that this one was forked from: reset() starts a new episode in a session of "
     "its own"
@@ -255,7 +260,13 @@ class Reconnection:
         self._gives_up_at = time.monotonic() + grace_s
 
     def allows_retry(self, error: OSError) -> bool:
-        """An attempt has failed: whether to wait `pause_s` and try again. Ends the session after the grace period."""
+        """An attempt has failed: whether to wait `pause_s` and try again. Ends the session after the grace period.
+
+        The first failure of all sessions that broke alike is logged, because the caller now waits.
+        """
+        if time.monotonic() > _LOGGED_UNTIL.get(str(self._cause), 0.0):
+            _LOGGED_UNTIL[str(self._cause)] = self._gives_up_at
+            log.warning("%s; trying for %g s to reach the server again: %s", self._cause, self._grace_s, error)
         self.pause_s = min(max(2 * self.pause_s, FIRST_PAUSE_S), MAX_PAUSE_S)
         if time.monotonic() + self.pause_s > self._gives_up_at:
             reason = f"{self._cause}; the server did not come back in {self._grace_s:g} s: {error}"
