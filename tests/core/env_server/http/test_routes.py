@@ -115,6 +115,15 @@ def test_a_wrong_body_is_422_and_names_the_field(url, path, body, status, field)
     assert response.json()["detail"][0]["loc"] == field
 
 
+@pytest.mark.parametrize("headers", [{}, {"content-type": "application/x-www-form-urlencoded"}])
+def test_a_body_that_is_sent_as_no_json_is_422_and_names_the_header(url, headers):
+    response = httpx.post(f"{url}/step", content=b'{"action": {"amount": 1}}', headers=headers)
+
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["header", "content-type"]
+    assert "application/json" in response.json()["message"]
+
+
 class Broadminded(CountingEnvironment):
     """Accepts any keyword, and has another name for its action."""
 

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http.auth import AccessControl
 from openenv.core.env_server.sessions.worker_share import WrongWorker
-from openenv.core.errors import RequestRefused
+from openenv.core.errors import InvalidMessage, RequestRefused
 from openenv.core.wire.server_codec import error_data, error_json, refused_fields
 
 _STATUS = {
@@ -76,7 +76,7 @@ def _with_error_responses(
         try:
             return await handle(request)
         except RequestValidationError as error:
-            return _invalid_body(error)
+            return _invalid_body(error, request.headers.get("content-type"))
         except WrongWorker:
             raise  # the worker's application forwards the request
         except RequestRefused as error:
@@ -115,7 +115,14 @@ def refusal(error: RequestRefused) -> Response:
     return _json(error_json({"detail": detail, **data}), _STATUS.get(error.code, 400), headers)
 
 
-def _invalid_body(error: RequestValidationError) -> Response:
+def _invalid_body(error: RequestValidationError, content_type: str | None) -> Response:
+    if isinstance(error.body, bytes):  # FastAPI parses JSON alone
+        text = (
+            f"a body of content type {content_type or 'unknown'} is not read: send JSON, with the header content-type: "
+            "application/json (curl -H 'content-type: application/json')"
+        )
+        row = {"type": "content_type", "loc": ["header", "content-type"], "msg": text}
+        return _json(error_json({"detail": [row], "code": InvalidMessage.code, "message": text}), 422)
     rows = [{key: row[key] for key in ("type", "loc", "msg", "input", "ctx") if key in row} for row in error.errors()]
     refused = refused_fields(rows, len(rows))
     content = {"detail": refused.details["errors"], "code": refused.code, "message": refused.message}
