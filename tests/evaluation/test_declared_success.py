@@ -1,10 +1,12 @@
 """An environment declares what a success is; without a declaration there is a mean return and no rate."""
 
 import asyncio
+import io
 import math
 from typing import Any, ClassVar
 
 import pytest
+from rich.console import Console
 
 from openenv.auto.environment import ServedEnvironment, named_environment
 from openenv.core.client_types import StepResult
@@ -15,6 +17,7 @@ from openenv.core.errors import OpenEnvError
 from openenv.core.session_pool import SessionPool
 from openenv.core.text.outcomes import declared_success
 from openenv.evaluation import Summary, evaluate
+from openenv.evaluation.tables import medal_table
 from openenv.policies.baselines import RandomPolicy
 from tests.conftest import Serving
 
@@ -61,6 +64,24 @@ def played(served: ServedEnvironment, **reset: Any) -> Summary:
         evaluate(served.base_url, served.client, [policy], 8, 0, reset_kwargs=reset, text=served.text)
     )
     return summary
+
+
+class Unrewarded(Adventure):
+    """No step has a reward."""
+
+    def step(self, action: Move, timeout_s: float | None = None, **kwargs: Any) -> Observation:
+        return Observation(done=True)
+
+
+def test_without_rewards_there_is_no_return(serving: Serving) -> None:
+    url = serving(create_app(Unrewarded))
+    summary = played(named_environment(url).served_at(url), success=1.0)
+
+    assert math.isnan(summary.mean_return)
+    assert (summary.num_lost, summary.win_rate) == (8, 0.0)
+    table = Console(record=True, file=io.StringIO(), width=100)
+    table.print(medal_table([summary]))
+    assert "no return" in table.export_text()
 
 
 def test_a_shaped_reward_is_no_success(adventure: ServedEnvironment) -> None:

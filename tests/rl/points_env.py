@@ -46,6 +46,15 @@ class PointsEnvironment(Environment[SayAction, PointsObservation, State]):
         return self._state
 
 
+class UnrewardedEnvironment(PointsEnvironment):
+    """No step has a reward."""
+
+    def step(self, action: SayAction, timeout_s: float | None = None, **kwargs: Any) -> PointsObservation:
+        observation = super().step(action, timeout_s, **kwargs)
+        observation.reward = None
+        return observation
+
+
 class DullEnvironment(PointsEnvironment):
     """Every episode has the return 7, whatever the action."""
 

@@ -377,11 +377,20 @@ async def test_a_run_that_cannot_learn_fails_with_the_reason_and_reports(tmp_pat
     assert run_state(tmp_path / "tiny") == "failed"
 
 
-async def test_a_run_whose_random_play_always_ends_alike_fails_before_it_pretrains(tmp_path: Path) -> None:
-    dull, seen = f"{Path(__file__).with_name('points_env.py')}:DullEnvironment", set[str]()
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("DullEnvironment", r"^all 200 returns of random play are 7: let the environment reward"),
+        ("UnrewardedEnvironment", r"^no step of 200 episodes of random play had a reward: return one from step\(\)"),
+    ],
+)
+async def test_a_run_whose_random_play_always_ends_alike_fails_before_it_pretrains(
+    tmp_path: Path, name: str, reason: str
+) -> None:
+    dull, seen = f"{Path(__file__).with_name('points_env.py')}:{name}", set[str]()
     config = tiny(tmp_path, env={"name": dull}, max_res_tokens=2)
 
-    with pytest.raises(NothingToLearn, match=r"^all 200 returns of random play are 7: let the environment reward"):
+    with pytest.raises(NothingToLearn, match=reason):
         await setup_training(config, on_progress=lambda phase, *_: seen.add(phase))
 
     assert seen == {"random play"}

@@ -14,6 +14,7 @@ from openenv.core.formats.json_text import json_text
 from openenv.envs.catalog import CatalogEntry, entries, load
 from openenv.evaluation.intervals import Summary
 from openenv.evaluation.measuring import SHOWN_CHECKS, Measurement, measure
+from openenv.evaluation.tables import return_text
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +115,7 @@ def _cells(row: Measurement) -> list[str]:
 
 def _mean_text(summary: Summary) -> str:
     low, high = summary.return_interval
-    return f"{summary.mean_return:+.3f} ± {(high - low) / 2:.3f}"
+    return return_text(summary.mean_return, "+.3f", f" ± {(high - low) / 2:.3f}")
 
 
 def _row(entry: CatalogEntry) -> dict[str, object]:

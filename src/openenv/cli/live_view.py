@@ -19,6 +19,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from openenv.evaluation.tables import known_text
+
 CHARTS = (("reward", "+.3f"), ("win_rate", ".1%"), ("entropy", ".3f"), ("kl", ".4f"))
 """The metrics that are drawn, and the form of their values."""
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -277,12 +279,12 @@ def _mean(values: Sequence[float]) -> float:
 def _transcript_lines(transcript: Mapping[str, Any], width: int) -> list[Text]:
     """The outcome of an episode, and its turns: what the model was shown, what it replied, and what that was worth."""
     lines = _cut(
-        f"{transcript['outcome']}, reward {transcript['reward']:+.3g}  {transcript['reason']}", width, 1, "bold"
+        f"{transcript['outcome']}, reward {known_text(transcript['reward'])}  {transcript['reason']}", width, 1, "bold"
     )
     for turn in transcript["turns"]:
         advantage = "" if turn["advantage"] is None else f", advantage {turn['advantage']:+.3g}"
         lines += _cut(turn["prompt"], width, 2, "dim")
-        lines += _cut(f"→ {turn['reply']}  (reward {turn['reward']:+.3g}{advantage})", width, 3, "green")
+        lines += _cut(f"→ {turn['reply']}  (reward {known_text(turn['reward'])}{advantage})", width, 3, "green")
     return lines
 
 

@@ -201,7 +201,8 @@ class _RunningEpisode:
     """The newest observation; None before the reset has returned."""
     action: Any = None
     """What the policy chose last."""
-    total_reward: float = 0.0
+    total_reward: float | None = None
+    """None before the first reward."""
     success_return: float | None = None
     num_steps: int = 0
     decisions: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -245,16 +246,17 @@ class _PolicyPlayer:
         for observer in self._observers:
             observer.on_result(episode, result)
         running = self._running.get(episode)
-        reward = 0.0 if result.reward is None else float(result.reward)  # None: the step has no reward
         if running is None:
             first = result.observation
             success_return = declared_success(first) if self._text is None else self._text.success_of(first)
             running = self._running[episode] = _RunningEpisode(success_return=success_return)
         else:
             running.num_steps += 1
-            self._policy.learn(running.observation, running.action, reward, result.observation, result.done)
+            gained = 0.0 if result.reward is None else float(result.reward)
+            self._policy.learn(running.observation, running.action, gained, result.observation, result.done)
         running.observation = result.observation
-        running.total_reward += reward
+        if result.reward is not None:
+            running.total_reward = (running.total_reward or 0.0) + float(result.reward)
         if result.done:
             self._end(episode, outcome_of(running.total_reward, running.success_return), running.total_reward)
 
@@ -264,7 +266,7 @@ class _PolicyPlayer:
         if is_reset and isinstance(error, ServerUnreachable):
             raise error
         self._running.setdefault(episode, _RunningEpisode())
-        self._end(episode, "invalid", 0.0, f"{'reset' if is_reset else 'step'}: {error}")
+        self._end(episode, "invalid", None, f"{'reset' if is_reset else 'step'}: {error}")
 
     def on_step_limit(self, episode: int) -> None:
         """Finish the episode: its rewards so far count."""
@@ -306,7 +308,7 @@ class _PolicyPlayer:
             exc_info=None if isinstance(error, OpenEnvError) else error,
         )
         self._take_replies(episode, None, has_failed=True)
-        self._end(episode, "invalid", 0.0, reason)
+        self._end(episode, "invalid", None, reason)
 
     def _take_replies(self, episode: int, action: Action | None, *, has_failed: bool = False) -> None:
         """Count the policy's newest replies, and show them to the observers with the action that was chosen.
@@ -336,7 +338,9 @@ class _PolicyPlayer:
         if self._policy.follows_episodes:
             self._policy.end_episode(episode)
 
-    def _end(self, episode: int, outcome: EpisodeOutcome, total_reward: float, reason: str | None = None) -> None:
+    def _end(
+        self, episode: int, outcome: EpisodeOutcome, total_reward: float | None, reason: str | None = None
+    ) -> None:
         running = self._running.pop(episode)
         self._policy_ends(episode, outcome in ("invalid", "unparseable"))
         self.ended[episode] = EpisodeResult(

@@ -23,8 +23,8 @@ class EpisodeResult:
 
     seed: int
     """The seed of its reset."""
-    total_reward: float
-    """Sum of its rewards. It has no meaning if the outcome is unparseable or invalid."""
+    total_reward: float | None
+    """Sum of its rewards; None where no step had one. It has no meaning if the outcome is unparseable or invalid."""
     num_steps: int
     """Number of actions taken."""
     outcome: EpisodeOutcome
@@ -61,7 +61,7 @@ class Summary:
     num_unparseable: int
     num_invalid: int
     mean_return: float
-    """Mean total reward of the episodes that reached their end."""
+    """Mean total reward of the episodes that reached their end. NaN where no step had a reward."""
     return_interval: Interval
     """95 % interval of the mean (normal approximation). Infinite for fewer than two episodes."""
     mean_steps: float
@@ -105,7 +105,7 @@ def summarize(name: str, episodes: Sequence[EpisodeResult]) -> Summary:
     valid = [episode for episode in episodes if episode.outcome != "invalid"]
     outcomes = Counter(episode.outcome for episode in episodes)
     played_out = [episode for episode in valid if episode.outcome != "unparseable"]
-    mean, interval = mean_and_interval([episode.total_reward for episode in played_out])
+    mean, interval = mean_and_interval([total for one in played_out if (total := one.total_reward) is not None])
     return Summary(
         name=name,
         num_episodes=len(valid),

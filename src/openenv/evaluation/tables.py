@@ -68,11 +68,21 @@ def _cells(summary: Summary, *, shows_success: bool, shows_push: bool) -> list[s
     success = number_text(summary.win_rate, ".1%", f" ({100 * low:.1f}-{100 * high:.1f})")
     return [
         *[success] * shows_success,
-        number_text(summary.mean_return, "+.3f", f" ± {half:.3f}" if math.isfinite(half) else ""),
+        return_text(summary.mean_return, "+.3f", f" ± {half:.3f}" if math.isfinite(half) else ""),
         *[number_text(summary.push_rate, ".1%")] * shows_push,
         number_text(summary.mean_steps, ".1f"),
         str(summary.num_episodes),
     ]
+
+
+def return_text(value: float, form: str, interval: str = "") -> str:
+    """A mean return with its interval; `no return` for NaN: no episode has ended, or no step had a reward."""
+    return "no return" if math.isnan(value) else f"{value:{form}}{interval}"
+
+
+def known_text(value: float | None, form: str = "+.3g") -> str:
+    """A reward or a return as text; `none` where the environment gave none, or failed."""
+    return "none" if value is None else format(value, form)
 
 
 def number_text(value: float, form: str, interval: str = "") -> str:

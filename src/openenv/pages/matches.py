@@ -40,7 +40,8 @@ class Turn:
     observation: dict[str, Any]
     """Its fields as JSON values."""
     reward: float | None
-    total_reward: float
+    total_reward: float | None
+    """Of all rewards so far; None before the first."""
     done: bool
 
 
@@ -172,12 +173,13 @@ class _Turns(EpisodeObserver):
             raise _Closed
         turns, self._observation = self._side.turns, result.observation
         fields = result.observation.model_dump(mode="python")
+        before = turns[-1].total_reward if turns else None
         turns.append(
             Turn(
                 action=self._action,
                 observation=orjson.loads(write_json(fields, default=to_plain_or_text)),
                 reward=result.reward,
-                total_reward=(turns[-1].total_reward if turns else 0.0) + (result.reward or 0.0),
+                total_reward=before if result.reward is None else (before or 0.0) + result.reward,
                 done=result.done,
             )
         )

@@ -67,6 +67,11 @@ def require_signal(played: Sequence[CollectedPlay], config: Config) -> None:
     number = sum(sum(one.returns.values()) for one in played)
     if len(returns) > 1 or number < EPISODES_TO_MEASURE:
         return
+    if not any(one.num_rewards for one in played):
+        raise NothingToLearn(
+            f"no step of {number} episodes of random play had a reward: return one from step(), or pass a reward to "
+            "`openenv.rl.run.train`"
+        )
     reason = (
         f"all {number} returns of random play are {next(iter(returns)):g}: let the environment reward progress, or "
         "make its task easier at first (env.curriculum)"

@@ -71,13 +71,13 @@ def test_the_means_over_runs_have_intervals_over_runs():
     # Student's t for two degrees of freedom: 4.303 standard errors of 0.1 / sqrt(3)
     assert "50.00% [25.2, 74.8]" in text
     assert "+0.0000 [-0.497, +0.497]" in text
-    assert re.search(r"silent +no finished game +no finished game +0", text)
+    assert re.search(r"silent +no finished game +no return +0", text)
 
 
 def test_a_player_without_a_finished_game_is_shown_as_such():
     text = printed(results_table([result("model", 0.0, math.nan), result("one game", 1.0, 3.0, num_games=1)]))
 
-    assert re.search(r"model +0.00% +no finished game", text)
+    assert re.search(r"model +0.00% +no return", text)
     assert "nan" not in text
     assert "inf" not in text
 

@@ -115,6 +115,17 @@ def episode(*rewards: float, outcome: Any = "won") -> Trajectory:
     return Trajectory(seed=0, turns=turns, game_return=sum(rewards), outcome=outcome)
 
 
+def test_an_episode_without_rewards_has_no_return_and_trains_as_if_it_were_zero() -> None:
+    played = Trajectory(seed=0, turns=[Turn("", "hit", None, "hit"), Turn("", "hit", None, "hit")], outcome="lost")
+    for _ in played.turns:
+        played.add_result(None, None)
+
+    assert (played.game_return, played.turns[-1].reward) == (None, None)
+    assert rated(RewardConfig(scale=1.0), played).trajectories[0].reward == 0.0
+    played.add_result(0.5, None)
+    assert (played.game_return, played.turns[-1].reward) == (0.5, 0.5)
+
+
 def rated(config: RewardConfig, *episodes: Trajectory) -> Group:
     for one in episodes:
         rate(one, EpisodeReward(config, MEASURED))

@@ -25,10 +25,14 @@ def is_success_return(value: object) -> TypeGuard[float]:
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def outcome_of(total_reward: float, success_return: float | None) -> EpisodeOutcome:
-    """The outcome of an episode that was played. success_return: None where none is declared."""
+def outcome_of(total_reward: float | None, success_return: float | None) -> EpisodeOutcome:
+    """The outcome of an episode that was played.
+
+    total_reward: None where no step had a reward. success_return: None where none is declared.
+    """
     if success_return is None:
         return "ended"
+    total_reward = total_reward or 0.0
     if total_reward >= success_return:
         return "won"
     return "push" if success_return == ANY_POSITIVE and total_reward == 0 else "lost"

@@ -83,7 +83,7 @@ class RecordedEpisode(_Record):
     success_return: float | None = None
     """The return from which it is a success; None where nothing declares it."""
     reason: str | None = None
-    total_reward: float
+    total_reward: float | None
     """It has no meaning if the outcome is unparseable or invalid."""
     turns: list[RecordedTurn]
     final_observation: dict[str, Any] | None = None

@@ -58,7 +58,7 @@ class _RecordingPlayer:
         self._recorder: EpisodeRecorder | None = None
         self._episodes: list[RecordedEpisode] = []
         self._seed = 0
-        self._total = 0.0
+        self._total: float | None = None
         self._success_return: float | None = None
         self._num_steps = 0
 
@@ -66,7 +66,7 @@ class _RecordingPlayer:
         """A reset begins an episode, which ends the one before."""
         self._end()
         self._recorder = EpisodeRecorder(source, self._served.text)
-        self._seed, self._total, self._num_steps = seed or 0, 0.0, 0
+        self._seed, self._total, self._num_steps = seed or 0, None, 0
 
     def add(self, request: ReplayedRequest) -> None:
         """A reset or a step that had a result."""
@@ -82,7 +82,8 @@ class _RecordingPlayer:
             self._num_steps += 1
         else:
             self._success_return = self._served.text.success_of(typed.observation)
-        self._total += outcome["reward"] or 0.0
+        if outcome["reward"] is not None:
+            self._total = (self._total or 0.0) + outcome["reward"]
         self._recorder.on_result(0, typed)
 
     def ended(self) -> list[RecordedEpisode]:

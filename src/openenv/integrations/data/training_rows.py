@@ -98,15 +98,15 @@ def dpo_rows(episodes: Sequence[RecordedEpisode]) -> Iterator[Row]:
 
 def _branches(group: Sequence[RecordedEpisode]) -> Iterator[tuple[Any, list[_Choice], Row]]:
     """Each prompt of a group with its different replies."""
-    finished = [episode.total_reward for episode in group if episode.outcome != "unparseable"]
-    lowest = min(finished, default=0.0) - 1.0
+    known = [(episode, value) for episode in group if (value := episode.total_reward) is not None]
+    lowest = min((value for episode, value in known if episode.outcome != "unparseable"), default=0.0) - 1.0
     branches: dict[str, tuple[Any, dict[str, _Choice], Row]] = {}
-    for episode in group:
+    for episode, value in known:
         for turn, prompt in episode.prompts():
             _, choices, _ = branches.setdefault(_key(prompt), (prompt, {}, _tools(episode)))
             choice = choices.setdefault(_key(turn.reply), _Choice(turn.reply))
             is_lost = turn.action is None or episode.outcome == "unparseable"
-            choice.returns.append(lowest if is_lost else episode.total_reward)
+            choice.returns.append(lowest if is_lost else value)
     for prompt, choices, tools in branches.values():
         if len(choices) > 1:
             yield prompt, list(choices.values()), tools

@@ -45,7 +45,7 @@ function show(index, turns) {
     const turn = turns[side];
     if (!turn) continue;
     const facts = [["action", turn.turn ? turn.action : "reset"], ...(turn.reward === null ? [] : [["reward", number(turn.reward)]]),
-      ["return", number(turn.return)], ...(turn.turn < index ? [["episode", `ended at step ${turn.turn + 1}`]] : turn.done ? [["episode", "is over"]] : [])];
+      ...(turn.return === null ? [] : [["return", number(turn.return)]]), ...(turn.turn < index ? [["episode", `ended at step ${turn.turn + 1}`]] : turn.done ? [["episode", "is over"]] : [])];
     at(`turn-${side}`).replaceChildren(...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
     drawParts(at(`observation-${side}`), turn.parts, history(index, side));
   }

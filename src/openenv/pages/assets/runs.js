@@ -171,7 +171,7 @@ function transcript(one, words) {
   const turns = one.turns.flatMap(turn => [
     element("pre", {tabIndex: 0}, ...marked(turn.prompt, words)),
     element("p", {}, element("b", {}, ...marked(turn.reply || "(nothing)", words)),
-      element("span", {class: "faint"}, ...marked([turn.action === null ? "no legal action" : `action ${turn.action}`, `reward ${number(turn.reward)}`,
+      element("span", {class: "faint"}, ...marked([turn.action === null ? "no legal action" : `action ${turn.action}`, `reward ${turn.reward === null ? "none" : number(turn.reward)}`,
         ...(turn.advantage === null ? [] : [`advantage ${number(turn.advantage)}`])].join(", "), words)))]);
   return element("article", {}, element("h3", {class: {won: "good", lost: "bad"}[one.outcome] || ""}, title), element("p", {class: "faint"}, facts),
     ...(one.reason ? [element("p", {}, ...marked(one.reason, words))] : []),

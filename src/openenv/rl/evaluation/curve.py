@@ -163,7 +163,10 @@ def sampled_metrics(seeds: Sequence[Sequence[EpisodeResult]], k: int) -> Metrics
     tried = [games for games in valid if games and declares_success]
     won = [sum(game.outcome == "won" for game in games) for games in tried]
     win_rates = [count / len(games) for count, games in zip(won, tried, strict=True)]
-    finished = [[game.total_reward for game in games if game.outcome != "unparseable"] for games in valid]
+    finished = [
+        [total for game in games if game.outcome != "unparseable" and (total := game.total_reward) is not None]
+        for games in valid
+    ]
     mean, interval = mean_and_interval([statistics.fmean(returns) for returns in finished if returns])
     passed = [pass_at_k(len(games), count, k) for count, games in zip(won, tried, strict=True) if len(games) >= k]
     played = [game for games in valid for game in games]
@@ -188,7 +191,7 @@ def score_of(games: Sequence[EpisodeResult], random_returns: "RandomReturns") ->
     if not valid:
         return None
     worst = random_returns.worst
-    mean = statistics.fmean(worst if game.outcome == "unparseable" else game.total_reward for game in valid)
+    mean = statistics.fmean(worst if game.outcome == "unparseable" else game.total_reward or 0.0 for game in valid)
     return mean / (random_returns.deviation or 1.0)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from openenv.evaluation.tables import interval_text, number_text
+from openenv.evaluation.tables import interval_text, known_text, number_text, return_text
 from openenv.rl.reports.best_checkpoint import best_line, evaluations
 from openenv.rl.reports.line_chart import Series, line_chart, smoothed
 from openenv.rl.reports.results import WARM_START, PlayerResult, declare_success, load_results, read_rows
@@ -104,7 +104,7 @@ def _table_row(result: PlayerResult, has_rates: bool) -> str:
     if has_rates:
         known = None if math.isnan(result.win_rate) else result.win_interval
         cells += [number_text(result.win_rate, ".2%"), interval_text(known, ".2%", " to ")]
-    cells += [number_text(result.mean_return, "+.4f"), interval_text(result.return_interval, "+.4f", " to ")]
+    cells += [return_text(result.mean_return, "+.4f"), interval_text(result.return_interval, "+.4f", " to ")]
     is_exact = result.role == "optimum"
     cells += ["exact", ""] if is_exact else [f"{result.num_games:,}", f"{result.num_unparseable:,}"]
     return f"<tr{css}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
@@ -255,7 +255,7 @@ def _share(counts: Mapping[str, int], reply: str) -> float:
 def _transcripts(transcripts: Sequence[Mapping[str, Any]]) -> str:
     """Sample transcripts of one step."""
     boxes = [
-        f"<div class=game><h3>{html.escape(shown['outcome'])}, reward {shown['reward']:+.3g}</h3>"
+        f"<div class=game><h3>{html.escape(shown['outcome'])}, reward {known_text(shown['reward'])}</h3>"
         f"{''.join(map(_turn, shown['turns']))}<p>{html.escape(shown['reason'])}</p></div>"
         for shown in transcripts
     ]
@@ -270,7 +270,7 @@ def _turn(turn: Mapping[str, Any]) -> str:
     advantage = "" if turn["advantage"] is None else f", advantage {turn['advantage']:+.3g}"
     return (
         f"<pre class=seen>{html.escape(turn['prompt'])}</pre>"
-        f"<p><b>{html.escape(turn['reply']) or '(nothing)'}</b> reward {turn['reward']:+.3g}{advantage}</p>"
+        f"<p><b>{html.escape(turn['reply']) or '(nothing)'}</b> reward {known_text(turn['reward'])}{advantage}</p>"
     )
 
 
@@ -332,7 +332,7 @@ def _moves(game: Mapping[str, Any]) -> str:
         for seen, reply in game["turns"]
     ]
     reason = f": {html.escape(game['reason'])}" if game["reason"] else ""
-    return f"{''.join(moves)}<p>{html.escape(game['outcome'])}, return {game['return']:+g}{reason}</p>"
+    return f"{''.join(moves)}<p>{html.escape(game['outcome'])}, return {known_text(game['return'], '+g')}{reason}</p>"
 
 
 def _settings(path: Path) -> str:

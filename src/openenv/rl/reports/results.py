@@ -109,7 +109,7 @@ def play_metrics(played: Sequence[Group], trained: Sequence[Group], policy_versi
         "reward": _mean(trajectory.reward for trajectory in valid),
         "reward_std": _mean(statistics.pstdev([t.reward for t in group.valid]) for group in comparable),
         "frac_reward_zero_std": _mean(group.all_equal for group in comparable),
-        "return": _mean(trajectory.game_return for trajectory in valid if trajectory.outcome != "unparseable"),
+        "return": _mean(t.game_return for t in valid if t.outcome != "unparseable"),
         "win_rate": _win_rate(valid),
         "num_tokens": sum(len(segment.token_ids) for trajectory in valid for segment in trajectory.segments),
         "num_episodes": len(episodes),
@@ -149,8 +149,9 @@ def _win_rate(valid: Sequence[Trajectory]) -> float | None:
     return _mean(trajectory.outcome == "won" for trajectory in valid) if declared else None
 
 
-def _mean(values: Iterable[float]) -> float | None:
-    known = list(values)
+def _mean(values: Iterable[float | None]) -> float | None:
+    """The mean of those that are known; None without any."""
+    known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
 
 

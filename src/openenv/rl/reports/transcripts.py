@@ -85,7 +85,7 @@ def _recorded(run: str, number: int, transcript: Transcript) -> RecordedEpisode:
         seed=transcript["seed"],
         outcome=transcript["outcome"],
         reason=transcript["reason"] or None,
-        total_reward=transcript["return"] or 0.0,
+        total_reward=transcript["return"],
         turns=[
             RecordedTurn(
                 shown=turn["prompt"],

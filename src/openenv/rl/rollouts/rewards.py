@@ -66,8 +66,9 @@ class EpisodeReward:
             return self._limited(self.unparseable)
         return self._limited(following[0] if following else self.of_return(trajectory.game_return))
 
-    def of_return(self, game_return: float) -> float:
-        """The reward of an episode with this return, without discount and limits."""
+    def of_return(self, game_return: float | None) -> float:
+        """The reward of an episode with this return, without discount and limits. No return counts as 0."""
+        game_return = game_return or 0.0
         if self.config.by_outcome is None:
             return self.factor * game_return
         win, push, loss = self.config.by_outcome
@@ -79,14 +80,14 @@ class EpisodeReward:
         if not trajectory.turns:
             return []
         by_outcome = self.config.by_outcome is not None
-        earlier = [0.0 if by_outcome else self.factor * turn.reward for turn in trajectory.turns[:-1]]
+        earlier = [0.0 if by_outcome else self.factor * (turn.reward or 0.0) for turn in trajectory.turns[:-1]]
         for number, turn in enumerate(trajectory.turns[:-1]):
             earlier[number] -= self.config.retry_penalty if turn.action is None else 0.0
         if trajectory.outcome == "unparseable":
             return [*earlier, self.unparseable - math.fsum(earlier)]
         if self.config.by_outcome is not None:
             return [*earlier, self.of_return(trajectory.game_return)]
-        return [*earlier, self.factor * trajectory.turns[-1].reward]
+        return [*earlier, self.factor * (trajectory.turns[-1].reward or 0.0)]
 
     def _limited(self, reward: float) -> float:
         return reward if self.config.clip is None else min(max(reward, self.config.clip[0]), self.config.clip[1])

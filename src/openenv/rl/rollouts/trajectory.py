@@ -87,8 +87,8 @@ class Turn:
     action: str | None
     """The wording of the action that the reply names; None if it names no legal action: a retry followed, or the
     episode ended."""
-    reward: float = 0.0
-    """The environment's reward for the action."""
+    reward: float | None = None
+    """The environment's reward for the action; None where it gave none."""
     is_cut_off: bool = False
     """Whether `max_res_tokens` ended the reply."""
     part_scores: dict[str, float] = field(default_factory=dict)
@@ -102,8 +102,8 @@ class Trajectory:
     seed: int
     segments: list[Segment] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
-    game_return: float = 0.0
-    """Sum of the environment's rewards."""
+    game_return: float | None = None
+    """Sum of the environment's rewards; None where it gave none."""
     success_return: float | None = None
     """The return from which the episode is a success; None where nothing declares it."""
     outcome: EpisodeOutcome = "invalid"
@@ -121,11 +121,12 @@ class Trajectory:
 
         metadata: that of the observation, whose `rubric` may map the parts of a rubric to their scores.
         """
-        gained = 0.0 if reward is None else float(reward)
-        self.game_return += gained
+        if reward is not None:
+            self.game_return = (self.game_return or 0.0) + float(reward)
         if not self.turns:
             return  # a reset's reward is no action's
-        self.turns[-1].reward += gained
+        if reward is not None:
+            self.turns[-1].reward = (self.turns[-1].reward or 0.0) + float(reward)
         scores = (metadata or {}).get("rubric")
         if isinstance(scores, Mapping):
             self.turns[-1].part_scores = {str(k): float(v) for k, v in scores.items() if _is_finite(v)}

@@ -42,7 +42,7 @@ class SignalWatch:
             if trajectory.valid:
                 self._rewards.add(trajectory.reward)
             if trajectory.outcome not in ("invalid", "unparseable"):
-                self._returns.add(trajectory.game_return)
+                self._returns.add(trajectory.game_return or 0.0)
 
     @property
     def is_due(self) -> bool:

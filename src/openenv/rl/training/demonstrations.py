@@ -232,13 +232,14 @@ def recorded_play(episodes: Sequence[RecordedEpisode], *, min_return: float, sho
         if episode.outcome in ("invalid", "unparseable") or not is_whole:
             played.num_left_out += 1
             continue
-        played.best_return = max(played.best_return, episode.total_reward)
-        if episode.total_reward < min_return:
+        value = episode.total_reward or 0.0
+        played.best_return = max(played.best_return, value)
+        if value < min_return:
             played.num_left_out += 1
             continue
-        played.returns[episode.total_reward] += 1
+        played.returns[value] += 1
         played.num_decisions += len(episode.steps)
-        kept.append((conversations, episode.total_reward))
+        kept.append((conversations, value))
     labels = outcome_labels(played.returns)
     for conversations, value in kept:
         played.transcripts.update((messages, labels[value]) for messages in conversations)

@@ -111,6 +111,8 @@ class CollectedPlay:
     returns: Counter[float] = field(default_factory=Counter)
     """Each return with its number of valid episodes; those that the environment failed are left out."""
     num_decisions: int = 0
+    num_rewards: int = 0
+    """Resets and steps to which the environment gave a reward."""
     num_left_out: int = 0
     """Episodes that are no transcript."""
     best_return: float = -math.inf
@@ -123,6 +125,7 @@ class CollectedPlay:
         self.transcripts.update(other.transcripts)
         self.returns.update(other.returns)
         self.num_decisions += other.num_decisions
+        self.num_rewards += other.num_rewards
         self.num_left_out += other.num_left_out
         self.best_return = max(self.best_return, other.best_return)
         self.acts_for_all |= other.acts_for_all
@@ -244,6 +247,7 @@ class _TranscribingPlayer:
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
         """Add the reward; at the end of the episode keep its conversations."""
         if result.reward is not None:
+            self.collected.num_rewards += 1
             self._returns[episode] += result.reward  # type: ignore[assignment]
         if result.done:
             self._finish(episode)
