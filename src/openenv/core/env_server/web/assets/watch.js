@@ -57,6 +57,7 @@ function show(message) {
   numDropped += message.num_dropped;
   if (numDropped) at("dropped").textContent = `${numDropped} verbs came faster than they are shown. The return leaves them out.`;
   at("return").textContent = number(total);
+  if (message.game) at("watched").textContent = `Session ${watched.slice(0, 8)}: ${message.game}`;
   if (message.view) drawParts(at("observation"), message.view, history);
 }
 
