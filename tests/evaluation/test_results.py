@@ -13,7 +13,7 @@ from openenv.core.env_server.types import Observation
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.evaluation import EpisodeResult, Summary, medal_table, replies_table, show_openenv_observation, summarize
 from openenv.evaluation.intervals import EpisodeOutcome, mean_and_interval, pass_at_k, wilson_interval
-from openenv.evaluation.plots import plot_summaries
+from openenv.evaluation.plots import plot_summaries, summaries_figure
 from openenv.evaluation.tables import ranked
 
 
@@ -163,6 +163,17 @@ def test_the_plot_is_written(tmp_path: Path, name: str) -> None:
     assert path.stat().st_size > 5_000
     if path.suffix == ".svg":
         assert "error" not in path.read_text()[:200]
+
+
+def test_the_plot_shows_points_of_which_the_best_policy_has_the_rightmost() -> None:
+    worst, best = named("worst", 1, 9), named("best", 9, 1)
+
+    rates, returns = summaries_figure([worst, best]).axes
+    points = returns.lines[0]
+
+    assert list(returns.patches) == []  # a bar from 0 would be the longest for the worst return
+    assert [float(x) for x in points.get_xdata()] == pytest.approx([best.mean_return, worst.mean_return])
+    assert [label.get_text() for label in rates.get_yticklabels()] == ["best", "worst"]
 
 
 def test_nothing_cannot_be_drawn(tmp_path: Path) -> None:

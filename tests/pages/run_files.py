@@ -36,6 +36,7 @@ def append_steps(run_dir: Path, steps: Iterable[int], *, level: float = 1.0, **m
             "win_rate": 1 - math.exp(-step / 20),
             "entropy": math.exp(-step / 30),
             "num_episodes": 64,
+            "training_s": 2.5 * step,
             "warning": None,
             **metrics,
         }

@@ -1,4 +1,4 @@
-"""Summaries as a bar chart."""
+"""Summaries as points with their intervals."""
 
 import math
 from collections.abc import Sequence
@@ -13,42 +13,47 @@ from openenv.evaluation.tables import NO_FINISHED_GAME, ranked
 
 
 def plot_summaries(summaries: Sequence[Summary], path: str | Path) -> Path:
-    """Write a bar chart of mean returns, and success rates where they are declared, with 95 % intervals, best policy
+    """Write a plot of mean returns, and success rates where they are declared, with 95 % intervals, best policy
     first. Returns its path.
 
     path: a .png, .svg or .pdf file; its folder is created if it does not exist. Raises ValueError without summaries.
     """
-    best_first = [summary for _, summary in ranked(summaries)]
-    if not best_first:
-        raise ValueError("summaries is empty: there is nothing to draw.")
-    figure = Figure(figsize=(10, 1.2 + 0.6 * len(best_first)), layout="constrained")
-    FigureCanvasAgg(figure)
-    names = [summary.name for summary in best_first]
-    shows_success = any(s.declares_success for s in best_first)
-    *left, right = figure.subplots(1, 1 + shows_success, sharey=True, squeeze=False)[0]
-    for axes in left:
-        _bars(axes, names, [s.win_rate for s in best_first], [s.win_interval for s in best_first])
-        axes.set(xlabel="success rate", xlim=(0, 1))
-    _bars(right, names, [s.mean_return for s in best_first], [s.return_interval for s in best_first])
-    right.invert_yaxis()
-    right.set(xlabel="mean return")
-    right.axvline(0, color="black", linewidth=0.8)
-    figure.suptitle(f"{max(s.num_episodes for s in best_first)} episodes each, 95 % intervals")
+    figure = summaries_figure(summaries)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(target, dpi=150)
     return target
 
 
-def _bars(axes: Any, names: list[str], values: list[float], intervals: list[tuple[float, float]]) -> None:
+def summaries_figure(summaries: Sequence[Summary]) -> Figure:
+    """The figure that `plot_summaries` writes. The better a policy, the further right is its point."""
+    best_first = [summary for _, summary in ranked(summaries)]
+    if not best_first:
+        raise ValueError("summaries is empty: there is nothing to draw.")
+    figure = Figure(figsize=(10, 1.4 + 0.5 * len(best_first)), layout="constrained")
+    FigureCanvasAgg(figure)
+    names = [summary.name for summary in best_first]
+    shows_success = any(s.declares_success for s in best_first)
+    *left, right = figure.subplots(1, 1 + shows_success, sharey=True, squeeze=False)[0]
+    for axes in left:
+        _points(axes, names, [s.win_rate for s in best_first], [s.win_interval for s in best_first])
+        axes.set(xlabel="success rate", xlim=(-0.02, 1.02))
+    _points(right, names, [s.mean_return for s in best_first], [s.return_interval for s in best_first])
+    right.set(xlabel="mean return", ylim=(len(names) - 0.5, -0.5))
+    figure.suptitle(f"{max(s.num_episodes for s in best_first)} episodes each, 95 % intervals")
+    return figure
+
+
+def _points(axes: Any, names: list[str], values: list[float], intervals: list[tuple[float, float]]) -> None:
     below = [_finite(value - low) for value, (low, _) in zip(values, intervals, strict=True)]
     above = [_finite(high - value) for value, (_, high) in zip(values, intervals, strict=True)]
     rows = range(len(names))  # not the names: two policies with the same name are two rows
     for row, value in enumerate(values):
         if math.isnan(value):
-            axes.annotate(NO_FINISHED_GAME, (0, row), va="center")
-    axes.barh(rows, values, xerr=(below, above), capsize=4, color="#4c78a8", ecolor="#222222")
+            axes.annotate(NO_FINISHED_GAME, (0.02, row), xycoords=("axes fraction", "data"), va="center")
+    axes.errorbar(values, rows, xerr=(below, above), fmt="o", capsize=4, color="#1f5fd0", ecolor="#222222")
     axes.set_yticks(rows, names)
+    axes.grid(alpha=0.3)
 
 
 def _finite(length: float) -> float:

@@ -18,6 +18,7 @@ from openenv.rl.reports.results import (
     reply_share,
     save_results,
 )
+from openenv.rl.reports.run_state import failure_kept
 from openenv.rl.reports.training_log import collapses
 
 ROW = {
@@ -80,6 +81,7 @@ def test_the_report_shows_table_curves_situations_and_games(tmp_path: Path) -> N
 
 def test_the_report_shows_where_there_was_no_game_and_nothing_to_learn(tmp_path: Path) -> None:
     log = StepLog(tmp_path / "metrics.jsonl")
+    log.append({"step": 0, **ROW, "warning": None})
     log.append({"step": 1, **ROW, "rewards/style.brief/mean": 0.5, "warning": "all returns are <7>"})
     silent = PlayerResult(
         name="model",
@@ -100,10 +102,23 @@ def test_the_report_shows_where_there_was_no_game_and_nothing_to_learn(tmp_path:
 
     assert page.count("no finished game") == 1
     assert page.count("no return") == 2
+    assert "Step 0" not in page
     assert "nan" not in page
     assert "inf" not in page.replace("info", "")
     assert "Step 1: all returns are &lt;7&gt;" in page
     assert "Score: style.brief" in page
+
+
+def test_the_report_of_a_failed_run_names_the_failure(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), failure_kept(tmp_path):
+        raise RuntimeError("out of <memory>")
+
+    assert "The run failed. RuntimeError: out of &lt;memory&gt;" in write_report(tmp_path).read_text()
+
+
+def test_a_line_of_one_point_is_drawn_as_a_dot() -> None:
+    assert line_chart("t", [Series(name="a", points=[(3, 1.0)])]).count("<circle") == 1
+    assert line_chart("t", [Series(name="a", points=[(3, 1.0), (4, 1.0)])]).count("<circle") == 0
 
 
 def test_the_report_has_a_curve_of_each_environment_of_a_mixture(tmp_path: Path) -> None:
@@ -195,8 +210,8 @@ def test_the_report_draws_the_evaluations_with_their_intervals(tmp_path: Path) -
     section = page.split("Evaluations during training")[1].split("<h2>Training")[0]
     assert "Win rate in evaluations" in section
     assert "Return in evaluations" in section
-    assert section.count('class="interval"') == 1 + 2 + 2 + 2  # greedy wins, sampled wins, pass@4, sampled returns
-    assert ">pass@4</text>" in section
+    assert section.count('class="interval ') == 1 + 2 + 2 + 2  # greedy wins, sampled wins, pass@4, sampled returns
+    assert "pass@4</li>" in section
     assert "best checkpoint" not in section
 
 

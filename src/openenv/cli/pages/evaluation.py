@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from openenv.auto.environment import ServedEnvironment
-from openenv.core.env_server.web.views import ObservationView
+from openenv.core.env_server.web.views import ObservationView, game_of
 from openenv.pages.compare import compare_app
 from openenv.pages.matches import Matches
 from openenv.pages.server import PageServer, access_config
@@ -48,7 +48,10 @@ def evaluation_page(
     config = access_config(host, os.environ.get("OPENENV_TOKEN"))
     matches = Matches(served, make_policy, policies, standings, reset_kwargs=reset_kwargs, max_steps=max_steps)
     view = ObservationView(served.observation_class)
-    app = compare_app(environment, standings, matches, view, seed=seed, config=config)
+    game = game_of(reset_kwargs)
+    app = compare_app(
+        f"{environment}: {game}" if game else environment, standings, matches, view, seed=seed, config=config
+    )
     try:
         with PageServer(app, host, port) as server:
             typer.echo(f"results of {environment} at {server.url}", err=True)

@@ -3,6 +3,7 @@ import {element, number} from "../common.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const COLOURS = 8, MOST_ROWS = 200, LEFT = 58, RIGHT = 12, TOP = 10, BOTTOM = 36;
+const NAME_WIDTH = 7, NAME_HEIGHT = 14;  // pixels of a letter, at most, and of a line of a name
 
 function drawn(tag, attributes = {}, ...children) {
   const made = document.createElementNS(SVG, tag);
@@ -55,7 +56,8 @@ export function smoothed(points, width) {
 export class LineChart {
   #series = []; #marks = []; #xs = []; #place = null; #values = []; #axes = null;
 
-  constructor(target, {label, xLabel, onPick = null}) {
+  // none: what stands in place of a chart without values.
+  constructor(target, {label, xLabel, none = "", onPick = null}) {
     this.label = label; this.xLabel = xLabel; this.onPick = onPick;
     this.svg = drawn("svg", {class: "chart", role: "img"});
     this.legend = element("ul", {class: "legend"});
@@ -64,8 +66,10 @@ export class LineChart {
     this.table = element("table");
     this.rows = element("details", {}, element("summary", {}, "Values as a table"),
       element("div", {class: "scroll", tabIndex: 0, role: "group", "aria-label": "Values"}, this.table));
-    target.replaceChildren(this.svg, this.legend, ...(onPick ? [] : [element("label", {class: "read"},
-      element("span", {}, `Read at ${xLabel}`), this.slider, this.where)]), this.rows);
+    this.none = element("p", {class: "faint", hidden: true}, none);
+    this.parts = [this.svg, this.legend, ...(onPick ? [] : [element("label", {class: "read"},
+      element("span", {}, `Read at ${xLabel}`), this.slider, this.where)]), this.rows];
+    target.replaceChildren(this.none, ...this.parts);
     this.slider.oninput = () => this.#read(this.slider.valueAsNumber);
     this.rows.ontoggle = () => this.#tabulate();
     this.svg.onpointermove = event => this.#read(this.#placeAt(event));
@@ -82,6 +86,8 @@ export class LineChart {
     this.#xs = [...new Set(series.flatMap(one => one.points.map(([x]) => x)))].sort((a, b) => a - b);
     this.#values = series.map(one => new Map(one.points));
     const last = this.#xs.length - 1;
+    this.none.hidden = last >= 0;
+    for (const part of this.parts) part.toggleAttribute("hidden", last < 0);
     this.slider.max = Math.max(last, 0);
     this.#place = last < 0 ? null : follows ? last : Math.min(this.#place, last);
     this.legend.replaceChildren(...series.map((one, index) => element("li", {},
@@ -177,10 +183,14 @@ function path(points, place) {
 
 // Values with their intervals, a row for each, between low and high (null: what the rows need).
 export function intervals(svg, rows, {label, low = null, high = null}) {
-  const width = svg.clientWidth, height = 34 * Math.max(rows.length, 1) + BOTTOM;
+  if (!svg.clientWidth) return;  // it is not shown
+  const width = svg.clientWidth, longest = Math.max(8, Math.floor((width - 2 * RIGHT) / NAME_WIDTH));
+  const names = rows.map(row => row.name.match(new RegExp(`.{1,${longest}}`, "gsu")) || [""]);
+  const heights = names.map(lines => NAME_HEIGHT * lines.length + 20);
+  const height = heights.reduce((sum, one) => sum + one, 0) + BOTTOM;
   const ends = rows.flatMap(row => [row.value, ...row.interval]).filter(known);
   const [from, to] = low === null ? range([0, ...ends]) : [low, high];
-  const place = x => LEFT + (Math.min(Math.max(x, from), to) - from) / (to - from) * (width - LEFT - RIGHT);
+  const place = x => 2 * RIGHT + (Math.min(Math.max(x, from), to) - from) / (to - from) * (width - 4 * RIGHT);
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.setAttribute("height", height);
   svg.setAttribute("role", "img");
@@ -191,8 +201,9 @@ export function intervals(svg, rows, {label, low = null, high = null}) {
       drawn("text", {x: place(value), y: height - BOTTOM + 15, "text-anchor": "middle"}, rounded(value))]),
     drawn("text", {x: width - RIGHT, y: height - 5, "text-anchor": "end"}, label),
     ...rows.flatMap((row, index) => {
-      const y = 34 * index + 24, colour = `s${row.colour % COLOURS}`;
-      const name = drawn("text", {class: "name", x: LEFT, y: y - 10}, row.name);
+      const top = heights.slice(0, index).reduce((sum, one) => sum + one, 0), y = top + heights[index] - 10, colour = `s${row.colour % COLOURS}`;
+      const name = drawn("text", {class: "name"}, ...names[index].map((line, place) =>
+        drawn("tspan", {x: RIGHT, y: top + NAME_HEIGHT * (place + 1)}, line)));
       if (!known(row.value)) return [name];
       const [start, end] = row.interval.map((x, side) => known(x) ? x : side ? to : from);
       return [name, drawn("line", {class: `interval ${colour}`, x1: place(start), x2: place(end), y1: y, y2: y}),

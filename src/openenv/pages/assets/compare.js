@@ -1,5 +1,5 @@
 // The results of an evaluation while it runs, and two policies beside each other on one seed.
-import {at, call, drawParts, element, guarded, number} from "../common.js";
+import {at, call, drawParts, element, guarded, labelCells, number} from "../common.js";
 import {intervals} from "./chart.js";
 import {Stepper} from "./stepper.js";
 
@@ -20,13 +20,20 @@ function table() {
       row.mean_return === null ? "" : number(row.mean_return) + between(row.return_interval, number),
       row.mean_steps === null ? "" : row.mean_steps.toFixed(1), `${row.played} of ${row.wanted}`].map(text => element("td", {class: "number"}, text)),
     element("td", {}, row.problems))));
+  labelCells(at("results"));
   draw();
 }
 
+// A plot of one value of each policy, once a policy has it.
+function plot(id, value, interval, axis) {
+  at(id).toggleAttribute("hidden", rows.every(row => value(row) === null));
+  intervals(at(id), rows.map((row, index) => ({name: row.name, colour: index, value: value(row), interval: value(row) === null ? [] : interval(row)})), axis);
+}
+
 function draw() {
-  const named = rows.map((row, index) => ({...row, colour: index}));
-  intervals(at("win-rates"), named.map(row => ({...row, value: row.win_rate, interval: row.win_rate === null ? [] : row.win_interval})), {label: "Win rate", low: 0, high: 1});
-  intervals(at("returns"), named.map(row => ({...row, value: row.mean_return, interval: row.return_interval})), {label: "Mean return"});
+  plot("win-rates", row => row.win_rate, row => row.win_interval, {label: "Win rate", low: 0, high: 1});
+  plot("returns", row => row.mean_return, row => row.return_interval, {label: "Mean return"});
+  at("no-values").hidden = rows.some(row => row.mean_return !== null);
 }
 
 const isOver = () => rows.length > 0 && rows.every(row => row.played >= row.wanted);

@@ -38,8 +38,9 @@ guarded(at("alert"), async () => {
   steps.marks = Object.keys(all.differences).map(Number).sort((a, b) => a - b);
   at("differing").textContent = steps.marks.length
     ? `${steps.marks.length} of ${all.verbs.length} requests differ from the recording, the first is request ${steps.marks[0] + 1}.`
-    : "All requests are as recorded.";
-  at("differing").className = steps.marks.length ? "bad" : "good";
+    : all.verbs.length ? "All requests are as recorded." : "The recording has no request: its session did nothing.";
+  at("differing").className = steps.marks.length ? "bad" : all.verbs.length ? "good" : "";
+  at("some").hidden = at("steps").hidden = !all.verbs.length;
   at("list").hidden = steps.marks.length === 0;
   at("list").querySelector("ol").append(...steps.marks.map(index => element("li", {value: index + 1},
     element("a", {href: `#${index + 1}`}, `${all.verbs[index]}: ${all.differences[index].map(text => text.split(" was ")[0]).join(", ")}`))));

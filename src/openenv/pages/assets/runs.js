@@ -1,5 +1,5 @@
 // The runs of a folder: polls what has grown, and draws it.
-import {at, call, element, guarded, number} from "../common.js";
+import {at, call, element, guarded, labelCells, number} from "../common.js";
 import {LineChart, smoothed} from "./chart.js";
 
 const POLL_MS = 1000;
@@ -9,7 +9,8 @@ const chosen = new Set();
 const curves = new Map();  // by run and metric
 const colours = new Map();  // by run: a run keeps its colour
 const query = parts => Object.entries(parts).flatMap(([key, value]) => [value].flat().map(one => `${key}=${encodeURIComponent(one)}`)).join("&");
-const chart = new LineChart(at("chart"), {label: "Curves", xLabel: "step"});
+const chart = new LineChart(at("chart"), {label: "Curves", xLabel: "step",
+  none: "No values to draw yet: choose a run above, or wait for its first step."});
 
 function colour(name) {
   if (!colours.has(name)) colours.set(name, colours.size);
@@ -73,6 +74,7 @@ function ago(seconds) {
 function list() {
   const body = at("runs").tBodies[0];
   at("none").hidden = runs.length > 0;
+  at("some").hidden = runs.length === 0;
   const rows = new Map([...body.rows].map(row => [row.dataset.run, row]));
   body.append(...runs.map(run => {
     const row = rows.get(run.name) || listed(run.name);
@@ -93,6 +95,7 @@ function list() {
     return row;
   }).filter((row, place) => body.rows[place] !== row));
   for (const row of rows.values()) row.remove();
+  labelCells(at("runs"));
 }
 
 function listed(name) {
@@ -175,7 +178,7 @@ function transcript(one, words) {
         ...(turn.advantage === null ? [] : [`advantage ${number(turn.advantage)}`])].join(", "), words)))]);
   return element("article", {}, element("h3", {class: {won: "good", lost: "bad"}[one.outcome] || ""}, title), element("p", {class: "faint"}, facts),
     ...(one.reason ? [element("p", {}, ...marked(one.reason, words))] : []),
-    element("details", {open: turns.length <= 6 || Boolean(words)}, element("summary", {}, `${one.turns.length} turns`), ...turns));
+    element("details", {open: turns.length <= 6 || Boolean(words)}, element("summary", {}, `${one.turns.length} ${one.turns.length === 1 ? "turn" : "turns"}`), ...turns));
 }
 
 async function compare() {
@@ -185,6 +188,8 @@ async function compare() {
   table.tHead.replaceChildren(element("tr", {}, element("th", {scope: "col"}, "Setting"), ...of.map(name => element("th", {scope: "col"}, name))));
   table.tBodies[0].replaceChildren(...shown.map(row => element("tr", {class: row.differ && all ? "differ" : ""},
     element("th", {scope: "row"}, row.key), ...row.values.map(value => element("td", {}, value === null ? "" : value)))));
+  labelCells(table);
+  table.hidden = shown.length === 0;
   at("equal").hidden = shown.length > 0;
   at("equal").textContent = of.length > 1 ? "All settings are equal." : "Choose two runs or more above to see where they differ.";
 }

@@ -1,13 +1,14 @@
-"""Line charts as inline SVG, so that the report is a single file."""
+"""Line charts as inline SVG with their titles, so that the report is a single file."""
 
 import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WIDTH, HEIGHT = 460, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 34, 34
-COLOURS = ("#2563eb", "#ea580c", "#16a34a", "#9333ea", "#dc2626", "#0891b2", "#a16207", "#be185d")
+WIDTH, HEIGHT = 460, 240
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 10, 34
+NUM_COLOURS = 8
+"""Classes `s0`, `s1` and so on: the style of the page gives them colours."""
 
 Point = tuple[float, float]
 
@@ -49,7 +50,7 @@ def line_chart(
     y_range: Point | None = None,
     marks: Sequence[float] = (),
 ) -> str:
-    """An SVG element, or an empty string without finite points. y_range: of the y axis; None fits the data. marks: x
+    """A figure, or an empty string without finite points. y_range: of the y axis; None fits the data. marks: x
     at which something is to be seen."""
     points = [point for line in series for point in line.points if math.isfinite(point[1])]
     if not points:
@@ -58,14 +59,14 @@ def line_chart(
     axes = Axes(x=_range([x for x, _ in points]), y=y_range or _range([*(y for _, y in points), *ends]))
     named = [line for line in series if not line.faint]
     parts = [
+        f"<figure><figcaption>{html.escape(title)}</figcaption>",
+        *(_legend(named) if len(named) > 1 else []),
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{html.escape(title)}">',
-        f'<text x="{_LEFT}" y="16" class="title">{html.escape(title)}</text>',
         *_grid(axes, x_label),
         *(_mark(axes, x) for x in marks if axes.x[0] <= x <= axes.x[1]),
         *(_interval(line, axes, *interval) for line in series for interval in line.intervals),
         *(_path(line, axes) for line in series),
-        *(_legend(named) if len(named) > 1 else []),
-        "</svg>",
+        "</svg></figure>",
     ]
     return "\n".join(parts)
 
@@ -120,13 +121,15 @@ def _path(line: Series, axes: Axes) -> str:
         commands.append(f"{'L' if pen_down else 'M'}{x:.1f} {y:.1f}")
         pen_down = True
     style = "faint" if line.faint else "line"
-    return f'<path d="{" ".join(commands)}" class="{style}" stroke="{COLOURS[line.colour % len(COLOURS)]}"/>'
+    path = f'<path d="{" ".join(commands)}" class="{style} {_colour(line)}"/>'
+    dot = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" class="{_colour(line)}"/>' if len(commands) == 1 else ""
+    return path + dot
 
 
 def _interval(line: Series, axes: Axes, x: float, low: float, high: float) -> str:
     (across, bottom), (_, top) = axes.place((x, low)), axes.place((x, high))
     ends = f'x1="{across:.1f}" x2="{across:.1f}" y1="{bottom:.1f}" y2="{top:.1f}"'
-    return f'<line {ends} class="interval" stroke="{COLOURS[line.colour % len(COLOURS)]}"/>'
+    return f'<line {ends} class="interval {_colour(line)}"/>'
 
 
 def _mark(axes: Axes, x: float) -> str:
@@ -135,10 +138,9 @@ def _mark(axes: Axes, x: float) -> str:
 
 
 def _legend(named: Sequence[Series]) -> list[str]:
-    parts, x = [], float(_LEFT)
-    for line in named:
-        colour = COLOURS[line.colour % len(COLOURS)]
-        parts.append(f'<line x1="{x}" x2="{x + 12}" y1="26" y2="26" class="line" stroke="{colour}"/>')
-        parts.append(f'<text x="{x + 15}" y="30">{html.escape(line.name)}</text>')
-        x += 24 + 6.2 * len(line.name)
-    return parts
+    items = [f'<li><span class="swatch {_colour(line)}"></span>{html.escape(line.name)}</li>' for line in named]
+    return [f"<ul class=legend>{''.join(items)}</ul>"]
+
+
+def _colour(line: Series) -> str:
+    return f"s{line.colour % NUM_COLOURS}"

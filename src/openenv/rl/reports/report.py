@@ -1,5 +1,6 @@
 """The HTML report of a run: results, training curves, actions by situation, and a few recorded games."""
 
+import contextlib
 import html
 import json
 import math
@@ -8,10 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from openenv.core.formats.json_text import json_text
 from openenv.evaluation.tables import interval_text, known_text, number_text, return_text
 from openenv.rl.reports.best_checkpoint import best_line, evaluations
 from openenv.rl.reports.line_chart import Series, line_chart, smoothed
 from openenv.rl.reports.results import WARM_START, PlayerResult, declare_success, load_results, read_rows
+from openenv.rl.reports.run_state import failure
 from openenv.rl.reports.training_log import collapses, newest_transcripts
 
 CURVES = (
@@ -33,32 +36,11 @@ CURVES = (
 )
 _CURVES_OF_EACH = {"return": "Return of the game in", "win_rate": "Win rate in", "level": "Level of the curriculum in"}
 """Beginnings of titles by the first part of keys that end with the name of an environment."""
+_INTERVAL = "95 % interval"
 _SMOOTHING = 15
 _MOST_SITUATIONS = 8
 
-_STYLE = """
-:root { color-scheme: light dark; --text: #1f2937; --pale: #6b7280; --rule: #e5e7eb; --page: #ffffff; --box: #f9fafb; }
-@media (prefers-color-scheme: dark) {
-  :root { --text: #e5e7eb; --pale: #9ca3af; --rule: #374151; --page: #111827; --box: #1f2937; } }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); max-width: 980px;
-  margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .8rem; text-align: right; border-bottom: 1px solid var(--rule); }
-th:first-child, td:first-child { text-align: left; }
-tr.after { font-weight: 600; }
-.charts, .games { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 1rem; }
-svg { width: 100%; height: auto; background: var(--box); border-radius: 6px; }
-svg text { font: 10.5px system-ui, sans-serif; fill: var(--pale); }
-svg text.title { font-size: 13px; font-weight: 600; fill: var(--text); }
-svg .grid { stroke: var(--rule); } svg .mark { stroke: #dc2626; stroke-dasharray: 3 3; }
-svg .line { fill: none; stroke-width: 2; } svg .faint { fill: none; stroke-width: 1; opacity: .25; }
-svg .interval { stroke-width: 3; opacity: .3; }
-.game { background: var(--box); border-radius: 6px; padding: .6rem 1rem; }
-.game p { margin: .2rem 0; } .seen { color: var(--pale); }
-pre.seen { margin: .4rem 0 0; max-height: 12rem; overflow: auto; white-space: pre-wrap; font-size: 12px; }
-.warning { font-weight: 600; }
-footer { color: var(--pale); margin-top: 2rem; }
-"""
+_STYLE = Path(__file__).with_name("report.css")
 
 
 def write_report(run_dir: Path) -> Path:
@@ -68,6 +50,7 @@ def write_report(run_dir: Path) -> Path:
     games = run_dir / "games.json"
     body = [
         f"<h1>{html.escape(run_dir.name)}</h1>",
+        _failure(failure(run_dir)),
         _table(results),
         _evaluations(rows, best_line(run_dir)),
         _warm_start(run_dir / WARM_START),
@@ -79,35 +62,50 @@ def write_report(run_dir: Path) -> Path:
     ]
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f"<title>{html.escape(run_dir.name)}</title><style>{_STYLE}</style></head><body>{''.join(body)}</body></html>"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(run_dir.name)}</title><style>{_STYLE.read_text(encoding='utf-8')}</style></head><body>{''.join(body)}</body></html>"
     )
     path = run_dir / "report.html"
     path.write_text(page, encoding="utf-8")
     return path
 
 
+def _failure(text: str | None) -> str:
+    """The error that has ended the run."""
+    return "" if text is None else f"<p class=warning>The run failed. {html.escape(text)}</p>"
+
+
 def _table(results: Sequence[PlayerResult]) -> str:
     if not results:
         return "<p>Nothing has been evaluated yet.</p>"
     has_rates = declare_success(results)
-    head = "<tr><th>player</th>" + "<th>win rate</th><th>95 % interval</th>" * has_rates
-    head += "<th>mean return</th><th>95 % interval</th>"
-    head += "<th>games</th><th>no legal action</th></tr>"
+    titles = ["player", *["win rate", _INTERVAL] * has_rates, "mean return", _INTERVAL, "games", "no legal action"]
     note = "Before GRPO the model samples its replies, as in training; afterwards it is evaluated at the temperature"
     note += " of the settings below (0: the most likely reply). Returns are those of the game."
-    return f"<table>{head}{''.join(_table_row(result, has_rates) for result in results)}</table><p>{note}</p>"
+    rows = "".join(_row(titles, _cells(result, has_rates), result.role) for result in results)
+    return f"<table>{_head(titles)}{rows}</table><p>{note}</p>"
 
 
-def _table_row(result: PlayerResult, has_rates: bool) -> str:
-    css = ' class="after"' if result.role == "after" else ""
+def _head(titles: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<th>{html.escape(title)}</th>' for title in titles)}</tr>"
+
+
+def _row(titles: Sequence[str], cells: Sequence[str], css: str = "") -> str:
+    """A row of a table. Where the page is narrow, it is a list of its cells with the titles of their columns."""
+    first, *rest = cells
+    labelled = zip(titles[1:], rest, strict=True)
+    more = "".join(f'<td data-label="{html.escape(title)}">{cell}</td>' for title, cell in labelled)
+    return f'<tr class="{html.escape(css)}"><td>{first}</td>{more}</tr>'
+
+
+def _cells(result: PlayerResult, has_rates: bool) -> list[str]:
     cells = [html.escape(result.name)]
     if has_rates:
         known = None if math.isnan(result.win_rate) else result.win_interval
         cells += [number_text(result.win_rate, ".2%"), interval_text(known, ".2%", " to ")]
     cells += [return_text(result.mean_return, "+.4f"), interval_text(result.return_interval, "+.4f", " to ")]
     is_exact = result.role == "optimum"
-    cells += ["exact", ""] if is_exact else [f"{result.num_games:,}", f"{result.num_unparseable:,}"]
-    return f"<tr{css}>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    return cells + (["exact", ""] if is_exact else [f"{result.num_games:,}", f"{result.num_unparseable:,}"])
 
 
 def _warm_start(path: Path) -> str:
@@ -135,7 +133,7 @@ def _training_section(rows: Sequence[Mapping[str, Any]]) -> str:
     games = sum(int(row["num_episodes"]) for row in rows)
     note = f"{last['step']} steps, {games:,} games, {last['training_s'] / 60:.1f} minutes of training."
     warned = [
-        f"<p class=warning>Step {row['step']}: {html.escape(row['warning'])}</p>" for row in rows if "warning" in row
+        f"<p class=warning>Step {row['step']}: {html.escape(row['warning'])}</p>" for row in rows if row.get("warning")
     ]
     num_cut_off = sum(int(row.get("replies/cut_off") or 0) for row in rows)
     if num_cut_off:
@@ -284,16 +282,12 @@ def _situations(results: Sequence[PlayerResult]) -> str:
     reply = _counted_reply([result.decisions for result in tables.values()])
     charts = [_by_total(kind, tables, reply or "") for kind in ("hard", "soft")]
     names = sorted(tables["after"].decisions, key=_situation_order)
-    head = f"<tr><th>situation</th>{''.join(f'<th>{html.escape(result.name)}</th>' for result in tables.values())}</tr>"
-    rows = [
-        f"<tr><td>{html.escape(name)}</td>"
-        + "".join(f"<td>{_shares(result.decisions.get(name, {}))}</td>" for result in tables.values())
-        + "</tr>"
-        for name in names
-    ]
+    titles = ["situation", *(result.name for result in tables.values())]
+    shares = [[_shares(result.decisions.get(name, {})) for result in tables.values()] for name in names]
+    rows = [_row(titles, [html.escape(name), *cells]) for name, cells in zip(names, shares, strict=True)]
     return (
         f"<h2>Replies by situation</h2><div class=charts>{''.join(charts)}</div>"
-        f"<details><summary>All situations</summary><table>{head}{''.join(rows)}</table></details>"
+        f"<details><summary>All situations</summary><table>{_head(titles)}{''.join(rows)}</table></details>"
     )
 
 
@@ -338,5 +332,7 @@ def _moves(game: Mapping[str, Any]) -> str:
 def _settings(path: Path) -> str:
     if not path.exists():
         return ""
-    text = html.escape(path.read_text(encoding="utf-8"))
-    return f"<footer><details><summary>Settings of the run</summary><pre>{text}</pre></details></footer>"
+    text = path.read_text(encoding="utf-8")
+    with contextlib.suppress(ValueError):  # what is no JSON is shown as it is
+        text = json_text(json.loads(text), indent=1, ensure_ascii=False)
+    return f"<footer><details><summary>Settings of the run</summary><pre>{html.escape(text)}</pre></details></footer>"

@@ -28,7 +28,7 @@ def begin(page: Page, url: str, **inputs: str) -> None:
     """Open the page and reset."""
     page.goto(f"{url}/web/")
     for name, value in inputs.items():
-        page.locator(f"#reset [name={name}]").fill(value)
+        page.locator(f"#reset [name={name}], #reset [id={name}]").fill(value)
     page.get_by_role("button", name="Reset").click()
     expect(page.locator("#progress")).to_have_text("The episode begins")
 
@@ -59,9 +59,32 @@ def test_a_game_is_won_by_buttons(page, serving):
         if number == 2:
             screenshot(page, "play")
 
-    expect(page.locator("#progress")).to_have_text(re.compile(r"Episode over: \d steps, return 1"))
+    expect(page.locator("#progress")).to_have_text(re.compile(r"^Won\. Episode over: \d steps, return 1$"))
     expect(page.locator("#actions button")).to_have_count(0)
     expect(page.locator("#step")).to_be_disabled()
+
+
+def test_the_page_leads_with_the_cards_and_folds_the_tensor_away(page, serving):
+    begin(page, serving(create_app(OpenSpielEnvironment)), seed="3", keywords='{"game_name": "blackjack"}')
+    seen = page.locator("#observation")
+    cards, value = seen.get_by_text("Player 0: Cards: CJ H7"), seen.get_by_text("game_phase")
+    tensor = seen.locator("details:not([open]) summary", has_text="info_state, 189 numbers")
+
+    expect(page.locator("h1")).to_have_text("OpenSpielEnvironment: blackjack")
+    assert page.title() == "OpenSpielEnvironment: blackjack"
+    assert cards.bounding_box()["y"] < value.bounding_box()["y"] < tensor.bounding_box()["y"]
+
+
+def test_the_result_stays_in_sight_when_the_episode_ends(page, serving):
+    page.set_viewport_size(NARROW)
+    begin(page, serving(create_app(OpenSpielEnvironment)), seed="3", keywords='{"game_name": "blackjack"}')
+    page.locator("#actions button", has_text="Stand").click()
+    expect(page.locator("#progress")).to_have_text("Lost. Episode over: 1 step, return -1")
+    page.keyboard.press("End")
+    page.wait_for_function("scrollY > 100")
+
+    expect(page.locator("#progress")).to_be_in_viewport(ratio=1)
+    expect(page.get_by_role("button", name="Reset")).to_be_in_viewport(ratio=1)
 
 
 def test_a_game_is_won_by_the_keyboard_alone(page, serving):

@@ -11,6 +11,7 @@ from websockets.sync.client import connect
 
 from openenv.core.env_server import Action, ServerConfig, create_app, create_fastapi_app
 from openenv.core.env_server.web_interface import create_web_interface_app
+from openenv.envs.openspiel_env.server.app import build_app
 from tests.core.counting_env import CountAction, CountingEnvironment, CountObservation
 from tests.core.env_server.workers.two_workers import two_workers
 
@@ -263,3 +264,20 @@ def test_the_published_socket_of_a_page_receives_the_episode_after_each_verb(htt
     (log,) = stepped["episode_state"]["action_logs"]
     assert (log["action"], log["reward"], log["step_count"]) == ({"amount": 2}, 2.0, 1)
     assert (begun["step_count"], begun["current_observation"]["total"], begun["action_logs"]) == (0, 5, [])
+
+
+def test_a_reset_names_the_game_of_the_state_and_a_state_that_fails_names_none(serving):
+    class Stateless(CountingEnvironment):
+        @property
+        def state(self):
+            raise RuntimeError("no state")
+
+    with httpx.Client(base_url=serving(build_app("catch", 0, "random", "{}"))) as http:
+        named = [http.post("/web/reset", json=body).json()["game"] for body in ({}, {"game_name": "tic_tac_toe"})]
+    with httpx.Client(base_url=serving(create_app(Stateless))) as http:
+        begun = http.post("/web/reset", json={}).raise_for_status().json()
+        stepped = http.post("/web/step", json={"action": {"amount": 2}})
+
+    assert named == ["catch", "tic_tac_toe"]
+    assert begun["game"] == ""
+    assert stepped.json()["reward"] == 2.0

@@ -21,7 +21,7 @@ from openenv.core.env_server.web.forms import fields_of, keywords_schema, schema
 from openenv.core.env_server.web.pages import PRIVATE_HEADERS, Pages
 from openenv.core.env_server.web.questions import PageQuestions
 from openenv.core.env_server.web.ui_socket import UiSocket
-from openenv.core.env_server.web.views import ObservationView
+from openenv.core.env_server.web.views import ObservationView, game_of
 from openenv.core.errors import RequestRefused, SessionFault
 from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
 from openenv.core.wire.server_codec import SessionRequest
@@ -44,8 +44,8 @@ def add_play(
 
     The routes answer in both modes of a server, and are those of the published package: a reset's and a step's
     responses have the observation's `view`, the `actions` that a page offers as buttons, the path of the environment's
-    `drawing`, and at a reset the `tools`. tabs: name and path of further pages. Returns the endpoint of the published
-    `/ws/ui`, which knows the same callers.
+    `drawing`, and at a reset the `tools` and the name of the `game`. tabs: name and path of further pages. Returns
+    the endpoint of the published `/ws/ui`, which knows the same callers.
     """
     _add_page(app, spec, sessions, pages, tabs)
     callers = HttpSessions(sessions)
@@ -86,6 +86,7 @@ def _add_page(
             "play.html",
             root="",
             title=title,
+            game=game_of(getattr(spec.make, "keywords", {})),
             description=description,
             problem=problem,
             reset_fields=fields_of(keywords_schema(reset)),
@@ -162,7 +163,7 @@ class PagePlay:
         """The response to a reset. Raises RequestRefused."""
         result = orjson.loads((await session.respond(SessionRequest("reset", keywords))).data)
         tools = await self._tools(session) if self._calls_tools else []
-        return await self._shown(session, result, tools=tools)
+        return await self._shown(session, result, tools=tools, game=await self._questions.game(session))
 
     async def step(self, session: Session, action: dict[str, Any]) -> Response:
         """The response to an action. Raises RequestRefused."""

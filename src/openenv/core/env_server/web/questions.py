@@ -1,4 +1,4 @@
-"""What a page asks a session besides its verbs: a drawing of the observation, the actions it offers, and its tools."""
+"""What a page asks a session besides its verbs: a drawing of the observation, actions, tools, and the game's name."""
 
 import logging
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.core.env_server.runner.environment_calls import TOOL_ACTION_CLASSES
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.types import OpenAction
+from openenv.core.env_server.web.views import game_of
 from openenv.core.errors import NotSupported, RequestRefused
 from openenv.core.text.derived import DerivedText
 from openenv.core.text.description import value_text
@@ -62,6 +63,15 @@ class PageQuestions:
             return []
         actions = {reply: action.model_dump(mode="json", exclude_unset=True) for reply, action in replies.items()}
         return [(value_text(fields) if reply.startswith("{") else reply, fields) for reply, fields in actions.items()]
+
+    async def game(self, session: Session) -> str:
+        """What the session plays, as its state names it; an empty text where it does not."""
+        try:
+            state = orjson.loads((await session.respond(SessionRequest("state", {}))).data)
+        except RequestRefused as error:
+            log.warning("session %s: its state failed: %s", session.id, error)
+            return ""
+        return game_of(state) if isinstance(state, dict) else ""
 
     async def tools(self, session: Session) -> list[dict[str, Any]]:
         """The tools of the environment, as MCP describes them; none where it has none."""

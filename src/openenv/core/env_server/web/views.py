@@ -27,6 +27,19 @@ _LEAST_PIXELS = 8
 """Rows and columns from which three numbers a cell are an image."""
 _LONGEST = 20_000
 """Characters of a text that are shown."""
+_NAMING = ("game_name", "game", "env_id", "domain_name", "task_name", "dataset")
+"""Fields of a state, an observation or a setting that name what is played."""
+_LONGEST_NAME = 60
+
+
+def game_of(*sources: Mapping[str, Any]) -> str:
+    """What is played, by the first of the sources that names it; an empty text where none does."""
+    for source in sources:
+        values = [source.get(field) for field in _NAMING]
+        names = [name for name in values if isinstance(name, str) and name and len(name) <= _LONGEST_NAME]
+        if names:
+            return " ".join(" ".join(names).split())
+    return ""
 
 
 class ObservationView:
@@ -65,6 +78,13 @@ class ObservationView:
         rows = _rows(value)
         if rows is not None:
             return [{"name": name, "kind": "grid", "rows": rows}]
+        said = _said(value)
+        if said:
+            folded = {"name": f"{name} as JSON", "kind": "details", "value": _text(value)}
+            return [{"name": name, "kind": "text", "value": said}, folded]
+        num_numbers = _num_numbers(value)
+        if num_numbers > _MOST_NUMBERS:
+            return [{"name": f"{name}, {num_numbers:,} numbers", "kind": "details", "value": _text(value)}]
         return [{"name": name, "kind": "text", "value": _text(value)}]
 
 
@@ -97,6 +117,21 @@ def _number(name: str, value: Any, unit: str) -> Part:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _said(value: Any) -> str:
+    """The texts in the result of a tool, as MCP writes it; an empty text for all else."""
+    content = value.get("content") if isinstance(value, Mapping) else None
+    blocks = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
+    return "\n".join(str(block.get("text", "")) for block in blocks if block.get("type") == "text")[:_LONGEST]
+
+
+def _num_numbers(value: Any) -> int:
+    """Of a tensor: a number, or lists of such. 0 for all else."""
+    if not isinstance(value, list):
+        return int(_is_number(value))
+    counts = [_num_numbers(part) for part in value]
+    return sum(counts) if all(counts) else 0
 
 
 def _is_frame(value: Any) -> bool:

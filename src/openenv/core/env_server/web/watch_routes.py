@@ -17,7 +17,7 @@ from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.watchers import Watched
 from openenv.core.env_server.web.pages import Pages
 from openenv.core.env_server.web.relay import relay
-from openenv.core.env_server.web.views import ObservationView
+from openenv.core.env_server.web.views import ObservationView, game_of
 from openenv.core.wire.arrays import inlined, read_frame
 from openenv.core.wire.server_codec import error_json
 
@@ -96,7 +96,10 @@ class _Live:
             rows.append(row)
             seen = seen if observation is None else observation
         view = None if seen is None else self._view.parts(seen)
-        return error_json({"verbs": rows, "steps": session.num_steps, "num_dropped": num_dropped, "view": view})
+        game = "" if seen is None else game_of(seen, seen.get("metadata") or {})
+        return error_json(
+            {"verbs": rows, "steps": session.num_steps, "num_dropped": num_dropped, "view": view, "game": game}
+        )
 
 
 def _row(watched: Watched) -> tuple[dict[str, Any], dict[str, Any] | None]:

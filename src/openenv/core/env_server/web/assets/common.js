@@ -65,10 +65,11 @@ export function line(values, label) {
 
 export const number = value => typeof value !== "number" ? String(value) : Number.isInteger(value) ? String(value) : value.toPrecision(4);
 
-// Draw the parts of an observation, as `views.py` makes them, into an element: pictures, numbers, texts. `history` maps
-// the name of a number to its values so far; the caller keeps it for an episode.
+// Draw the parts of an observation, as `views.py` makes them, into an element: first what a person looks at, pictures and
+// texts, then values, then what is folded away. `history` maps the name of a number to its values so far; the caller
+// keeps it for an episode.
 export function drawParts(target, parts, history) {
-  const pictures = [], values = element("dl", {class: "values"}), texts = [];
+  const pictures = [], values = element("dl", {class: "values"}), texts = [], folded = [];
   for (const part of parts) {
     if (part.kind === "image") {
       pictures.push(element("h3", {}, part.name), element("img", {class: "frame", src: part.src, alt: `${part.name}, as the environment draws it`}));
@@ -80,14 +81,20 @@ export function drawParts(target, parts, history) {
       values.append(element("dt", {}, part.name), element("dd", {}, `${number(part.value)} ${part.unit} `,
         ...(new Set(past).size > 1 ? [line(past, part.name)] : [])));
     } else if (part.kind === "details") {
-      texts.push(element("details", {}, element("summary", {}, part.name), element("pre", {tabIndex: 0}, part.value)));
+      folded.push(element("details", {}, element("summary", {}, part.name), element("pre", {tabIndex: 0}, part.value)));
     } else if (part.value.includes("\n") || part.value.length > 80) {
       texts.push(element("h3", {}, part.name), element("pre", {tabIndex: 0}, part.value));
     } else {
       values.append(element("dt", {}, part.name), element("dd", {}, part.value));
     }
   }
-  target.replaceChildren(...pictures, ...(values.children.length ? [values] : []), ...texts);
+  target.replaceChildren(...pictures, ...texts, ...(values.children.length ? [values] : []), ...folded);
+}
+
+// Give each cell of a table the title of its column: where the page is narrow, a row is a list of them.
+export function labelCells(table) {
+  const titles = [...table.tHead.rows[0].cells].map(cell => cell.textContent);
+  for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, column) => { cell.dataset.label = titles[column]; });
 }
 
 // A board: equal cells have equal colours, the most frequent one has none.
@@ -95,9 +102,9 @@ function grid({name, rows}) {
   const counts = new Map();
   for (const cell of rows.flat()) counts.set(cell, (counts.get(cell) || 0) + 1);
   const kinds = [...counts].sort((a, b) => b[1] - a[1]).map(([cell]) => cell);
-  const small = rows[0].length > 16 || rows.length > 16;
+  const most = Math.max(rows[0].length, rows.length), size = most > 16 ? " small" : most <= 8 ? " large" : "";
   const label = `${name}: ${rows.length} rows, ${rows[0].length} columns`;
   return element("div", {class: "scroll", tabIndex: 0, role: "group", "aria-label": label},
-    element("table", {class: small ? "grid small" : "grid"}, element("tbody", {},
+    element("table", {class: `grid${size}`}, element("tbody", {},
       ...rows.map(row => element("tr", {}, ...row.map(cell => element("td", {class: `v${Math.min(kinds.indexOf(cell), 5)}`}, cell)))))));
 }

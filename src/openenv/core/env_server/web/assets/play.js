@@ -2,8 +2,10 @@
 import {at, call, drawParts, element, guarded, line, number} from "./common.js";
 
 const LONGEST = 20000;  // characters of JSON that are shown
+const resetButton = document.querySelector("[form=reset]");
 let session = "new", tools = [], actions = [], isOver = true, isBusy = false, running = Promise.resolve();
-let rewards = [], total = 0, numSteps = 0, history = new Map();
+let rewards = [], total = 0, numSteps = 0, history = new Map(), success = null;
+const DRAW = 1e-9;  // the return of a success where any positive one is: 0 is a draw then
 
 const verb = (method, path, body) => call(method, path, body, {"X-Session-Id": session});
 
@@ -66,8 +68,10 @@ function show(result) {
   session = result.session_id;
   isOver = Boolean(result.done);
   actions = result.actions;
-  const name = isOver ? "Episode over" : numSteps ? `Step ${numSteps}` : "The episode begins";
-  at("progress").textContent = isOver ? `${name}: ${numSteps} steps, return ${number(total)}` : name;
+  at("progress").replaceChildren(...(isOver ? [...outcome(), `Episode over: ${numSteps} ${numSteps === 1 ? "step" : "steps"}, return ${number(total)}`]
+    : [numSteps ? `Step ${numSteps}` : "The episode begins"]));
+  at("unseen").hidden = true;
+  for (const id of ["rewards", "whole-observation", "past"]) at(id).hidden = false;
   at("reward").replaceChildren(result.reward === null ? "none" : `${number(result.reward)} `, ...(rewards.length > 1 ? [line(rewards, "reward")] : []));
   at("return").textContent = number(total);
   at("drawing").hidden = !result.drawing;
@@ -76,6 +80,13 @@ function show(result) {
   const json = JSON.stringify({...result.observation, reward: result.reward, done: result.done}, null, 1);
   at("json").textContent = json.length > LONGEST ? `${json.slice(0, LONGEST)}\n... ${json.length - LONGEST} further characters` : json;
   showActions();
+}
+
+// Whether the episode is won, where the environment declares what a success is.
+function outcome() {
+  if (typeof success !== "number") return [];
+  const [word, kind] = total >= success ? ["Won.", "good"] : success === DRAW && total === 0 ? ["Drawn.", ""] : ["Lost.", "bad"];
+  return [element("span", {class: kind}, word), " "];
 }
 
 function showActions() {
@@ -88,10 +99,10 @@ function showActions() {
     }
     return button;
   }));
-  if (hadFocus >= 0) (at("actions").children[Math.min(hadFocus, actions.length - 1)] || at("reset").querySelector("button")).focus();
+  if (hadFocus >= 0) (at("actions").children[Math.min(hadFocus, actions.length - 1)] || resetButton).focus();
   at("action-help").textContent = isOver ? "Reset to play again." : actions.length ? "Choose an action: the keys 1 to 9 are the first nine." : "Fill in the form, or call a tool.";
   for (const button of document.querySelectorAll("#step, .tool button")) button.disabled = isOver;
-  if (at("form-box")) at("form-box").open ||= !actions.length;
+  if (at("form-box")) at("form-box").open = !isOver && (at("form-box").open || !actions.length);
 }
 
 function addStep(label, result) {
@@ -115,6 +126,9 @@ at("reset").addEventListener("submit", event => {
     const keywords = {...valuesOf(at("reset")), ...(at("keywords") ? objectOf(at("keywords")) : {})};
     const result = await verb("POST", "reset", keywords);
     rewards = []; total = 0; numSteps = 0; history = new Map();
+    success = result.observation.metadata?.success_return;
+    at("game").textContent = result.game ? `: ${result.game}` : "";
+    document.title = document.querySelector("h1").textContent;
     at("steps").replaceChildren();
     at("action-alert").textContent = "";
     at("state").hidden = true;
@@ -170,4 +184,4 @@ addEventListener("pagehide", () => {
   session = "new";
 });
 
-for (const button of at("reset").querySelectorAll("button")) button.disabled = false;  // before, the browser would submit it
+for (const button of [resetButton, at("show-state")]) button.disabled = false;  // before, the browser would submit it

@@ -14,7 +14,7 @@ async function list() {
     const focused = document.activeElement?.dataset?.watch;
     at("sessions").replaceChildren(...sessions.map(one => element("button", {
       type: "button", "data-watch": one.watch_id, "aria-pressed": String(one.watch_id === watched), onclick: () => watch(one.watch_id),
-    }, `${one.watch_id.slice(0, 8)}: ${one.steps} steps, open for ${age(one.age_s)}, idle for ${age(one.idle_s)}`)));
+    }, `${one.watch_id.slice(0, 8)}: ${one.steps} ${one.steps === 1 ? "step" : "steps"}, open for ${age(one.age_s)}, idle for ${age(one.idle_s)}`)));
     if (focused) at("sessions").querySelector(`[data-watch="${CSS.escape(focused)}"]`)?.focus();
   } catch (error) {
     at("list-alert").textContent = error.message;
@@ -27,6 +27,7 @@ function watch(id) {
   watched = id; total = 0; numDropped = 0; history = new Map();
   at("watched").textContent = `Session ${id.slice(0, 8)}`;
   at("watch-alert").textContent = at("dropped").textContent = "";
+  at("totals").hidden = at("past").hidden = false;
   at("verbs").replaceChildren();
   at("observation").replaceChildren();
   for (const button of at("sessions").children) button.setAttribute("aria-pressed", String(button.dataset.watch === id));
@@ -57,6 +58,7 @@ function show(message) {
   numDropped += message.num_dropped;
   if (numDropped) at("dropped").textContent = `${numDropped} verbs came faster than they are shown. The return leaves them out.`;
   at("return").textContent = number(total);
+  if (message.game) at("watched").textContent = `Session ${watched.slice(0, 8)}: ${message.game}`;
   if (message.view) drawParts(at("observation"), message.view, history);
 }
 
