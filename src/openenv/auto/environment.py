@@ -92,9 +92,7 @@ class NamedEnvironment:
             assert image is not None
             return BoundProvider(None, image, wait_timeout=_START_TIMEOUT_S, env_vars=dict(env_vars or {}))
         if self.info.missing:
-            raise ImportError(
-                f"environment {self.info.key!r} needs an extra to run here: pip install '{self.info.missing}'"
-            )
+            raise ImportError(f"environment {self.info.key!r} needs an extra to run here: {self.info.missing}")
         return LocalServer(self.info.server, env_vars=env_vars)
 
     @contextmanager
