@@ -26,11 +26,11 @@ httpx._config.DEFAULT_TIMEOUT_CONFIG.read = 60.0  # a busy machine takes its tim
 
 
 @contextmanager
-def running(app: FastAPI, *, is_plain: bool = False) -> Iterator[str]:
+def running(app: FastAPI, *, port: int = 0, is_plain: bool = False) -> Iterator[str]:
     """Serve `app` in a thread of its own; yields its base URL. is_plain: by uvicorn as it comes, over ASGI."""
-    uvicorn_server = server(app, "127.0.0.1", 0, log_level="error")
+    uvicorn_server = server(app, "127.0.0.1", port, log_level="error")
     if is_plain:
-        uvicorn_server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+        uvicorn_server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
     startup, has_started = uvicorn_server.startup, threading.Event()
 
     async def start(**sockets: object) -> None:

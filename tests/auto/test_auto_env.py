@@ -1,5 +1,6 @@
 """Clients by the name of their environment: where their server comes from."""
 
+import re
 import urllib.request
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 import openenv
 from openenv import AutoAction, AutoEnv, GenericAction
 from openenv.core.containers.local_process import LocalServer
+from openenv.core.utils import install_line
 from openenv.envs.echo_env import EchoEnv
 from openenv.envs.openspiel_env import OpenSpielEnv
 
@@ -86,7 +88,7 @@ def test_a_container_provider_runs_the_image_of_the_environment(containers):
 
 def test_a_missing_extra_raises_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setattr("openenv.envs.catalog.CatalogEntry.is_installed", False)
-    with pytest.raises(ImportError, match=r"pip install 'openenv-rl\[openspiel\]'"):
+    with pytest.raises(ImportError, match=re.escape(install_line("openspiel"))):
         AutoEnv.from_env("openspiel")
 
 

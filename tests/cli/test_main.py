@@ -10,6 +10,7 @@ from typer.main import get_command
 
 import openenv
 from openenv.cli.main import app
+from openenv.core.utils import install_line
 from tests.cli.commands import run
 
 
@@ -111,7 +112,7 @@ def test_the_doctor_names_what_is_missing_and_how_to_get_it(monkeypatch):
     assert rows["openenv"]["found"] == openenv.__version__
     assert (rows["extra openspiel"]["is_there"], rows["extra train"]["is_there"]) == (True, True)
     browser = rows["extra browser"]
-    assert (browser["found"], browser["remedy"]) == ("without miniwob", "pip install 'openenv-rl[browser]'")
+    assert (browser["found"], browser["remedy"]) == ("without miniwob", install_line("browser"))
     assert rows["Chromium"]["remedy"].startswith("apt-get install chromium")
     assert "Is Docker installed" in rows["Docker"]["remedy"]
     assert rows["HF_TOKEN"]["is_there"]

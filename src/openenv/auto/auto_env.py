@@ -122,7 +122,7 @@ class AutoEnv:
             return client(base_url=base_url, **kwargs)
         if info is not None and info.server is not None and docker_image is None and container_provider is None:
             if info.missing:
-                raise ImportError(f"environment {info.key!r} needs an extra to run here: pip install '{info.missing}'")
+                raise ImportError(f"environment {info.key!r} needs an extra to run here: {info.missing}")
             server = BoundProvider(LocalServer(info.server), env_vars=env_vars, wait_timeout=wait_timeout)
             return client(provider=server, **kwargs)
         if docker_image is None:

@@ -48,7 +48,7 @@ class EnvironmentInfo:
     source: str | None = None
     """The URL from which the distribution was installed; None for a package index."""
     missing: str | None = None
-    """The requirement to install before it can be served here; None where nothing is missing."""
+    """What to do before it can be served here, such as a command of pip; None where nothing is missing."""
     manifest: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -143,7 +143,7 @@ def _bundled() -> Iterator[EnvironmentInfo]:
         yield EnvironmentInfo(
             key=_key(entry.name), package=BUNDLE, version=bundle_version(), description=entry.description,
             client_module=entry.client.partition(":")[0], server=entry.server, text=entry.text,
-            missing=None if entry.is_installed else f"openenv-rl[{entry.extra}]",
+            missing=None if entry.is_installed else entry.remedy,
         )  # fmt: skip
 
 

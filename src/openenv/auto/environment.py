@@ -101,9 +101,7 @@ class NamedEnvironment:
                 )
             return BoundProvider(None, image, wait_timeout=_START_TIMEOUT_S, env_vars=dict(env_vars or {}))
         if self.info.missing:
-            raise ImportError(
-                f"environment {self.info.key!r} needs an extra to run here: pip install '{self.info.missing}'"
-            )
+            raise ImportError(f"environment {self.info.key!r} needs an extra to run here: {self.info.missing}")
         return LocalServer(self.info.server, self.options, env_vars=env_vars)
 
     @contextmanager

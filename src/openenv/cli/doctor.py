@@ -18,10 +18,10 @@ from openenv.core.containers.runtime.docker import LocalDockerProvider
 from openenv.core.errors import ContainerFault
 from openenv.core.formats.json_text import json_text
 from openenv.core.sandbox.sandbox import SandboxHost
+from openenv.core.utils import BUNDLE, install_line
 
 EXAMPLE = "Examples: `openenv doctor`, `openenv doctor --json`"
 
-_PACKAGE = "openenv-rl"
 _GROUPS = {"all", "dev"}
 """Extras that are lists of others."""
 _TOKENS = {
@@ -60,11 +60,11 @@ def doctor(
 
 
 def _system() -> Iterator[Row]:
-    yield Row("openenv", True, importlib.metadata.version(_PACKAGE))
+    yield Row("openenv", True, importlib.metadata.version(BUNDLE))
     yield Row("Python", True, f"{platform.python_version()} on {platform.platform(terse=True)}")
     yield Row("processors", True, str(os.cpu_count()))
     if find_spec("torch") is None:
-        yield Row("GPU", False, "", f"pip install '{_PACKAGE}[train]' to train")
+        yield Row("GPU", False, "", f"{install_line('train')} to train")
         return
     import torch
 
@@ -74,21 +74,21 @@ def _system() -> Iterator[Row]:
 
 def _extras() -> Iterator[Row]:
     """The extras of the package, and what of them is not installed."""
-    about = importlib.metadata.metadata(_PACKAGE)
+    about = importlib.metadata.metadata(BUNDLE)
     for extra in sorted(set(about.get_all("Provides-Extra") or ()) - _GROUPS):
         missing = sorted(_missing(extra))
         found = f"without {', '.join(missing)}" if missing else ""
-        yield Row(f"extra {extra}", not missing, found, f"pip install '{_PACKAGE}[{extra}]'")
+        yield Row(f"extra {extra}", not missing, found, install_line(extra))
 
 
 def _missing(extra: str) -> set[str]:
     """The distributions of an extra that are not installed, those of other extras that it names included."""
     found: set[str] = set()
-    for line in importlib.metadata.requires(_PACKAGE) or ():
+    for line in importlib.metadata.requires(BUNDLE) or ():
         requirement = Requirement(line)
         if requirement.marker is None or not requirement.marker.evaluate({"extra": extra}):
             continue
-        if requirement.name == _PACKAGE:
+        if requirement.name == BUNDLE:
             found |= set().union(*map(_missing, requirement.extras))
         elif not _is_installed(requirement):
             found.add(str(requirement.name))

@@ -1,13 +1,17 @@
-"""Names of servers, and coroutines run from any code: what programs for the published package take from here."""
+"""Names of servers and of this package, and coroutines run from any code."""
 
 import asyncio
 import importlib.metadata
 import ipaddress
+import json
 import re
+import shlex
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 BUNDLE = "openenv-rl"
 """The distribution of this package."""
@@ -21,6 +25,23 @@ def bundle_version() -> str:
         return importlib.metadata.version(BUNDLE)
     except importlib.metadata.PackageNotFoundError:
         return "0"
+
+
+def install_line(extra: str) -> str:
+    """The command that installs an extra of this package, from the folder from which the package was installed.
+
+    Where that folder is gone, as after the installation of a wheel, the command names the installed package. pip takes
+    what is installed, and asks no index for it.
+    """
+    try:
+        origin = json.loads(importlib.metadata.distribution(BUNDLE).read_text("direct_url.json") or "{}")
+    except importlib.metadata.PackageNotFoundError:
+        origin = {}
+    folder = Path(url2pathname(urlsplit(origin.get("url", "")).path))
+    if "dir_info" not in origin or not folder.is_dir():
+        return f"pip install '{BUNDLE}[{extra}]'"
+    option = "-e " if origin["dir_info"].get("editable") else ""
+    return f"pip install {option}{shlex.quote(f'{folder}[{extra}]')}"
 
 
 class LoopThread:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from openenv.core.utils import install_line
 from openenv.envs.measured import MeasuredTask
 
 _FOLDER = Path(__file__).parent
@@ -27,7 +28,7 @@ class CatalogEntry:
     """The module that serves it: `python -m <server> --port 8000`."""
     text: str | None = None
     extra: str | None = None
-    """The extra to install: `pip install 'openenv-rl[<extra>]'`; None where the environment needs none."""
+    """The extra to install, for which `install_line` has the command; None where the environment needs none."""
     requires: tuple[str, ...] = ()
     """Modules that the server imports from the extra."""
     programs: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ class CatalogEntry:
     def remedy(self) -> str:
         """What to do where a module or a program is missing."""
         if not self.is_installed:
-            return f"pip install 'openenv-rl[{self.extra}]'"
+            return install_line(str(self.extra))
         return f"install the program {' and '.join(self.missing_programs)}"
 
     def load_tasks(self) -> Mapping[str, Mapping[str, Any]]:

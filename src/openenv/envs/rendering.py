@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from openenv.core.utils import install_line
 from openenv.core.wire.images import png_base64
 
 
@@ -26,7 +27,7 @@ def check_render(render: Any) -> None:
     if not isinstance(render, bool):
         raise ValueError(f"render={render!r}: expected true, for a frame in each observation, or false.")
     if render and importlib.util.find_spec("PIL") is None:
-        raise ValueError("render=True: frames need Pillow. Install 'openenv-rl[images]' where the server runs.")
+        raise ValueError(f"render=True: frames need Pillow where the server runs: {install_line('images')}")
 
 
 def frame_png(draw: Callable[[], Any]) -> str:

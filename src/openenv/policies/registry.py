@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from openenv.core.text_interface import TextInterface
+from openenv.core.utils import install_line
 from openenv.policies.base import Policy
 from openenv.policies.baselines import BlackjackChartPolicy, CatchPolicy, ConstantPolicy, RandomPolicy
 from openenv.policies.conversations import ReplyRules
@@ -19,7 +20,7 @@ LANGUAGE_MODEL = "llm:"
 
 def _mcts(seed: int | None = None, text: TextInterface[Any, Any] | None = None, **options: Any) -> Policy:
     if find_spec("pyspiel") is None:
-        raise ValueError("policy 'mcts' needs OpenSpiel in this process too: pip install 'openenv-rl[openspiel]'.")
+        raise ValueError(f"policy 'mcts' needs OpenSpiel in this process too: {install_line('openspiel')}")
     from openenv.policies.mcts import MCTSPolicy  # heavy: loads OpenSpiel
 
     return MCTSPolicy(seed, **options)

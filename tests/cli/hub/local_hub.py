@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +31,9 @@ class HubSpace:
 class LocalHub:
     """The Spaces, and the application that changes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, organizations: Collection[str] = ()) -> None:
+        """organizations: other accounts under which the user may create Spaces."""
+        self._owners = {USER, *organizations}
         self.spaces: dict[str, HubSpace] = {}
         self.requests: list[str] = []
         self.app = FastAPI()
@@ -66,7 +69,7 @@ class LocalHub:
         def create(body: dict[str, Any], request: Request) -> Response:
             assert (body["type"], body["sdk"]) == ("space", "docker")
             name = f"{body.get('organization') or USER}/{body['name']}"
-            if name.partition("/")[0] != USER:
+            if name.partition("/")[0] not in self._owners:
                 return _refusal(403, f"You don't have the rights to create a space under {name.partition('/')[0]}")
             url = f"{request.base_url}spaces/{name}"
             if name in self.spaces:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from openenv.core.utils import install_line
 from tests.cli.commands import run, run_process
 from tests.cli.hub.conftest import Hub
 from tests.cli.hub.local_hub import HubSpace
@@ -202,7 +203,7 @@ def test_without_the_extra_the_error_names_it(folder: Path, monkeypatch):
         monkeypatch.setitem(sys.modules, package, None)
         done = run("push", str(folder))
 
-        assert (done.returncode, "pip install 'openenv-rl[hub]'" in done.stderr) == (1, True), package
+        assert (done.returncode, install_line("hub") in done.stderr) == (1, True), package
 
 
 DOCKER = """#!/bin/sh

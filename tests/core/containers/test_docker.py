@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 from openenv.core.containers.engine.owner import OWNER_PID
 from openenv.core.containers.runtime import ContainerLimits, LocalDockerProvider
 from openenv.core.errors import ContainerFault, NotReady
+from openenv.core.utils import install_line
 from openenv.envs.coding_env.client import CodingEnv
 from openenv.envs.coding_env.models import CodeAction
 from openenv.envs.echo_env import EchoAction, EchoEnv
@@ -304,7 +306,7 @@ def test_an_engine_on_another_machine_is_refused(monkeypatch):
 
 def test_a_missing_sdk_is_an_error_that_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "docker", None)
-    with pytest.raises(ContainerFault, match=r"pip install 'openenv-rl\[docker\]'"):
+    with pytest.raises(ContainerFault, match=re.escape(install_line("docker"))):
         LocalDockerProvider()
 
 

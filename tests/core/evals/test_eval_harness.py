@@ -1,5 +1,6 @@
 """Evaluations: the interface, and Inspect AI where it is installed (extra `evals`)."""
 
+import re
 import sys
 from types import SimpleNamespace
 
@@ -7,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from openenv.core.evals import EvalConfig, EvalHarness, InspectAIHarness
+from openenv.core.utils import install_line
 
 pytestmark = pytest.mark.finding("B1")
 
@@ -45,7 +47,7 @@ def test_a_missing_model_is_refused_with_the_remedy():
 
 def test_without_inspect_ai_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "inspect_ai", None)
-    with pytest.raises(ImportError, match=r"openenv-rl\[evals\]"):
+    with pytest.raises(ImportError, match=re.escape(install_line("evals"))):
         InspectAIHarness().run("0.3", {}, "task", {"model": "mockllm/model"})
 
 

@@ -1,6 +1,7 @@
 """wandb, trackio and TensorBoard receive each step under TRL's names. wandb and TensorBoard are real, and offline."""
 
 import logging
+import re
 import struct
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ import pytest
 import wandb
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from openenv.core.utils import install_line
 from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.reports.trackers import TrackerFailed, Trackers, require_installed
@@ -202,7 +204,7 @@ def test_a_tracker_that_is_not_installed_is_an_error_with_what_to_install(monkey
     require_installed(["wandb", "tensorboard"])
     monkeypatch.setitem(sys.modules, "wandb", None)
 
-    with pytest.raises(ImportError, match=r"report_to: wandb is not installed: pip install 'openenv-rl\[wandb\]'"):
+    with pytest.raises(ImportError, match=re.escape(f"report_to: wandb is not installed: {install_line('wandb')}")):
         require_installed(["tensorboard", "wandb"])
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from openenv.core.utils import install_line
+
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
@@ -26,7 +28,7 @@ def hub_api() -> "HfApi":
 
 def needs_extra() -> ImportError:
     """The error of a command of the Hub without the extra."""
-    return ImportError("the commands of the Hub need an extra: pip install 'openenv-rl[hub]'")
+    return ImportError(f"the commands of the Hub need an extra: {install_line('hub')}")
 
 
 def user_name(api: "HfApi") -> str:

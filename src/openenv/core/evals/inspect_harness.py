@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 from openenv.core.evals.base import EvalHarness
+from openenv.core.utils import install_line
 
 _PASSED_ON = (
     "model_base_url", "model_args", "task_args", "max_samples", "max_connections", "temperature", "max_tokens",
@@ -48,7 +49,7 @@ class InspectAIHarness(EvalHarness):
             from inspect_ai import Task, task_with  # the extra `evals`
             from inspect_ai import eval as evaluate
         except ImportError as error:
-            raise ImportError("inspect-ai is not installed: pip install 'openenv-rl[evals]'") from error
+            raise ImportError(f"inspect-ai is not installed: {install_line('evals')}") from error
         task: Any = eval_parameters.get("task") or dataset
         if eval_parameters.get("scorer") is not None:
             if not isinstance(task, Task):

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
+from openenv.core.utils import install_line
+
 
 def png_base64(pixels: Any) -> str:
     """The PNG file of an image, in base64.
@@ -17,7 +19,7 @@ def png_base64(pixels: Any) -> str:
         import numpy as np  # the extra `images`
         from PIL import Image as PillowImage
     except ImportError as error:
-        raise ImportError("images need numpy and Pillow: pip install 'openenv-rl[images]'") from error
+        raise ImportError(f"images need numpy and Pillow: {install_line('images')}") from error
     array = np.asarray(pixels)
     is_image = array.size > 0 and array.dtype.kind in "iu" and (array.ndim == 2 or array.shape[2:] == (3,))
     if not is_image or array.min() < 0 or array.max() > 255:

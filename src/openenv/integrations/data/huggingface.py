@@ -5,12 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openenv.core.utils import install_line
 from openenv.evaluation.episode_files.records import RecordedEpisode
 
 if TYPE_CHECKING:
     from datasets import Dataset
-
-NEEDED = "needs the extra data: pip install 'openenv-rl[data]'"
 
 
 def write_dataset(episodes: Sequence[RecordedEpisode], target: Path) -> str:
@@ -71,7 +70,7 @@ def library() -> Any:
     try:
         import datasets
     except ImportError as error:
-        raise ImportError(f"a dataset of Hugging Face {NEEDED}") from error
+        raise ImportError(f"a dataset of Hugging Face needs an extra: {install_line('data')}") from error
     return datasets
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.schema.samples import resolved
+from openenv.core.utils import install_line
 from openenv.evaluation.episode_files.records import RecordedEpisode
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
-NEEDED = "needs the extra data: pip install 'openenv-rl[data]'"
 _LEFT_OUT = frozenset({"metadata", "type"})
 """Fields that are no part of what is seen or done."""
 
@@ -84,7 +84,7 @@ def _library() -> Any:
         from minari.dataset.minari_dataset import parse_dataset_id
         from minari.dataset.minari_storage import MinariStorage
     except ImportError as error:
-        raise ImportError(f"a Minari dataset {NEEDED}") from error
+        raise ImportError(f"a Minari dataset needs an extra: {install_line('data')}") from error
     return MinariStorage, EpisodeBuffer, parse_dataset_id
 
 

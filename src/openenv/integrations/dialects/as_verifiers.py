@@ -13,13 +13,14 @@ from contextlib import ExitStack
 from typing import Any
 
 from openenv.core.formats.json_text import json_text
+from openenv.core.utils import install_line
 
 try:
     import verifiers
     from datasets import Dataset
 except ImportError as missing:
     raise ImportError(
-        "openenv.integrations.dialects.as_verifiers needs the extra verifiers: pip install 'openenv-rl[verifiers]'"
+        f"openenv.integrations.dialects.as_verifiers needs the extra verifiers: {install_line('verifiers')}"
     ) from missing
 
 from openenv.auto.environment import ServedEnvironment, named_environment

@@ -21,9 +21,9 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool, ToolErrorType
 from openenv.core.env_server.runner.env_spec import EnvSpec, resolve_env_spec
 from openenv.core.env_server.types import Action, EnvironmentMetadata, State
+from openenv.core.utils import install_line
 from openenv.integrations.dialects.tool_environment import MessageObservation, ToolCallingEnvironment, ToolOutcome
 
-NEEDED = "environments of verifiers need the extra verifiers: pip install 'openenv-rl[verifiers]'"
 REPLY = "reply"
 SPLITS = ("train", "eval")
 
@@ -74,7 +74,7 @@ def load_verifiers(name: str, arguments: Mapping[str, Any]) -> Any:
     try:
         import verifiers
     except ImportError as error:
-        raise ImportError(NEEDED) from error
+        raise ImportError(f"environments of verifiers need an extra: {install_line('verifiers')}") from error
     with _signal_handlers_kept():
         if name.endswith(".py"):
             return _loader_of(Path(name))(**arguments)

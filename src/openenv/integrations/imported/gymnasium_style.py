@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import State
+from openenv.core.utils import install_line
 from openenv.envs.gymnasium_env.models import GymnasiumAction, GymnasiumObservation
 
 try:
@@ -17,7 +18,7 @@ try:
     from openenv.envs.spaces import describe_space, to_element
 except ImportError as error:
     raise ImportError(
-        "a class in Gymnasium's style needs an extra: pip install 'openenv-rl[gymnasium]'", name=error.name
+        f"a class in Gymnasium's style needs an extra: {install_line('gymnasium')}", name=error.name
     ) from error
 
 _SEED_BITS = 31

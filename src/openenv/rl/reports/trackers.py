@@ -15,6 +15,7 @@ from typing import Any, Protocol, Self
 
 from openenv.core.errors import OpenEnvError
 from openenv.core.formats.json_text import json_text
+from openenv.core.utils import install_line
 from openenv.rl.config import Config, TrackerName
 from openenv.rl.reports.results import replace_text
 
@@ -142,7 +143,7 @@ def require_installed(names: Sequence[TrackerName]) -> None:
     for name in names:
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:  # without an origin: a folder that happens to have this name
-            raise ImportError(f"report_to: {name} is not installed: pip install 'openenv-rl[{name}]'")
+            raise ImportError(f"report_to: {name} is not installed: {install_line(name)}")
 
 
 class Trackers:

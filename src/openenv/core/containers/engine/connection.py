@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from openenv.core.errors import ContainerFault
+from openenv.core.utils import install_line
 
-_NEEDS = "containers need the Docker SDK: pip install 'openenv-rl[docker]'"
 _TIMEOUT_S = 120.0
 _LOCAL_SCHEMES = ("unix", "http+unix", "npipe")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -28,7 +28,7 @@ class Engine:
             # an extra: not everybody runs containers
             import docker
         except ImportError:
-            raise ContainerFault(_NEEDS) from None
+            raise ContainerFault(f"containers need the Docker SDK: {install_line('docker')}") from None
         self.kind = kind
         self.url = url
         self._remedy = remedy

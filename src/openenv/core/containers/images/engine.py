@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from openenv.core.errors import ContainerFault
+from openenv.core.utils import install_line
 
 REMEDY = "Is an engine running (`docker info`), does DOCKER_HOST name it, and may this user access it?"
 _TIMEOUT_S = 600.0  # one step of a build sends nothing while it runs
@@ -18,7 +19,7 @@ def engine_client() -> Any:
         import docker
         from docker.errors import DockerException
     except ImportError:
-        raise ContainerFault("this needs the Docker SDK: pip install 'openenv-rl[docker]'") from None
+        raise ContainerFault(f"this needs the Docker SDK: {install_line('docker')}") from None
     try:
         client = docker.from_env(timeout=_TIMEOUT_S)
         client.ping()

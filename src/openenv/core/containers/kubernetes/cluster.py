@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from openenv.core.errors import ContainerFault, NotReady
+from openenv.core.utils import install_line
 
 REMEDY = "Does `kubectl get pods` use the intended cluster and namespace, and may this account do that?"
-_NEEDS = "Kubernetes needs its client library: pip install 'openenv-rl[kubernetes]'"
 _REQUEST_TIMEOUT_S = 60.0
 _HOPELESS = {
     "ErrImageNeverPull": "The node has no such image: give image_pull_policy='IfNotPresent', or load it into the node",
@@ -33,7 +33,7 @@ class Cluster:
             import kubernetes
             from kubernetes.config import ConfigException
         except ImportError:
-            raise ContainerFault(_NEEDS) from None
+            raise ContainerFault(f"Kubernetes needs its client library: {install_line('kubernetes')}") from None
         try:
             contexts, active = kubernetes.config.list_kube_config_contexts()
             self.api_client = kubernetes.config.new_client_from_config(context=context)

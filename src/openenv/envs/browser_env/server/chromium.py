@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from openenv.core.formats.json_text import json_text
+from openenv.core.utils import install_line
 
 PROGRAM = "chromium"
 CALL_TIMEOUT_S = 20.0
@@ -60,7 +61,7 @@ def task_folder() -> Path:
     """The folder of the tasks' files, in the package miniwob. It is found without importing selenium."""
     spec = importlib.util.find_spec("miniwob")
     if spec is None or not spec.submodule_search_locations:
-        raise ImportError("the tasks need the package miniwob: pip install 'openenv-rl[browser]'")
+        raise ImportError(f"the tasks need the package miniwob: {install_line('browser')}")
     return Path(spec.submodule_search_locations[0]) / "html"
 
 

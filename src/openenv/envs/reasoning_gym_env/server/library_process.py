@@ -16,6 +16,7 @@ import threading
 from typing import Any
 
 from openenv.core.formats.json_text import json_text
+from openenv.core.utils import install_line
 
 WORKER = "openenv.envs.reasoning_gym_env.server.worker"
 
@@ -81,7 +82,7 @@ class LibraryProcess:
         assert process.stdout is not None
         if not process.stdout.readline():
             process.communicate()
-            raise RuntimeError(f"{WORKER} could not load reasoning-gym: pip install 'openenv-rl[reasoning_gym]'")
+            raise RuntimeError(f"{WORKER} could not load reasoning-gym: {install_line('reasoning_gym')}")
         return process
 
     def _end(self) -> None:

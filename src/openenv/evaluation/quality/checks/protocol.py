@@ -13,6 +13,7 @@ import httpx
 from openenv.auto.schema_client import listed_tools
 from openenv.core.env_server.mcp_types import CallToolObservation
 from openenv.core.errors import MessageTooBig
+from openenv.core.utils import install_line
 from openenv.evaluation.quality.probe.raw_client import RawClient, RawFrame
 from openenv.evaluation.quality.probe.recordings import EPISODE_ID, begin, play, take
 from openenv.evaluation.quality.probe.sample_policies import legal_of
@@ -125,7 +126,7 @@ _TOOL_RESULT = CallToolObservation.model_json_schema()
 async def schema(target: Target) -> CheckResult:
     """The schemas are valid JSON Schema, and the messages of eight episodes match them."""
     if importlib.util.find_spec("jsonschema") is None:
-        return skipped("needs the library jsonschema: pip install 'openenv-rl[check]'")
+        return skipped(f"needs the library jsonschema: {install_line('check')}")
     import jsonschema  # of the extra `check`
 
     wrong = _wrong_schema(jsonschema, target.schemas)
