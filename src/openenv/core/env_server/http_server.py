@@ -16,7 +16,7 @@ from openenv.core.env_server.exceptions import (  # noqa: F401
     EnvironmentFactoryError,
     SessionCapacityError,
 )
-from openenv.core.env_server.execution.program_exit import exit_on_sigterm
+from openenv.core.env_server.execution.program_exit import children_end_at_exit, exit_on_sigterm
 from openenv.core.env_server.interfaces import (  # noqa: F401
     Environment,
 )
@@ -301,7 +301,8 @@ def serve(
     if threading.current_thread() is threading.main_thread():
         # uvicorn raises the signal again, after its shutdown, for the handler of before
         exit_on_sigterm()
-    server(app, host, port, log_level=log_level).run()
+    with children_end_at_exit():
+        server(app, host, port, log_level=log_level).run()
 
 
 def _refuse_running_loop() -> None:

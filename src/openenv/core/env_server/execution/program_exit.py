@@ -1,12 +1,16 @@
-"""Ends a server's program although environment code in it has replaced signal handlers, or left threads running."""
+"""Ends a server's program although environment code in it has replaced signal handlers, or left threads or programs
+running."""
 
 import asyncio
 import atexit
+import contextlib
 import logging
 import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -30,6 +34,30 @@ async def keep_signal_handlers() -> None:
             if signal.getsignal(number) != handler and handler is not None:
                 signal.signal(number, handler)
                 log.warning("environment code replaced the handler of %s: it is restored", number.name)
+
+
+@contextlib.contextmanager
+def children_end_at_exit() -> Iterator[None]:
+    """Send SIGTERM to all descendants of this process that the block has started and that still run when it ends.
+
+    Those are the programs of environments that run in this process. Needs /proc; elsewhere nothing is sent.
+    """
+    before = _descendants(os.getpid())
+    try:
+        yield
+    finally:
+        for pid in _descendants(os.getpid()) - before:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGTERM)
+
+
+def _descendants(pid: int) -> set[int]:
+    """The process ids of all children and their children. The kernel lists children by the thread that started them."""
+    found: set[int] = set()
+    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread or the process has ended
+            found.update(map(int, listed.read_text(encoding="utf-8").split()))
+    return found.union(*map(_descendants, found))
 
 
 def exit_on_sigterm() -> None:

@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.execution.fork_server import kill_with_parent
-from openenv.core.env_server.execution.program_exit import exit_on_sigterm
+from openenv.core.env_server.execution.program_exit import children_end_at_exit, exit_on_sigterm
 from openenv.core.env_server.observability.log_context import LogFormat, configure_logging
 from openenv.core.env_server.serving.graceful_server import GracefulServer
 from openenv.core.env_server.sessions.manager import SessionManager
@@ -47,7 +47,8 @@ def worker_main(spec: WorkerSpec, connection: socket.socket) -> None:
     exit_on_sigterm()
     signal.signal(signal.SIGINT, lambda *_: None)  # as `handle_exit`, before the server listens and after
     configure_logging(*spec.log_settings)
-    _WorkerServer(spec, connection).run()
+    with children_end_at_exit():
+        _WorkerServer(spec, connection).run()
 
 
 def _end_with_parent(supervisor_pid: int) -> None:
