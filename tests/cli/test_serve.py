@@ -124,6 +124,7 @@ def test_serve_starts_again_when_a_file_changes(port, tmp_path):
     assert process.returncode == 143
 
 
+@pytest.mark.finding("N10")
 def test_a_port_in_use_is_named_before_anything_is_announced():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

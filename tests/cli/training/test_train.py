@@ -99,6 +99,7 @@ def printed(table: Table) -> str:
     return console.export_text()
 
 
+@pytest.mark.finding("N9")
 def test_an_interrupted_training_writes_its_report(tmp_path):
     (tmp_path / "tiny.yaml").write_text(TINY_RUN)
     process = subprocess.Popen(

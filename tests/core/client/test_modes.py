@@ -132,6 +132,7 @@ class OtherAction(Action):
 
 @pytest.mark.parametrize("action", [{"amount": 3}, GenericAction(amount=3), EqualAction(amount=3)])
 @pytest.mark.parametrize("client", [CountEnv, GenericEnvClient])
+@pytest.mark.finding("N1")
 def test_the_fields_of_an_action_are_an_action(url, client, action):
     with client(url) as env:
         env.reset()

@@ -17,6 +17,7 @@ from openenv.core.formats.yaml_text import parse_yaml, read_yaml
         ("a: &a {x: 1}\nb:\n  <<: *a\n  <<: *a\n", "'<<'", "3 and 4"),
     ],
 )
+@pytest.mark.finding("R5")
 def test_a_key_that_is_written_twice_is_an_error_that_names_both_lines(
     tmp_path: Path, text: str, key: str, lines: str
 ) -> None:

@@ -203,6 +203,7 @@ async def test_a_crowded_or_failing_service_is_asked_again(service, status):
         {"choices": [{"error": {"code": 502, "message": "Bad gateway"}, "message": {"content": ""}}]},
     ],
 )
+@pytest.mark.finding("R3")
 async def test_an_error_object_under_status_200_is_a_failure_that_is_retried(service, answer):
     service.answers = [(200, answer), (200, {"choices": [{"message": {"content": "yes"}}]})]
     assert await OpenAIClient(service.url, None, "tiny").complete("?") == "yes"
@@ -217,6 +218,7 @@ async def test_an_error_object_that_names_a_refusal_is_not_retried(service):
 
 
 @pytest.mark.parametrize("num_resets", [1, 2])
+@pytest.mark.finding("R3")
 async def test_a_connection_that_is_reset_is_opened_again(service, num_resets):
     service.reply_with("yes")
     service.num_resets = num_resets

@@ -117,6 +117,7 @@ def test_a_made_class_has_the_schema_that_it_was_made_of():
     assert message_class(schema, Action).model_json_schema() == schema
 
 
+@pytest.mark.finding("R1")
 def test_random_play_of_a_made_class_takes_the_examples():
     text = DerivedText(message_class(Command.model_json_schema(), Action), Observation)
     alone = {**Command.model_json_schema()}

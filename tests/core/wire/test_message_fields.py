@@ -96,6 +96,7 @@ def test_an_object_inside_is_written_with_the_fields_of_its_own_class(url):
         assert env.state()["items"][0]["damage"] == 7
 
 
+@pytest.mark.finding("R5")
 def test_the_typed_client_reads_each_kind_of_field(url):
     with ZooEnv(url) as env:
         seen = env.reset().observation
@@ -105,6 +106,7 @@ def test_the_typed_client_reads_each_kind_of_field(url):
         assert (env.state().share, env.state().items[0].name) == (0.5, "axe")
 
 
+@pytest.mark.finding("R5")
 def test_an_observation_of_a_subclass_is_read_as_one(url):
     with ZooEnv(url) as env:
         env.reset()

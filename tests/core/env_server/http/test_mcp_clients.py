@@ -32,6 +32,7 @@ def begin(url):
     return {"mcp-session-id": answer.headers["mcp-session-id"]}
 
 
+@pytest.mark.finding("R5")
 async def test_fastmcps_client_lists_and_calls_tools_in_a_session_of_its_own(url):
     async with Client(f"{url}/mcp", timeout=20) as one, Client(f"{url}/mcp", timeout=20) as other:
         assert {"write", "count_calls"} <= {tool.name for tool in await one.list_tools()}
@@ -43,6 +44,7 @@ async def test_fastmcps_client_lists_and_calls_tools_in_a_session_of_its_own(url
     assert num_sessions(url) == 0
 
 
+@pytest.mark.finding("R5")
 async def test_the_client_of_the_package_mcp_lists_and_calls_tools(url):
     async with streamablehttp_client(f"{url}/mcp") as (read, write, _), ClientSession(read, write) as session:
         began = await session.initialize()

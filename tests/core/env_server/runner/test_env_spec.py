@@ -89,6 +89,7 @@ class Clock(Environment):
 
 
 @pytest.mark.parametrize(("source", "found"), [(ONE_ENVIRONMENT, "Room"), (ONE_ENVIRONMENT + ANOTHER, "Observation")])
+@pytest.mark.finding("N15")
 def test_the_one_message_class_of_a_module_is_that_of_its_one_environment(monkeypatch, source, found):
     module = types.ModuleType("authors_module")
     monkeypatch.setitem(sys.modules, "authors_module", module)
@@ -99,6 +100,7 @@ def test_the_one_message_class_of_a_module_is_that_of_its_one_environment(monkey
 
 
 @pytest.mark.parametrize("declared", [np.ndarray, npt.NDArray[np.float32], np.ndarray | None, list[np.ndarray]])
+@pytest.mark.finding("N3")
 def test_a_field_of_numpys_array_type_is_refused_with_the_type_to_write(declared):
     seen = create_model("Seen", __base__=Observation, x=(declared, ...))
 

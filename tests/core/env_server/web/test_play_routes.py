@@ -172,6 +172,7 @@ def test_an_environment_that_draws_nothing_or_fails_to_draw_is_shown_by_its_fiel
 @pytest.mark.parametrize(
     ("value", "is_there"), [("true", True), ("1", True), ("YES", True), ("false", False), ("", True)]
 )
+@pytest.mark.finding("N10")
 def test_every_server_has_the_page_unless_a_variable_turns_it_off(serving, monkeypatch, value, is_there):
     monkeypatch.setenv("ENABLE_WEB_INTERFACE", value)
     with_page, without = serving(create_app(Drawn)), serving(create_fastapi_app(Drawn))
@@ -194,6 +195,7 @@ def test_a_first_page_of_the_authors_own_stays(serving):
 
 
 @pytest.mark.parametrize("path", ["/docs", "/redoc"])
+@pytest.mark.finding("N10")
 def test_the_documentation_needs_no_other_server(serving, path):
     url = serving(create_app(Drawn))
     loaded = re.findall(r"""(?:src|href)="([^"]+)\"""", httpx.get(f"{url}{path}").text)
