@@ -1,6 +1,8 @@
 """The helpers that programs for the published package import."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 from concurrent.futures import Future
 
@@ -72,3 +74,22 @@ async def test_ctrl_c_cancels_a_coroutine_that_runs_beside_a_loop_and_waits_for_
         patch.undo()
 
         assert ended == ["cleaned up"]
+
+
+def test_coroutines_run_and_end_where_the_program_ends() -> None:
+    program = """
+import asyncio, atexit
+from openenv.core.utils import LoopThread
+
+thread = LoopThread()
+event = thread.run(asyncio.sleep(0, asyncio.Event()))
+
+@atexit.register
+def close():
+    thread.run(asyncio.wait_for(event.wait(), 1) if event.is_set() else asyncio.sleep(0))
+    thread.close()
+    print("closed")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert (ended.stdout, ended.stderr) == ("closed\n", "")

@@ -58,7 +58,11 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
         """The coroutine's result. Ctrl-C cancels the coroutine, waits for its end, and raises KeyboardInterrupt."""
-        running = self._thread.submit(self._runner.run, self._cancellable(coroutine))
+        whole = self._cancellable(coroutine)
+        try:
+            running = self._thread.submit(self._runner.run, whole)
+        except RuntimeError:  # the program ends, and its threads have ended before functions of atexit are called
+            return self._runner.run(whole)
         try:
             return running.result()
         except BaseException:
@@ -75,7 +79,10 @@ class LoopThread:
 
     def close(self) -> None:
         """Cancel what still runs, close the loop, and end the thread."""
-        self._thread.submit(self._runner.close).result()
+        try:
+            self._thread.submit(self._runner.close).result()
+        except RuntimeError:  # as in `run`
+            self._runner.close()
         self._thread.shutdown()
 
     def __enter__(self) -> Self:
