@@ -30,6 +30,7 @@ def reason_for(config: Config, *groups: Group) -> str:
 
 CONFIG = config_from_mapping({"reward": {"scale": 1.0}, "trainer": {"training": {"patience": 2}}})
 CONSTRAINED = config_from_mapping({"sampling": {"constrain": True}, "max_res_tokens": 16})
+LIMITED = config_from_mapping({"max_minutes": 4})
 PRETRAINED = config_from_mapping({"model": {"path": "models/any"}, "sampling": {"constrain": False}})
 BY_SIGN = config_from_mapping({"reward": {"win": 2.0, "push": 0.5, "loss": -1.0}})
 
@@ -43,6 +44,11 @@ BY_SIGN = config_from_mapping({"reward": {"win": 2.0, "push": 0.5, "loss": -1.0}
             [group(CONFIG, 0.0, 0.0, outcome="unparseable", reason="'xyz' names none of: a, b")],
             r"all 2 episodes ended with a reply that names no legal action \(.xyz. names none of: a, b\). To change: "
             "set sampling.constrain: true, or begin with a higher pretrain.steps",
+        ),
+        (
+            LIMITED,
+            [group(LIMITED, 0.0, outcome="unparseable")],
+            r"pretraining: half of max_minutes=4 ends it, or",
         ),
         (PRETRAINED, [group(PRETRAINED, 0.0, outcome="unparseable")], r"or begin with warm_start: {policy: random}"),
         (CONSTRAINED, [group(CONSTRAINED, 0.0, outcome="unparseable")], r"change: raise max_res_tokens=16"),

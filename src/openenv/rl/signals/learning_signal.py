@@ -94,7 +94,12 @@ def legal_reply_remedy(config: Config, num_cut_off: int = 0) -> str:
         return f"raise max_res_tokens={config.max_res_tokens}, which cut off {num_cut_off} replies"
     if config.sampling.constrain:
         return f"raise max_res_tokens={config.max_res_tokens}: replies are cut off, or the thinking before them"
-    start = "warm_start: {policy: random}" if config.model.path else "a higher pretrain.steps"
+    if config.model.path:
+        start = "warm_start: {policy: random}"
+    elif config.max_minutes is None:
+        start = "a higher pretrain.steps"
+    else:
+        start = f"longer pretraining: half of max_minutes={config.max_minutes:g} ends it, or pretrain.steps"
     return f"set sampling.constrain: true, or begin with {start}"
 
 
