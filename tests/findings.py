@@ -50,7 +50,7 @@ ROWS = {
     "L17": "threads and signal handlers of an environment do not keep a server from ending",
     "L18": "an Authorization header has the scheme Bearer, in any case",
     "WS": "the WebSocket conformance cases, at both ends",
-    "R1": "a reply is read as it was said, and one that was cut off is counted",
+    "R1": "a reply is read as people read it, and one that was cut off is counted",
     "R2": "a client knows its process and its event loop",
     "R3": "one failed call ends one episode, and an evaluation goes on where it stopped",
     "R4": "proxies, locales without UTF-8, and systems without what Linux alone has do no harm",
