@@ -101,7 +101,9 @@ def test_a_policy_without_a_finished_game_is_shown_as_such(tmp_path: Path) -> No
     assert text.count("no return") == 2  # broken and mute
     assert "nan" not in text
     assert "inf" not in text
-    assert "no finished game" in plot_summaries(summaries, tmp_path / "plot.svg").read_text()
+    plot = plot_summaries(summaries, tmp_path / "plot.svg").read_text()
+    assert "no finished game" in plot
+    assert "no return" in plot
 
 
 @pytest.mark.parametrize(

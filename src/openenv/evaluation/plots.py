@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from openenv.evaluation.intervals import Summary
-from openenv.evaluation.tables import NO_FINISHED_GAME, ranked
+from openenv.evaluation.tables import NO_FINISHED_GAME, NO_RETURN, ranked
 
 
 def plot_summaries(summaries: Sequence[Summary], path: str | Path) -> Path:
@@ -36,21 +36,22 @@ def summaries_figure(summaries: Sequence[Summary]) -> Figure:
     shows_success = any(s.declares_success for s in best_first)
     *left, right = figure.subplots(1, 1 + shows_success, sharey=True, squeeze=False)[0]
     for axes in left:
-        _points(axes, names, [s.win_rate for s in best_first], [s.win_interval for s in best_first])
+        _points(axes, names, [s.win_rate for s in best_first], [s.win_interval for s in best_first], NO_FINISHED_GAME)
         axes.set(xlabel="success rate", xlim=(-0.02, 1.02))
-    _points(right, names, [s.mean_return for s in best_first], [s.return_interval for s in best_first])
+    _points(right, names, [s.mean_return for s in best_first], [s.return_interval for s in best_first], NO_RETURN)
     right.set(xlabel="mean return", ylim=(len(names) - 0.5, -0.5))
     figure.suptitle(f"{max(s.num_episodes for s in best_first)} episodes each, 95 % intervals")
     return figure
 
 
-def _points(axes: Any, names: list[str], values: list[float], intervals: list[tuple[float, float]]) -> None:
+def _points(axes: Any, names: list[str], values: list[float], intervals: list[tuple[float, float]], none: str) -> None:
+    """none: what stands in place of a value that is NaN."""
     below = [_finite(value - low) for value, (low, _) in zip(values, intervals, strict=True)]
     above = [_finite(high - value) for value, (_, high) in zip(values, intervals, strict=True)]
     rows = range(len(names))  # not the names: two policies with the same name are two rows
     for row, value in enumerate(values):
         if math.isnan(value):
-            axes.annotate(NO_FINISHED_GAME, (0.02, row), xycoords=("axes fraction", "data"), va="center")
+            axes.annotate(none, (0.02, row), xycoords=("axes fraction", "data"), va="center")
     axes.errorbar(values, rows, xerr=(below, above), fmt="o", capsize=4, color="#1f5fd0", ecolor="#222222")
     axes.set_yticks(rows, names)
     axes.grid(alpha=0.3)

@@ -9,7 +9,7 @@ from rich.table import Table
 from openenv.core.formats.text_file import printable
 from openenv.evaluation.intervals import Interval, Summary
 
-NO_FINISHED_GAME = "no finished game"
+NO_FINISHED_GAME, NO_RETURN = "no finished game", "no return"
 CUT_OFF_REMEDY = "replies were cut off at the limit of tokens: raise --max-tokens, or max_tokens of the endpoint"
 MEDALS = ("🥇", "🥈", "🥉")
 _MAX_NUMBERS = 12
@@ -77,7 +77,7 @@ def _cells(summary: Summary, *, shows_success: bool, shows_push: bool) -> list[s
 
 def return_text(value: float, form: str, interval: str = "") -> str:
     """A mean return with its interval; `no return` for NaN: no episode has ended, or no step had a reward."""
-    return "no return" if math.isnan(value) else f"{value:{form}}{interval}"
+    return NO_RETURN if math.isnan(value) else f"{value:{form}}{interval}"
 
 
 def known_text(value: float | None, form: str = "+.3g") -> str:
