@@ -174,6 +174,16 @@ def test_a_difficulty_of_codeio_stays_with_its_own_dataset():
     assert beside.task("codeio", None, easy, 2) == alone.task("codeio", None, easy, 2)
 
 
+@pytest.mark.parametrize("minus", ["\N{MINUS SIGN}", "\N{EN DASH}", "\N{FULLWIDTH HYPHEN-MINUS}"])
+def test_each_kind_of_minus_is_a_sign(library, minus):
+    references = [library.score("chain_sum", None, {}, seed, "")["reference"] for seed in range(8)]
+    answers = [minus + text.removeprefix("-") for text in references]
+    scored = [library.score("chain_sum", None, {}, seed, answer)["score"] for seed, answer in enumerate(answers)]
+
+    assert [score == 1.0 for score in scored] == [text.startswith("-") for text in references]
+    assert {text.startswith("-") for text in references} == {True, False}
+
+
 def test_a_list_still_earns_the_librarys_partial_credit(library):
     reference = library.score("spiral_matrix", None, {}, 3, "")["reference"]
 

@@ -14,6 +14,8 @@ from reasoning_gym.algorithmic import binary_matrix, spiral_matrix, string_inser
 from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.games import n_queens
 
+from openenv.core.text.mentions import plain_signs
+
 for _module in (binary_matrix, n_queens, spiral_matrix, string_insertion):
     vars(_module)["eval"] = ast.literal_eval  # they evaluate the answer, to read a list in it
 
@@ -35,8 +37,13 @@ _TOLERANCE = 1e-4
 
 
 def safe_score(name: str, dataset: Any, answer: str, entry: Mapping[str, Any]) -> float:
-    """The score of an answer, 0 to 1; 0 where the scorer fails. It evaluates nothing but plain expressions."""
+    """The score of an answer, 0 to 1; 0 where the scorer fails. It evaluates nothing but plain expressions.
+
+    Each kind of minus is `-`, unless the right answer has another one.
+    """
     check = _CHECKS.get(name)
+    reference = str(entry["answer"])
+    answer = plain_signs(answer) if plain_signs(reference) == reference else answer
     try:
         if name in _EXPRESSIONS and not is_plain_expression(answer):
             return 0.0
