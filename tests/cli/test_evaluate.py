@@ -31,6 +31,14 @@ def test_eval_prints_a_medal_table_and_draws_a_plot(tmp_path):
     assert (tmp_path / "out/plot.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_an_environment_without_an_end_is_stopped_after_a_thousand_steps(tmp_path):
+    done = run("eval", "echo", "--episodes", "1", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "1000.0" in done.stdout  # steps
+    assert "did not end within --max-steps" in done.stderr
+
+
 def test_eval_prints_json_for_programs(openspiel_url, tmp_path):
     command = ["eval", openspiel_url, "--game", "catch", "--policy", "smart", "--episodes", "5", "--json"]
     done = run(*command, cwd=tmp_path)

@@ -11,6 +11,7 @@ from openenv.evaluation.intervals import Interval, Summary
 
 NO_FINISHED_GAME, NO_RETURN = "no finished game", "no return"
 CUT_OFF_REMEDY = "replies were cut off at the limit of tokens: raise --max-tokens, or max_tokens of the endpoint"
+STOPPED_REMEDY = "stopped episodes did not end within --max-steps; their rewards so far count"
 MEDALS = ("🥇", "🥈", "🥉")
 _MAX_NUMBERS = 12
 

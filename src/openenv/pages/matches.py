@@ -25,8 +25,6 @@ from openenv.policies.base import PolicyReply
 
 log = logging.getLogger(__name__)
 
-_MOST_STEPS = 1000
-"""Steps of an episode, where the evaluation has no limit of its own."""
 _MOST_MATCHES = 20
 """Matches that are kept; the oldest is forgotten."""
 
@@ -81,14 +79,14 @@ class Matches:
         standings: Standings,
         *,
         reset_kwargs: Mapping[str, Any] | None = None,
-        max_steps: int | None = None,
+        max_steps: int = 1000,
     ) -> None:
         """make_policy: makes the policy of a name and a seed. policies: those that are evaluated, of which the ones
         that learn play with what they have learned. reset_kwargs, max_steps: those of the evaluation."""
         self._served, self._make_policy = served, make_policy
         self._policies, self._standings = policies, standings
         self._reset_kwargs = reset_kwargs or {}
-        self._max_steps = max_steps or _MOST_STEPS
+        self._max_steps = max_steps
         self._numbers = itertools.count(1)
         self._matches: dict[int, Match] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="match")

@@ -37,7 +37,7 @@ def evaluation_page(
     *,
     seed: int,
     reset_kwargs: Mapping[str, Any],
-    max_steps: int | None,
+    max_steps: int,
     host: str,
     port: int,
 ) -> Iterator[EvaluationPage]:

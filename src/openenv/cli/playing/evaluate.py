@@ -27,7 +27,7 @@ from openenv.evaluation import Summary, medal_table, replies_table
 from openenv.evaluation import evaluate as run_evaluation
 from openenv.evaluation.evaluator import EpisodeObserver
 from openenv.evaluation.intervals import EpisodeResult
-from openenv.evaluation.tables import CUT_OFF_REMEDY
+from openenv.evaluation.tables import CUT_OFF_REMEDY, STOPPED_REMEDY
 from openenv.pages.standings import Standings
 from openenv.policies.registry import EndpointOptions, policy_named
 
@@ -60,9 +60,7 @@ def evaluate(
         help="Count an episode with at least this return as a success (default: what the environment declares; one "
         "that declares nothing has a mean return and no success rate).",
     ),
-    max_steps: int = typer.Option(
-        None, min=1, help="Stop an episode after this many steps; its rewards so far count (default: no limit)."
-    ),
+    max_steps: int = typer.Option(1000, min=1, help="Stop an episode after this many steps; its rewards so far count."),
     retries: int = typer.Option(
         0,
         min=0,
@@ -205,6 +203,8 @@ def show(summaries: list[Summary], plot: Path, *, as_json: bool) -> None:
         replies = replies_table(summaries)
         if replies is not None:
             Console().print(replies)
+    if any(summary.num_stopped for summary in summaries):
+        typer.echo(STOPPED_REMEDY, err=True)
     # importing matplotlib takes longer than a short evaluation
     from openenv.evaluation.plots import plot_summaries
 
