@@ -78,6 +78,7 @@ ROWS = {
     "S6": "deadlines hold while bytes arrive, and responses have a size",
     "S7": "a line feed alone ends a line",
     "S8": "one bad run folder harms no other",
+    "S10": "limits of a sandbox hold for the session, also where no control group may be made",
     "S11": "a step of which most groups were lost is played again",
     "S12": "null is null: lost episodes and rewards that were not given",
     "S14": "a full disk is named with its path",

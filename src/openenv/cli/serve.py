@@ -152,7 +152,7 @@ def _serve_sandboxed(environment: str, options: list[str], host: str, port: int,
     try:
         server.start(port, host=host)
         _announce(environment, host, port, has_started=True)
-        missing = [f"{layer} {state}" for layer, state in server.layers.items() if not state.startswith("on")]
+        missing = [f"{layer} {state}" for layer, state in server.layers.items() if state != "on"]
         typer.echo(f"sandbox: {'; '.join(missing) or 'all layers are on'}", err=True)
         typer.echo(f"the server has ended: {server.wait()}", err=True)
     finally:

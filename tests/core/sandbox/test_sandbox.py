@@ -223,8 +223,8 @@ def wait_for_removals(pid: int) -> None:
 def test_a_missing_layer_that_is_required_is_refused() -> None:
     with make_host("landlock") as host:
         python = host.python
-    with pytest.raises(ContainerFault, match="session size: off: each file has its own limit"):
-        SandboxHost("landlock", frozenset({"session size"}), python)
+    with pytest.raises(ContainerFault, match="namespaces: off: not asked for"):
+        SandboxHost("landlock", frozenset({"namespaces"}), python)
 
 
 def test_without_bubblewrap_the_reason_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

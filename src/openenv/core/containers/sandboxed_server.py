@@ -33,6 +33,7 @@ LIMITS = SandboxLimits(
     open_files=4096,
     file_bytes=256 << 20,
     session_bytes=256 << 20,
+    session_files=50_000,
 )
 """What a server may use where no other limits are given."""
 

@@ -21,6 +21,8 @@ def main() -> None:
     import resource  # Windows, whose servers import this module for its constants, has none
 
     settings = marshal.loads(bytes.fromhex(sys.argv[1]))
+    if settings["shares_user"]:
+        settings["limits"]["NPROC"] += _processes_of_user()
     for name, value in settings["limits"].items():
         kind = getattr(resource, f"RLIMIT_{name}")
         hard = resource.getrlimit(kind)[1]
@@ -44,6 +46,29 @@ def main() -> None:
 
         seccomp.apply(bytes.fromhex(settings["filter"]))
     _run(settings["command"])
+
+
+def _processes_of_user() -> int:
+    """The processes and threads of this user, also of other containers: the least limit that allows another one."""
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    with open("/proc/loadavg", encoding="utf-8") as file:
+        of_machine = int(file.read().split()[3].partition("/")[2])
+    least, most = 0, of_machine if hard == resource.RLIM_INFINITY else min(of_machine, hard)
+    while least < most:
+        middle = (least + most) // 2
+        resource.setrlimit(resource.RLIMIT_NPROC, (middle, hard))
+        try:
+            pid = os.fork()
+        except BlockingIOError:
+            least = middle + 1
+            continue
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+        most = middle
+    return least
 
 
 def _run(command: list[str]) -> None:

@@ -19,7 +19,10 @@ PYTHON = os.path.realpath(sys.executable)
 """The interpreter of this process, without its virtual environment."""
 SESSION = "/session"
 """The working directory in a sandbox with namespaces."""
-_INSIDE = "/run/openenv"
+_TMP, _SHM = "/tmp", "/dev/shm"
+OWN_FILE_SYSTEMS = (SESSION, _TMP, _SHM)
+"""Where a sandbox with namespaces has a file system in memory."""
+INSIDE = "/run/openenv"
 """Where the first program is in a sandbox with namespaces."""
 _HERE = Path(__file__).parent
 _USER_INSIDE = 1000
@@ -28,6 +31,9 @@ _ADDRESS_SPACE = 16
 """Address space of a process as a multiple of the memory: each thread reserves much more than it uses."""
 _PENDING_SIGNALS = 1024
 """Timers and waiting signals, which all processes of a user share."""
+_ROOM = 4
+"""Where sandboxes share a user, the limit of its processes has room for so many sandboxes: what one starts beyond its
+own limit, until the next check, then keeps few others from starting one."""
 _MARSHAL_VERSION = 2  # every Python 3 reads it
 _DEV_SHM_BYTES = 16 << 20
 
@@ -74,7 +80,7 @@ class BoxSpec:
             "OPENENV_SANDBOX": "1",
             "PATH": "/usr/bin:/bin",
             "HOME": directory,
-            "TMPDIR": "/tmp" if directory == SESSION else directory,
+            "TMPDIR": _TMP if directory == SESSION else directory,
             "LANG": "C.UTF-8",
             "PYTHONDONTWRITEBYTECODE": "1",
             **self.environment,
@@ -90,6 +96,8 @@ class InitSettings(TypedDict):
     """The user to become; None: the one it is."""
     limits: dict[str, int]
     """Numbers of `resource` by their names without RLIMIT_."""
+    shares_user: bool
+    """Whether the limit of processes, which is one of the user, is beside those that the user has already."""
     readable: list[str]
     """Paths that may be read and executed."""
     listed: list[str]
@@ -113,10 +121,11 @@ def find_bubblewrap() -> str | None:
 
 def init_command(spec: BoxSpec, level: Level, directory: str, uid: int | None, *, has_memory_group: bool) -> list[str]:
     """The command of the first program in a sandbox, which restricts itself and then runs the one of the spec."""
-    limits = spec.limits
+    limits, is_apart = spec.limits, level == "namespaces"
+    has_own_user = is_apart or uid is not None
     numbers = {
         "NOFILE": limits.open_files,
-        "NPROC": limits.processes,
+        "NPROC": limits.processes if has_own_user else _ROOM * limits.processes,
         "FSIZE": limits.file_bytes,
         "CORE": 0,
         "MEMLOCK": 65536,
@@ -125,27 +134,29 @@ def init_command(spec: BoxSpec, level: Level, directory: str, uid: int | None, *
         "CPU": limits.cpu_seconds,
         "AS": limits.memory_bytes * (_ADDRESS_SPACE if has_memory_group else 1),
     }
-    is_apart = level == "namespaces"
-    readable, listed = [*SYSTEM_READABLE, *spec.readable, *spec.packages, "/proc", "/etc", _INSIDE], ["/"]
+    readable, listed = [*SYSTEM_READABLE, *spec.readable, *spec.packages, "/proc", "/etc", INSIDE], ["/"]
     if not is_apart:
         readable, listed = _landlock_paths(spec)
         readable.append(str(_HERE))
     command = list(spec.command)
     if spec.script is not None:
         readable.append(spec.script)
-        command[1] = f"{_INSIDE}/{Path(spec.script).name}" if is_apart else spec.script
+        command[1] = f"{INSIDE}/{Path(spec.script).name}" if is_apart else spec.script
     settings: InitSettings = {
         "command": command,
         "directory": directory,
         "uid": uid,
         "limits": numbers,
+        "shares_user": not has_own_user,
         "readable": readable,
         "listed": listed,
-        "writable": [directory, *spec.writable, *(["/tmp", "/dev/shm"] if is_apart else [])],
+        "writable": [directory, *spec.writable, *([_TMP, _SHM] if is_apart else [])],
         "tcp": is_apart,
-        "filter": None if is_apart else seccomp.deny_filter(is_apart=False, is_same_user=uid is None).hex(),
+        "filter": None
+        if is_apart
+        else seccomp.deny_filter(is_apart=False, is_same_user=uid is None, has_memory_group=has_memory_group).hex(),
     }
-    program = f"{_INSIDE if is_apart else _HERE}/box_init.py"
+    program = f"{INSIDE if is_apart else _HERE}/box_init.py"
     return [spec.python, "-S", "-B", program, marshal.dumps(dict(settings), _MARSHAL_VERSION).hex()]
 
 
@@ -175,11 +186,11 @@ def bubblewrap_command(bubblewrap: str, spec: BoxSpec, filter_fd: int, *, is_roo
     command += ["--ro-bind", "/usr", "/usr", *_system_links(), "--perms", "0755", "--dir", "/etc"]
     command += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache", "--proc", "/proc", "--dev", "/dev"]
     size = str(spec.limits.session_bytes)
-    for path, bytes_ in (("/tmp", size), ("/dev/shm", str(_DEV_SHM_BYTES)), (SESSION, size)):
+    for path, bytes_ in ((_TMP, size), (_SHM, str(_DEV_SHM_BYTES)), (SESSION, size)):
         command += ["--size", bytes_, "--perms", "1777", "--tmpfs", path]
     programs = [*(_HERE / name for name in ("box_init.py", "landlock.py", "seccomp.py"))]
     for file in [*programs, *([] if spec.script is None else [Path(spec.script)])]:
-        command += [*_parents(f"{_INSIDE}/{file.name}"), "--ro-bind", str(file), f"{_INSIDE}/{file.name}"]
+        command += [*_parents(f"{INSIDE}/{file.name}"), "--ro-bind", str(file), f"{INSIDE}/{file.name}"]
     for option, paths in (("--ro-bind", spec.readable), ("--bind", spec.writable)):
         for path in paths:
             command += [*_parents(path), option, path, path]

@@ -92,13 +92,21 @@ class Cgroup:
         """Kill all processes of the group."""
         if self._kill is not None and (self._kill / "cgroup.kill").exists():
             (self._kill / "cgroup.kill").write_text("1", encoding="utf-8")
-        for pid in self._pids():
+        for pid in self.pids():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, 9)
 
     def is_empty(self) -> bool:
         """Whether no process is left in the group."""
-        return not self._pids()
+        return not self.pids()
+
+    def pids(self) -> set[int]:
+        """The processes of the group."""
+        found: set[int] = set()
+        for folder in self._folders:
+            with contextlib.suppress(OSError):
+                found |= set(map(int, (folder / "cgroup.procs").read_text(encoding="utf-8").split()))
+        return found
 
     def out_of_memory_kills(self) -> int:
         """How many processes the kernel has killed because the memory was used up."""
@@ -130,13 +138,6 @@ class Cgroup:
                         raise
                     self.kill()
                     time.sleep(0.001)
-
-    def _pids(self) -> set[int]:
-        found: set[int] = set()
-        for folder in self._folders:
-            with contextlib.suppress(OSError):
-                found |= set(map(int, (folder / "cgroup.procs").read_text(encoding="utf-8").split()))
-        return found
 
     def _write(self, controller: str, name: str, value: object) -> None:
         folder = self._of.get(controller)

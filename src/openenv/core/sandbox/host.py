@@ -8,18 +8,18 @@ import contextlib
 import ctypes
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from openenv.core.formats.json_text import json_text
 from openenv.core.sandbox import seccomp
+from openenv.core.sandbox.box import Box, children_of, kill_tree, session_of
 from openenv.core.sandbox.box_spec import SESSION, BoxSpec, Level, bubblewrap_command, find_bubblewrap, init_command
 from openenv.core.sandbox.cgroups import (
     Cgroup,
@@ -29,6 +29,7 @@ from openenv.core.sandbox.cgroups import (
     remove_groups_of_ended_servers,
     server_group,
 )
+from openenv.core.sandbox.watch import Watch, checked_layers
 
 MAX_MESSAGE = 1 << 17
 _FIRST_UID, _USERS = 1_000_000, 1000
@@ -39,31 +40,6 @@ _STANDARD_FDS = 3
 _END_WAIT_S, _POLL_S = 0.02, 0.0005
 """How long one request waits for processes to end, and how often it looks."""
 _CLOSE_TIMEOUT_S = 8.0
-
-
-@dataclass
-class _Box:
-    """A sandbox that was started and has not been ended."""
-
-    pid: int
-    cgroup: Cgroup | None
-    directory: str | None
-    """Its working directory, if it is one of this machine."""
-    uid: int | None
-    """Its user, where it has one of its own."""
-    status: int | None = None
-    """How its first process ended, as `os.wait` says it."""
-    killed: set[int] = field(default_factory=set)
-    """Its processes that were killed one by one, without a control group."""
-
-    def used(self) -> dict[str, int]:
-        """What its control group has counted."""
-        group = self.cgroup
-        return {
-            "out_of_memory": 0 if group is None else group.out_of_memory_kills(),
-            "refused_processes": 0 if group is None else group.refused_processes(),
-            "peak_memory_bytes": 0 if group is None else group.peak_memory_bytes(),
-        }
 
 
 def users_of(pid: int) -> range:
@@ -77,13 +53,16 @@ class Host:
     def __init__(self, hierarchy: Hierarchy) -> None:
         self._hierarchy = hierarchy
         self._group = server_group(os.getpid())
-        self._boxes: dict[int, _Box] = {}
+        self._boxes: dict[int, Box] = {}
         self._count = 0
         self._removing: set[int] = set()
         """Processes that remove directories of ended sandboxes."""
+        self.watch = Watch(self._boxes, self._orphans_of, self._is_ended)
         self._is_root = os.geteuid() == 0
         self._bubblewrap = find_bubblewrap()
-        self._filter = seccomp.deny_filter(is_apart=True, is_same_user=not self._is_root)
+        self._filter = seccomp.deny_filter(
+            is_apart=True, is_same_user=not self._is_root, has_memory_group="memory" in hierarchy.folders
+        )
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         if hierarchy.roots:
             remove_groups_of_ended_servers(hierarchy)
@@ -117,7 +96,8 @@ class Host:
         finally:
             if filter_fd >= 0:
                 os.close(filter_fd)
-        self._boxes[number] = _Box(pid, cgroup, directory, uid)
+        checks = checked_layers(level, self._hierarchy.folders, is_root=self._is_root)
+        self._boxes[number] = Box(pid, cgroup, directory, uid, spec.limits, checks)
         return number, pid
 
     def end(self, number: int) -> dict[str, Any]:
@@ -128,7 +108,7 @@ class Host:
         """
         box = self._boxes[number]
         deadline = time.monotonic() + _END_WAIT_S
-        _poll(box)
+        box.poll()
         while not self._is_ended(box):
             if time.monotonic() > deadline:
                 return {}
@@ -142,7 +122,7 @@ class Host:
         assert box.status is not None
         return {"exit_code": os.waitstatus_to_exitcode(box.status), **used}
 
-    def used(self, number: int) -> dict[str, int]:
+    def used(self, number: int) -> dict[str, int | str]:
         """What a sandbox has used until now."""
         return self._boxes[number].used()
 
@@ -177,37 +157,50 @@ class Host:
             os.chown(directory, uid, uid)
         return directory
 
-    def _is_ended(self, box: _Box) -> bool:
+    def _is_ended(self, box: Box) -> bool:
         """Kill all processes of a sandbox; return whether none is left."""
         if box.cgroup is not None:
             box.cgroup.kill()
         elif box.status is None:
-            box.killed |= _kill_tree(box.pid)
+            box.killed |= kill_tree(box.pid)
         if box.status is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(box.pid, signal.SIGKILL)
-            _poll(box)
-        orphans = self._kill_orphans()
+            box.poll()
+        orphans = self._kill_orphans(box)
         if box.cgroup is not None:
             return box.cgroup.is_empty() and box.status is not None
         of_others = {pid for other in self._boxes.values() if other is not box for pid in other.killed}
         box.killed |= orphans - of_others
         return not orphans & box.killed and box.status is not None
 
-    def _kill_orphans(self) -> set[int]:
-        """Kill processes that have lost their parent in a sandbox, and return those that have not been reaped."""
-        self._removing = {pid for pid in self._removing if not os.waitpid(pid, os.WNOHANG)[0]}
-        orphans = _children_of(os.getpid()) - {box.pid for box in self._boxes.values()} - self._removing
+    def _kill_orphans(self, box: Box) -> set[int]:
+        """Kill processes that have lost their parent, but for those of other sandboxes; return those that still end."""
+        others = {other.pid for other in self._boxes.values() if other is not box}
+        orphans = {pid for pid in self._orphans() if session_of(pid) not in others}
         for pid in orphans:
-            _kill_tree(pid)
+            kill_tree(pid)
         return {pid for pid in orphans if not os.waitpid(pid, os.WNOHANG)[0]}
 
+    def _orphans_of(self, box: Box) -> set[int]:
+        """Processes of a sandbox that have lost their parent.
 
-def _poll(box: _Box) -> None:
-    """Look whether the first process of a sandbox has ended."""
-    if box.status is None:
-        pid, status = os.waitpid(box.pid, os.WNOHANG)
-        box.status = status if pid else None
+        What has left the session of every sandbox is killed: it would be in none of them.
+        """
+        if box.cgroup is not None:
+            return set()
+        sessions = {pid: session_of(pid) for pid in self._orphans()}
+        of_any = {other.pid for other in self._boxes.values()}
+        for pid in sessions:
+            if sessions[pid] not in of_any:
+                kill_tree(pid)
+        return {pid for pid, session in sessions.items() if session == box.pid}
+
+    def _orphans(self) -> set[int]:
+        """Processes of sandboxes that have lost their parent and still run."""
+        self._removing = {pid for pid in self._removing if not os.waitpid(pid, os.WNOHANG)[0]}
+        orphans = children_of(os.getpid()) - {box.pid for box in self._boxes.values()} - self._removing
+        return {pid for pid in orphans if not os.waitpid(pid, os.WNOHANG)[0]}
 
 
 def _fork_and_execute(command: list[str], variables: dict[str, str], fds: list[int], cgroup: Cgroup | None) -> int:
@@ -241,29 +234,6 @@ def _fd_with(content: bytes) -> int:
     return reading
 
 
-def _children_of(pid: int) -> set[int]:
-    try:
-        return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()))
-    except OSError:
-        return set()
-
-
-def _kill_tree(pid: int) -> set[int]:
-    """Kill a process and all that descend from it, and return them. None can start another one first."""
-    import resource  # Windows, where the package is imported too, has none
-
-    pending, killed = [pid], set()
-    while pending:
-        member = pending.pop()
-        killed.add(member)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            resource.prlimit(member, resource.RLIMIT_NPROC, (0, 0))
-        pending += _children_of(member)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(member, signal.SIGKILL)
-    return killed
-
-
 def _start_removal(directory: str) -> int:
     """Start a process that removes a tree of any depth, also one whose owner may not read it; return its id.
 
@@ -284,13 +254,15 @@ def main() -> None:
     control.send(b"{}")
     try:
         while True:
-            message, fds, _, _ = socket.recv_fds(control, MAX_MESSAGE, _STANDARD_FDS)
-            if not message:
-                return
-            response, handed = _answer(host, json.loads(message), fds)
-            socket.send_fds(control, [json_text(response).encode()], handed)
-            for fd in (*fds, *handed):
-                os.close(fd)
+            if select.select([control], [], [], host.watch.wait_s())[0]:
+                message, fds, _, _ = socket.recv_fds(control, MAX_MESSAGE, _STANDARD_FDS)
+                if not message:
+                    return
+                response, handed = _answer(host, json.loads(message), fds)
+                socket.send_fds(control, [json_text(response).encode()], handed)
+                for fd in (*fds, *handed):
+                    os.close(fd)
+            host.watch.step()
     finally:
         host.close()
 

@@ -11,6 +11,7 @@ _LEAST = {
     "open_files": 16,
     "file_bytes": 4096,
     "session_bytes": 4096,
+    "session_files": 16,
 }
 
 
@@ -19,7 +20,7 @@ class SandboxLimits:
     """What a sandbox may use. Raises ValueError, naming the field, for a limit in which nothing can run."""
 
     memory_bytes: int = 512 * _MIB
-    """Memory of all its processes and files. Without a control group: address space of each process."""
+    """Memory of all its processes and files. Without a control group: also address space of each process."""
     processes: int = 64
     """Processes and threads at one time."""
     cpus: float = 1.0
@@ -31,7 +32,9 @@ class SandboxLimits:
     file_bytes: int = 32 * _MIB
     """Size of one file."""
     session_bytes: int = 64 * _MIB
-    """Size of `/session`, its working directory, and of `/tmp`, each. Needs namespaces."""
+    """Size of `/session`, its working directory, and of `/tmp`, each. On the level `landlock`: of all its files."""
+    session_files: int = 10_000
+    """Files and folders in its working directory, on the level `landlock`."""
 
     def __post_init__(self) -> None:
         check_limits(self, _LEAST)

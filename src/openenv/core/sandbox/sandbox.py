@@ -23,10 +23,12 @@ from openenv.core.errors import ContainerFault
 from openenv.core.formats.json_text import json_text
 from openenv.core.net.forks import ProcessBound
 from openenv.core.sandbox import landlock, seccomp
+from openenv.core.sandbox.box import OUT_OF_MEMORY
 from openenv.core.sandbox.box_spec import PYTHON, BoxSpec, Level, find_bubblewrap
-from openenv.core.sandbox.cgroups import CONTROLLERS, find_hierarchy
+from openenv.core.sandbox.cgroups import find_hierarchy
 from openenv.core.sandbox.host import MAX_MESSAGE
 from openenv.core.sandbox.python_files import with_python
+from openenv.core.sandbox.watch import PERIOD_S, checked_layers
 
 _STOP_TIMEOUT_S = 10.0
 _END_TIMEOUT_S, _END_POLL_S = 10.0, 0.005
@@ -48,13 +50,15 @@ class SandboxEnd:
     """Processes and threads that were not made because there were too many."""
     peak_memory_bytes: int
     """0 where it is not known."""
+    over: str = ""
+    """The limit of the whole sandbox that it was killed for, where limits are checked: `too many processes`."""
 
     @property
     def reason(self) -> str:
         """In words: an exit code, a signal, or a limit."""
         if self.out_of_memory:
-            return "out of memory"
-        return exit_text(self.exit_code)
+            return OUT_OF_MEMORY
+        return self.over or exit_text(self.exit_code)
 
 
 def exit_text(exit_code: int) -> str:
@@ -140,7 +144,7 @@ class SandboxHost(ProcessBound):
     """Starts sandboxes on the strongest level that this machine has. All of its methods may be called in any thread.
 
     `namespaces` needs bubblewrap (Debian's package `bubblewrap`). `landlock` is for machines that refuse namespaces,
-    such as the inside of a container: programs see other processes, and their files have no common limit of size.
+    such as the inside of a container: programs see other processes, and the common size of their files is checked.
     """
 
     def __init__(
@@ -168,19 +172,20 @@ class SandboxHost(ProcessBound):
 
     @property
     def layers(self) -> dict[Layer, str]:
-        """Each layer: `on`, or `off` with the reason."""
+        """Each layer: `on`, `on: ` with what is weaker about it, or `off: ` with the reason."""
         groups = find_hierarchy().folders
-        limits = {name: "on" if name in groups else "off: no control group may be made" for name in CONTROLLERS}
+        checked = checked_layers(self.level, groups, is_root=os.geteuid() == 0)
+        checks = dict.fromkeys(checked, f"on: checked {1 / PERIOD_S:.0f} times a second, not held by the kernel")
         is_apart = self.level == "namespaces"
         return {
             "namespaces": "on" if is_apart else f"off: {self._refused or 'not asked for'}",
             "user": "on" if os.geteuid() == 0 or is_apart else "off: only root can become another user",
             "seccomp": "on",
             "landlock": f"on: version {landlock.version()}" if landlock.version() < landlock.SIGNALS_VERSION else "on",
-            "memory": limits["memory"] if "memory" in groups else "off: each process has its own limit",
-            "processes": limits["pids"] if "pids" in groups else "off: RLIMIT_NPROC of the user instead",
-            "cpu": limits["cpu"],
-            "session size": "on" if is_apart else "off: each file has its own limit",
+            "memory": checks.get("memory", "on"),
+            "processes": checks.get("processes", "on"),
+            "cpu": "on" if "cpu" in groups else "off: no control group may be made",
+            "session size": checks.get("session size", "on"),
         }
 
     @property

@@ -147,6 +147,9 @@ _READ_ATTRIBUTES = {
 _OF_WATCHES = {"inotify_init": (253, None), "inotify_init1": (294, 26)}
 """Calls that watch what others do with files, also where Landlock hides these. A user can have few watches at one time.
 Containers have files of their own, and may watch them."""
+_UNNAMED_MEMORY = {"memfd_create": (319, 279)}
+"""A call whose memory is counted by control groups alone: no limit of a process includes it, and it can be in transit
+between processes. Programs have other ways where a kernel lacks it."""
 _OF_MODES = {
     "chmod": (90, None),
     "fchmod": (91, 52),
@@ -186,12 +189,13 @@ def is_supported() -> bool:
     return platform.machine() in _MACHINES
 
 
-def deny_filter(*, is_apart: bool, is_same_user: bool) -> bytes:
+def deny_filter(*, is_apart: bool, is_same_user: bool, has_memory_group: bool) -> bytes:
     """The filter for this machine. Calls that wait for its disks do nothing.
 
     is_apart: the program has namespaces of its own. It may then use local sockets and those of the internet, and read
     attributes of files. is_same_user: it has the user of the server. If it is not apart either, changes of files' modes
-    and times do nothing, and those of owners and attributes fail. Raises ValueError for a processor without a filter.
+    and times do nothing, and those of owners and attributes fail. has_memory_group: a control group counts its memory.
+    Raises ValueError for a processor without a filter.
     """
     attributes = is_apart or not is_same_user
     which = _MACHINES.index(platform.machine())
@@ -205,7 +209,8 @@ def deny_filter(*, is_apart: bool, is_same_user: bool) -> bytes:
         program += _when(denied, [_jump(_RETURN, _ERRNO | _ENOTSUP)])
     for ignored in _numbers(_OF_DISKS if attributes else {**_OF_DISKS, **_OF_MODES}, which):
         program += _when(ignored, [_jump(_RETURN, _ERRNO)])
-    program += _when(_CLONE3, [_jump(_RETURN, _ERRNO | ENOSYS)])
+    for missing in [_CLONE3, *_numbers({} if has_memory_group else _UNNAMED_MEMORY, which)]:
+        program += _when(missing, [_jump(_RETURN, _ERRNO | ENOSYS)])
     flags = _argument(_FIRST_ARGUMENT, _ANY_BIT, (NAMESPACE_FLAGS,), allow=False, error=_EPERM)
     program += _when(_CLONE[which], flags)
     for numbers in _OWN_PROCESS_ONLY.values():
