@@ -171,6 +171,15 @@ def _nested(depth: int) -> str:
     return '{"type":"object","properties":{"inner":' * depth + "{}" + "}}" * depth
 
 
+def test_the_reason_of_a_server_that_answers_with_an_error_is_named(serving):
+    async def answer(request: Request) -> Response:
+        return Response('{"detail":"Shop could not be made: no server"}', 500, media_type="application/json")
+
+    url = serving(Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST"])]))
+    with pytest.raises(ServerUnreachable, match=r"/schema answers 500: .*Shop could not be made"):
+        describe_server(url)
+
+
 _DOUBLING = {
     f"level{n}": {"type": "object", "properties": {k: {"$ref": f"#/$defs/level{n + 1}"} for k in "ab"}}
     for n in range(40)

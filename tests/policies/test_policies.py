@@ -4,6 +4,8 @@ from random import Random
 
 import pytest
 
+from openenv.core import Action, Observation
+from openenv.core.text.derived import DerivedText
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.policies import POLICIES, BlackjackChartPolicy, LearningPolicy, Policy, RandomPolicy, make_policy
@@ -51,6 +53,21 @@ def test_stay_stays_and_stand_stands() -> None:
     assert make_policy("always:STAND").select_action(blackjack) == 1
     with pytest.raises(ValueError, match=r"always left: no legal action has that name\. Legal: hit, stand"):
         make_policy("always:left").select_action(blackjack)
+
+
+def test_always_takes_a_legal_action_that_is_a_text():
+    seen = Listed(legal_actions=["open", "up"])
+    text = DerivedText.for_environment(Command, Listed, "", [])
+
+    assert make_policy("always:open", text=text).select_action(seen) == Command(command="open")
+
+
+class Command(Action):
+    command: str
+
+
+class Listed(Observation):
+    legal_actions: list[str]
 
 
 @pytest.mark.parametrize(

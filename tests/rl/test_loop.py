@@ -328,7 +328,7 @@ async def test_the_schedules_follow_the_steps_where_these_end_before_the_time(tm
 
 async def test_the_schedules_follow_the_time_where_it_ends_before_the_steps(tmp_path: Path) -> None:
     optimizer = {"warmup_steps": 0, "decay_from": 0.0}
-    config = echo_config(trainer={"training": {"steps": 100_000}, "optimizer": optimizer}, max_minutes=0.05)
+    config = echo_config(trainer={"training": {"steps": 100_000}, "optimizer": optimizer}, max_minutes=0.15)
 
     rates = [row["learning_rate"] for row in await SmallRun(config, tmp_path).run(100_000)]
 

@@ -113,7 +113,8 @@ async def _answer(http: httpx.AsyncClient, method: str, path: str, **request: An
     """The JSON object of an answer. Raises what httpx does, MessageTooBig, and ValueError for any other answer."""
     timeout = httpx.Timeout(_ANSWER_TIMEOUT_S)
     response = await async_whole_response(http, _MAX_BYTES, method=method, url=path, timeout=timeout, **request)
-    response.raise_for_status()
+    if response.is_error:
+        raise ValueError(f"{path} answers {response.status_code}: {response.text:.500}")
     try:
         found = orjson.loads(response.content)
     except ValueError as error:

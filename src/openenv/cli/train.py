@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -136,12 +137,16 @@ def _write(run: Config, file: Path) -> None:
 
 def _train(config: Config, resume: bool) -> RunResult:
     """Make one run and print its results."""
-    terminal = Console(stderr=True)
+    terminal, began = Console(stderr=True), time.time()
     has_view = terminal.is_terminal and not terminal.is_dumb_terminal
     try:
         with live_view(config.name, terminal) if has_view else contextlib.nullcontext(_TenLines()) as on_progress:
             result = run_blocking(config, resume=resume, on_progress=on_progress)
     except KeyboardInterrupt:
+        settings = config.run_dir / "config.json"
+        if not resume and not (settings.exists() and settings.stat().st_mtime >= began):  # the folder of an earlier run
+            typer.echo("stopped before the run had begun: there is nothing to resume.", err=True)
+            raise
         steps, report = read_rows(config.run_dir / "metrics.jsonl"), config.run_dir / "report.html"
         last = steps[-1]["step"] if steps else 0
         typer.echo(f"stopped after step {last}. Report: {report}. Go on with the same command and --resume.", err=True)

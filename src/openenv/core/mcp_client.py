@@ -10,7 +10,7 @@ from openenv.core.client_types import StepResult
 from openenv.core.containers.runtime.base import ContainerProvider, RuntimeProvider
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.mcp_types import CallToolAction as CallToolAction
-from openenv.core.env_server.mcp_types import CallToolObservation, ListToolsObservation, McpMethod, Tool
+from openenv.core.env_server.mcp_types import CallToolObservation, ListToolsObservation, McpMethod, Tool, returned_value
 from openenv.core.env_server.mcp_types import ListToolsAction as ListToolsAction
 from openenv.core.env_server.mcp_types import ToolError as ToolError
 from openenv.core.env_server.types import Action, Observation, State
@@ -138,11 +138,7 @@ class MCPToolClient(MCPClientBase):
 
     def call_tool(self, name: str, /, **kwargs: Any) -> Any:
         """What the tool of that name returns for these arguments. Raises EnvironmentFault with what went wrong."""
-
-        def read(result: Any) -> Any:
-            return result["data"] if isinstance(result, dict) and "data" in result else result
-
-        return self._request_tools(McpMethod.TOOLS_CALL, {"name": name, "arguments": kwargs}, read)
+        return self._request_tools(McpMethod.TOOLS_CALL, {"name": name, "arguments": kwargs}, returned_value)
 
     def get_tool(self, name: str) -> Any:
         """The tool of that name, or None."""

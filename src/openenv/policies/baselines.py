@@ -66,7 +66,8 @@ class ConstantPolicy(Policy):
 
     def select_action(self, observation: Any) -> Any:
         """The action. Raises ValueError if it is not legal."""
-        if self._text is not None and not hasattr(observation, "legal_actions"):
+        legal = getattr(observation, "legal_actions", None)
+        if self._text is not None and not (legal and isinstance(legal[0], int)):
             action = self._text.parse(self._action_name, observation)
             if action is None:
                 raise ValueError(f"{self.name}: {self._text.problem(self._action_name, observation)}")

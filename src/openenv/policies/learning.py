@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Mapping
 from random import Random
 from typing import Any, ClassVar
 
+from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.core.text.content import frozen
 from openenv.core.text_interface import TextInterface
 from openenv.policies.base import Policy
@@ -76,7 +77,10 @@ class LearningPolicy(Policy):
             return {number: number for number in observation.legal_actions}
         legal: Mapping[Any, Any] = self._text.replies(observation)
         if not legal:
-            raise ValueError("policy 'learning' has a row for each action, and the actions here cannot be counted.")
+            raise ValueError(
+                "policy 'learning' has a row for each action, and the actions here cannot be counted: "
+                f"{REFUSED_REMEDY}."
+            )
         return legal
 
     def learn(self, observation: Any, action: Any, reward: float, next_observation: Any, done: bool) -> None:

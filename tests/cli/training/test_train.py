@@ -2,6 +2,7 @@
 
 import io
 import math
+import os
 import re
 import signal
 import subprocess
@@ -115,6 +116,25 @@ def test_an_interrupted_training_writes_its_report(tmp_path):
     assert (tmp_path / "runs/tiny/report.html").exists()
     stopped = r"stopped after step \d+\. Report: runs/tiny/report\.html\. Go on with the same command and --resume\.$"
     assert re.search(stopped, errors.strip())
+
+
+def test_ctrl_c_before_a_run_has_begun_names_no_step_of_an_earlier_one(tmp_path, monkeypatch):
+    (tmp_path / "tiny.yaml").write_text(TINY_RUN)
+    (tmp_path / "runs/tiny").mkdir(parents=True)
+    for name, text in (("metrics.jsonl", '{"step": 2}\n'), ("config.json", "{}"), ("report.html", "")):
+        (tmp_path / "runs/tiny" / name).write_text(text)
+        os.utime(tmp_path / "runs/tiny" / name, (1, 1))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("openenv.cli.train.run_blocking", interrupted)
+
+    stopped = [CliRunner().invoke(app, ["train", "tiny.yaml", *options]).stderr for options in ([], ["--resume"])]
+
+    assert "stopped before the run had begun" in stopped[0]
+    assert "stopped after step 2" in stopped[1]
+
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
 
 
 def test_a_wrong_key_of_the_yaml_ends_with_the_right_one(tmp_path):

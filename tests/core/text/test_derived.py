@@ -11,6 +11,21 @@ from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservatio
 from openenv.core.text.derived import DerivedText
 
 
+@pytest.mark.parametrize(
+    ("result", "value"),
+    [
+        ({"data": 3, "content": [{"type": "text", "text": "3"}]}, "3"),
+        ({"data": None, "content": [{"text": "a lamp"}, {"type": "image"}, {"text": "costs 3"}]}, "a lamp\ncosts 3"),
+        ({"data": None, "content": []}, "none"),
+        ("plain", "plain"),
+    ],
+)
+def test_a_tool_without_a_declared_type_of_result_shows_its_texts(result: object, value: str) -> None:
+    text = DerivedText.for_environment(CallToolAction, Observation, "", [])
+
+    assert text.describe(CallToolObservation(tool_name="prices", result=result)) == value
+
+
 class Seen(Observation):
     """What a player sees."""
 

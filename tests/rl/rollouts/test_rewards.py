@@ -59,8 +59,9 @@ async def test_each_turn_has_the_environments_reward_and_the_episode_their_sum(p
     whole = [t for t in episodes if t.outcome != "unparseable"]
 
     assert len(episodes) == 16
-    assert all(turn.reward == value for t in episodes for turn, value in zip(t.turns, expected_turns(t), strict=True))
-    assert all(t.game_return == sum(expected_turns(t)) for t in episodes)
+    turns = [pair for t in episodes for pair in zip(t.turns, expected_turns(t), strict=True)]
+    assert all(turn.reward == (None if turn.action is None else value) for turn, value in turns)
+    assert all((t.game_return or 0.0) == sum(expected_turns(t)) for t in episodes)
     assert all(t.reward == 0.5 * t.game_return for t in whole)
     assert {t.reward for t in episodes if t.outcome == "unparseable"} <= {-9.0}
 

@@ -20,6 +20,7 @@ from openenv.cli.pages.evaluation import evaluation_page
 from openenv.cli.pages.options import HOST, PORT
 from openenv.cli.playing.saved_episodes import SavedEpisodes
 from openenv.core.formats.json_text import json_text
+from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.core.text_interface import TextInterface
 from openenv.core.utils import run_async_safely
 from openenv.envs.catalog import game_keyword
@@ -215,6 +216,8 @@ def _report_failures(summaries: list[Summary]) -> None:
     """Print why episodes are invalid. Raise RuntimeError where a policy has no valid episode."""
     for summary in summaries:
         reasons = "; ".join(f"{reason} ({count} times)" for reason, count in summary.invalid_reasons.most_common(3))
+        if any(reason.startswith("step: ") for reason in summary.invalid_reasons):
+            reasons += f". Where the environment refuses actions, {REFUSED_REMEDY}"
         if summary.num_episodes == 0:
             raise RuntimeError(f"no episode of {summary.name} was valid: {reasons}")
         if reasons:

@@ -276,6 +276,10 @@ def _limits(
     return config or ServerConfig(**published)
 
 
+_INTERRUPTED = 130
+"""The exit code of a program that Ctrl-C has ended."""
+
+
 def serve(
     app: "AppSource", host: str = "127.0.0.1", port: int = 8000, *, log_level: str = "warning", workers: int = 1
 ) -> None:
@@ -302,7 +306,10 @@ def serve(
         # uvicorn raises the signal again, after its shutdown, for the handler of before
         exit_on_sigterm()
     with children_end_at_exit():
-        server(app, host, port, log_level=log_level).run()
+        try:
+            server(app, host, port, log_level=log_level).run()
+        except KeyboardInterrupt:
+            raise SystemExit(_INTERRUPTED) from None  # the server has stopped, and there is nothing to trace back
 
 
 def _refuse_running_loop() -> None:

@@ -72,6 +72,11 @@ class MCPEnvironment(Environment):
 
     def _step_impl(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Any:
         """The observation after an action that is no tool call; by default there is none, and ValueError is raised."""
+        if not hasattr(self, "mcp_server"):
+            raise RuntimeError(
+                f"{type(self).__name__} has no tools: call super().__init__(server) in its __init__, with a server of "
+                "FastMCP"
+            )
         raise ValueError(
             f"action {type(action).__name__}: this environment is played by its tools. Send "
             "CallToolAction(tool_name=..., arguments={...}), or ListToolsAction() for their names"

@@ -151,6 +151,17 @@ class CallToolObservation(Observation):
     error: ToolError | None = Field(default=None, description="Why there is no result")
 
 
+def returned_value(result: Any) -> Any:
+    """What a tool has returned, from its result: its data, or its texts where the tool declares no type of them."""
+    if not isinstance(result, dict) or "data" not in result:
+        return result
+    content = result.get("content")
+    if result["data"] is not None or not isinstance(content, list):
+        return result["data"]
+    texts = [block["text"] for block in content if isinstance(block, dict) and isinstance(block.get("text"), str)]
+    return "\n".join(texts) if texts else None
+
+
 class WSMCPMessage(BaseMessage):
     """A JSON-RPC request inside a frame of `/ws`."""
 

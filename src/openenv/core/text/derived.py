@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, Self
 
-from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool
+from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool, returned_value
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.schema.legal_actions import as_action, legal_action_names, legal_actions
 from openenv.core.schema.samples import SchemaSampler
@@ -140,5 +140,4 @@ def _tool_result_text(observation: CallToolObservation) -> str:
     """What a tool has returned, or why it has not."""
     if observation.error is not None:
         return f"error: {observation.error.message}"
-    result = observation.result
-    return value_text(result["data"] if isinstance(result, dict) and "data" in result else result)
+    return value_text(returned_value(observation.result))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from openenv.core.client_types import StepResult
+from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.core.text.content import frozen
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
@@ -273,6 +274,8 @@ class _TranscribingPlayer:
         self._leave_out(episode)
         self._num_failed += 1
         if self._num_failed >= _MAX_FAILURES and self.collected.best_return == -math.inf:
+            log.error("%d episodes failed before one has ended. Where the environment refuses actions, %s.",
+                      self._num_failed, REFUSED_REMEDY)  # fmt: skip
             raise error
 
     def _leave_out(self, episode: int) -> None:

@@ -39,6 +39,20 @@ class Starts(Environment[Action, Started, State]):
 """
 
 
+def test_ctrl_c_ends_a_program_that_serves_with_130_and_no_traceback(tmp_path: Path) -> None:
+    port = free_port()
+    (tmp_path / "starts.py").write_text(ENVIRONMENT)
+    program = (
+        f"from openenv import create_app, serve; from starts import Starts; serve(create_app(Starts), port={port})"
+    )
+    server = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    wait_until_ready(f"http://127.0.0.1:{port}", 60)
+    server.send_signal(signal.SIGINT)
+    _, errors = server.communicate(timeout=30)
+
+    assert (server.returncode, "Traceback" in errors) == (130, False), errors
+
+
 def has_ended(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"

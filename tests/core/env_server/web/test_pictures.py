@@ -94,7 +94,9 @@ def test_the_page_to_watch_on_empty_running_and_finished(page: Page, pictures: P
     with OpenSpielEnv(url) as env:
         result = env.reset(game_name="tic_tac_toe", seed=3)
         page.locator("#sessions button").click()
-        result = env.step(OpenSpielAction(action_id=0))
+        while not result.done and "tic_tac_toe" not in page.locator("#watched").inner_text():  # it watches from now on
+            result = env.step(OpenSpielAction(action_id=result.observation.legal_actions[0]))
+            page.wait_for_timeout(1000)
         expect(page.locator("#watched")).to_contain_text("tic_tac_toe")
         pictures.take("watch-running", headline="OpenSpielEnvironment")
         while not result.done:

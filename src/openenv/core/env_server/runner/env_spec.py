@@ -97,7 +97,8 @@ def resolve_env_spec(
         )
     hints = _annotated(environment_cls)
     action = action_cls or _find(environment_cls, Action, hints.get("action"))
-    if action is None:
+    has_tools = hasattr(environment_cls, "mcp_session")  # its actions are calls
+    if action is None and not has_tools:
         log.warning("%s declares no action class: any field is accepted. Write Environment[YourAction, ...] or pass "
                     "action_cls.", environment_cls.__name__)  # fmt: skip
     observation = observation_cls or _find(environment_cls, Observation, hints.get("observation")) or Observation

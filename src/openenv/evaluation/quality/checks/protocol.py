@@ -13,6 +13,7 @@ import httpx
 from openenv.auto.schema_client import listed_tools
 from openenv.core.env_server.mcp_types import CallToolObservation
 from openenv.core.errors import MessageTooBig
+from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.core.utils import install_line
 from openenv.evaluation.quality.probe.raw_client import RawClient, RawFrame
 from openenv.evaluation.quality.probe.recordings import EPISODE_ID, begin, play, take
@@ -21,9 +22,6 @@ from openenv.evaluation.quality.target import CheckResult, Target, failed, passe
 
 _MESSAGES = ("action", "observation", "state")
 _NUM_ACTIONS = 20
-_ACTION_REMEDY = (
-    "name the legal actions in the observation (legal_actions), or bound the action's fields (Literal, ge, le)"
-)
 _VERB_STEPS = 5
 _NORMAL_CLOSURE = (1000, 1001)
 
@@ -81,10 +79,10 @@ async def actions(target: Target) -> CheckResult:
                 refused, reason = refused + 1, frame.message
     made_from = "the legal actions that observations name" if is_named else "the action's schema"
     if refused == _NUM_ACTIONS:
-        return failed(f"each of {refused} actions made from {made_from} was refused: {reason}", _ACTION_REMEDY)
+        return failed(f"each of {refused} actions made from {made_from} was refused: {reason}", REFUSED_REMEDY)
     if refused:
         return warned(
-            f"{refused} of {_NUM_ACTIONS} actions made from {made_from} were refused: {reason}", _ACTION_REMEDY
+            f"{refused} of {_NUM_ACTIONS} actions made from {made_from} were refused: {reason}", REFUSED_REMEDY
         )
     return passed(f"{_NUM_ACTIONS} actions made from {made_from} were accepted")
 
