@@ -305,7 +305,7 @@ class _PolicyPlayer:
             "episode of seed %d is invalid: %s",
             self._first_seed + episode,
             reason,
-            exc_info=None if isinstance(error, OpenEnvError) else error,
+            exc_info=None if isinstance(error, OpenEnvError) or len(self._errors) > 1 else error,
         )
         self._take_replies(episode, None, has_failed=True)
         self._end(episode, "invalid", None, reason)
