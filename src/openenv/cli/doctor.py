@@ -10,10 +10,10 @@ from importlib.util import find_spec
 
 import typer
 from packaging.requirements import Requirement
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from openenv.cli.console import table_console
 from openenv.core.containers.runtime.docker import LocalDockerProvider
 from openenv.core.errors import ContainerFault
 from openenv.core.formats.json_text import json_text
@@ -56,7 +56,7 @@ def doctor(
     for row in rows:
         cells = (row.part, "yes" if row.is_there else "no", row.found, "" if row.is_there else row.remedy)
         table.add_row(*map(Text, cells))
-    Console().print(table)
+    table_console().print(table)
 
 
 def _system() -> Iterator[Row]:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from openenv.auto.environment import FORMS, named_environment
+from openenv.cli.console import table_console
 from openenv.cli.live_view import live_view
 from openenv.cli.training_plan import print_plan
 from openenv.evaluation.intervals import Interval, mean_over_runs
@@ -86,7 +87,7 @@ def train(
     else:
         results = [_train(one, resume) for one in (seed_runs(run, seeds) if seeds > 1 else [run])]
         if seeds > 1:
-            _console().print(table_over_runs([result.results for result in results]))
+            table_console().print(table_over_runs([result.results for result in results]))
         if any(result.failure for result in results):
             raise typer.Exit(1)
 
@@ -151,7 +152,7 @@ def _train(config: Config, resume: bool) -> RunResult:
         last = steps[-1]["step"] if steps else 0
         typer.echo(f"stopped after step {last}. Report: {report}. Go on with the same command and --resume.", err=True)
         raise
-    _console().print(results_table(result.results))
+    table_console().print(results_table(result.results))
     for line in remarks(result.results):
         typer.echo(line)
     if (best := best_line(result.run_dir)) is not None:
@@ -215,12 +216,6 @@ def remarks(results: Sequence[PlayerResult]) -> Iterator[str]:
         low, high = (reply_share(row, "hit", "hard", totals) for totals in (range(4, 12), range(17, 22)))
         if row.role in ("before", "after") and not math.isnan(low):
             yield f"{row.name}: P(hit) is {low:.3f} for hard totals up to 11 and {high:.3f} from hard 17"
-
-
-def _console() -> Console:
-    """The terminal; a file is as wide as the tables."""
-    console = Console()
-    return console if console.is_terminal else Console(width=100)
 
 
 def _rate_text(rate: float, interval: Interval | None) -> str:

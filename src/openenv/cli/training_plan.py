@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
+from openenv.cli.console import table_console
 from openenv.core.utils import run_async_safely
 from openenv.rl.config import Config
 
@@ -19,8 +19,7 @@ def print_plan(config: Config) -> None:
     from openenv.rl.planning.plan import gigabytes, plan_run  # imports torch
 
     plan = run_async_safely(plan_run(config))
-    console = Console()
-    (console if console.is_terminal else Console(width=100)).print(plan_table(plan))
+    table_console().print(plan_table(plan))
     plan.require()
     usable = "an unknown amount" if plan.usable_bytes is None else gigabytes(plan.usable_bytes)
     typer.echo(f"It fits: {gigabytes(plan.total_bytes)} of {usable} on {plan.device}.")

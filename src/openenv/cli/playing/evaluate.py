@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from openenv.auto.environment import FORMS, named_environment
+from openenv.cli.console import table_console
 from openenv.cli.pages.evaluation import evaluation_page
 from openenv.cli.pages.options import HOST, PORT
 from openenv.cli.playing.saved_episodes import SavedEpisodes
@@ -200,10 +201,10 @@ def show(summaries: list[Summary], plot: Path, *, as_json: bool) -> None:
         if any(summary.num_cut_off_replies for summary in summaries):
             typer.echo(CUT_OFF_REMEDY, err=True)
     else:
-        Console().print(medal_table(summaries))
+        table_console().print(medal_table(summaries))
         replies = replies_table(summaries)
         if replies is not None:
-            Console().print(replies)
+            table_console().print(replies)
     if any(summary.num_stopped for summary in summaries):
         typer.echo(STOPPED_REMEDY, err=True)
     # importing matplotlib takes longer than a short evaluation
