@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from openenv.core.net.forks import children_of
 from openenv.core.sandbox.cgroups import Cgroup
 from openenv.core.sandbox.limits import SandboxLimits
 
@@ -59,23 +60,6 @@ class Box:
         while pending:
             yield (pid := pending.pop())
             pending += children_of(pid)
-
-
-def children_of(pid: int) -> set[int]:
-    """The processes that all threads of a process have started; none if it has ended."""
-    found: set[int] = set()
-    for thread in threads_of(pid):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children", "rb", 0) as children:
-            found |= set(map(int, children.read().split()))
-    return found
-
-
-def threads_of(pid: int) -> list[str]:
-    """The threads of a process; none if it has ended."""
-    try:
-        return os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return []
 
 
 def session_of(pid: int) -> int:

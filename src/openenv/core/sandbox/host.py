@@ -18,8 +18,9 @@ import time
 from typing import Any
 
 from openenv.core.formats.json_text import json_text
+from openenv.core.net.forks import children_of
 from openenv.core.sandbox import seccomp
-from openenv.core.sandbox.box import Box, children_of, kill_tree, session_of
+from openenv.core.sandbox.box import Box, kill_tree, session_of
 from openenv.core.sandbox.box_spec import SESSION, BoxSpec, Level, bubblewrap_command, find_bubblewrap, init_command
 from openenv.core.sandbox.cgroups import (
     Cgroup,

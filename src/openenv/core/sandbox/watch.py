@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from openenv.core.sandbox.box import OUT_OF_MEMORY, Box, threads_of
+from openenv.core.net.forks import threads_of
+from openenv.core.sandbox.box import OUT_OF_MEMORY, Box
 from openenv.core.sandbox.box_spec import INSIDE, OWN_FILE_SYSTEMS, Level
 
 PERIOD_S = 0.25

@@ -10,9 +10,10 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from types import FrameType
 from typing import NoReturn
+
+from openenv.core.net.forks import descendants_of
 
 log = logging.getLogger(__name__)
 
@@ -42,22 +43,13 @@ def children_end_at_exit() -> Iterator[None]:
 
     Those are the programs of environments that run in this process. Needs /proc; elsewhere nothing is sent.
     """
-    before = _descendants(os.getpid())
+    before = descendants_of(os.getpid())
     try:
         yield
     finally:
-        for pid in _descendants(os.getpid()) - before:
+        for pid in descendants_of(os.getpid()) - before:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGTERM)
-
-
-def _descendants(pid: int) -> set[int]:
-    """The process ids of all children and their children. The kernel lists children by the thread that started them."""
-    found: set[int] = set()
-    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # the thread or the process has ended
-            found.update(map(int, listed.read_text(encoding="utf-8").split()))
-    return found.union(*map(_descendants, found))
 
 
 def exit_on_sigterm() -> None:

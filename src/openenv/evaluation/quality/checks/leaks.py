@@ -5,8 +5,8 @@ import itertools
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
+from openenv.core.net.forks import descendants_of
 from openenv.evaluation.quality.probe.recordings import play
 from openenv.evaluation.quality.target import CheckResult, Target, failed, passed, skipped, warned
 
@@ -95,7 +95,7 @@ async def _held(target: Target) -> _Resources:
     if target.server is None:
         return _Resources(sessions, None, None)
     pid = target.server.pid
-    return _Resources(sessions, len(os.listdir(f"/proc/{pid}/fd")), _num_descendants(pid))
+    return _Resources(sessions, len(os.listdir(f"/proc/{pid}/fd")), len(descendants_of(pid)))
 
 
 async def _sessions(target: Target) -> int | None:
@@ -107,10 +107,3 @@ async def _sessions(target: Target) -> int | None:
             return count
     gauge = _GAUGE.search(metrics.text) if metrics.status_code == 200 else None
     return int(float(gauge[1])) if gauge else None
-
-
-def _num_descendants(pid: int) -> int:
-    """Number of child processes and their descendants. The kernel lists children by the thread that started them."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    children = [int(child) for task in tasks for child in task.read_text(encoding="utf-8").split()]
-    return len(children) + sum(map(_num_descendants, children))
