@@ -8,6 +8,7 @@ import datasets
 import pytest
 from fastapi import FastAPI
 
+from openenv.auto.environment import NamedEnvironment
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.sessions.recording import observation_hash
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
@@ -62,6 +63,21 @@ def test_a_replay_that_differs_is_not_exported(recording: Path, tmp_path: Path) 
 
     assert (done.returncode, "line 2" in done.stderr, "reward was 7" in done.stderr) == (1, True, True), done.stderr
     assert not (tmp_path / "data").exists()
+
+
+def test_recordings_of_one_environment_are_replayed_on_one_server(
+    recording: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    served = NamedEnvironment.served
+    monkeypatch.setattr(NamedEnvironment, "served", lambda self: started.append(self.name) or served(self))
+    copied = tmp_path / "copied.jsonl"
+    copied.write_text(recording.read_text())
+
+    episodes = load_episodes([recording, copied], environment="openspiel")
+
+    assert started == ["openspiel"]
+    assert [len(episode.steps) for episode in episodes[:2]] == [len(episode.steps) for episode in episodes[2:]]
 
 
 def test_a_recording_without_an_environment_is_an_error_with_the_remedy(recording: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from openenv.auto.environment import NamedEnvironment, ServedEnvironment
+from openenv.auto.environment import ServedEnvironment
 from openenv.core.text.outcomes import outcome_of
 from openenv.evaluation.episode_files.recorder import EpisodeRecorder
 from openenv.evaluation.episode_files.records import EpisodeSource, RecordedEpisode
@@ -15,16 +15,19 @@ class NotAsRecorded(ValueError):
     """A request of a recording has another result now. The message has the line and the difference."""
 
 
-def episodes_of_recording(recording: SessionRecording, named: NamedEnvironment) -> list[RecordedEpisode]:
-    """The episodes of a session's recording, each from a reset to the next one. They are replayed on a new server.
+def episodes_of_recording(
+    recording: SessionRecording, served: ServedEnvironment, environment: str
+) -> list[RecordedEpisode]:
+    """The episodes of a session's recording, each from a reset to the next one. They are replayed in `served`.
 
     An action that the environment refused leaves no turn. Raises NotAsRecorded where the replay differs, and ValueError
     for a recording that goes back to a snapshot, which is no row of turns.
     """
     path = recording.path
-    with named.served() as served, ReplayClient(served.base_url, headers=dict(served.headers)) as client:
-        action, observation, _ = served.client_class._message_classes
-        player, replay = _RecordingPlayer(served, path.stem), Replay(client)
+    action, observation, _ = served.client_class._message_classes
+    player = _RecordingPlayer(served, path.stem)
+    with ReplayClient(served.base_url, headers=dict(served.headers)) as client:
+        replay = Replay(client)
         for number, line in enumerate(recording.requests, start=2):
             if line["verb"] in ("restore", "branch"):
                 raise ValueError(f"{path}, line {number}: the session went back to a snapshot, which is no episode")
@@ -32,7 +35,7 @@ def episodes_of_recording(recording: SessionRecording, named: NamedEnvironment) 
             if request.differences:
                 raise NotAsRecorded(f"{path}, line {number}, {request}: {request.differences[0]}")
             if line["verb"] == "reset":
-                player.begin(_source(line["data"], named.name, action, observation), line["data"].get("seed"))
+                player.begin(_source(line["data"], environment, action, observation), line["data"].get("seed"))
             if line["verb"] != "mcp" and request.observation is not None:
                 player.add(request)
     return player.ended()

@@ -1,11 +1,13 @@
 """Reads recorded episodes from any file that has them, and writes them in any of the forms."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
+from openenv.auto.environment import ServedEnvironment
 from openenv.evaluation.episode_files.records import RecordedEpisode, is_episode_file, read_episodes
 from openenv.evaluation.episode_files.session_replay import episodes_of_recording
-from openenv.evaluation.replay import is_session_recording, read_recording
+from openenv.evaluation.replay import SessionRecording, is_session_recording, read_recording
 from openenv.integrations.data import atif, huggingface, minari, training_rows
 from openenv.rl.reports.transcripts import is_transcript_file, recorded_transcripts
 
@@ -51,19 +53,37 @@ def load_episodes(
     that is not known.
     """
     found: list[RecordedEpisode] = []
-    for path in paths:
-        with path.open(encoding="utf-8") as file:
-            first = file.readline()
-        if is_episode_file(first):
-            found += read_episodes(path)
-        elif is_transcript_file(first):
-            found += recorded_transcripts(path)
-        elif is_session_recording(first):
-            recording = read_recording(path)
-            found += episodes_of_recording(recording, recording.named(environment, text=text))
-        else:
-            raise ValueError(
-                f"{path} has no episodes. Give a file of `openenv eval --save` or `openenv serve --record-dir`, or the "
-                "transcripts.jsonl of a run."
-            )
+    with _Servers(environment, text) as servers:
+        for path in paths:
+            with path.open(encoding="utf-8") as file:
+                first = file.readline()
+            if is_episode_file(first):
+                found += read_episodes(path)
+            elif is_transcript_file(first):
+                found += recorded_transcripts(path)
+            elif is_session_recording(first):
+                recording = read_recording(path)
+                found += episodes_of_recording(recording, *servers.for_recording(recording))
+            else:
+                raise ValueError(
+                    f"{path} has no episodes. Give a file of `openenv eval --save` or `openenv serve --record-dir`, or "
+                    "the transcripts.jsonl of a run."
+                )
     return found
+
+
+class _Servers(ExitStack):
+    """A server for all recordings of an environment that had the same options, until the `with` statement ends."""
+
+    def __init__(self, environment: str | None, text: str | None) -> None:
+        super().__init__()
+        self._environment, self._text = environment, text
+        self._served: dict[tuple[str, tuple[str, ...]], ServedEnvironment] = {}
+
+    def for_recording(self, recording: SessionRecording) -> tuple[ServedEnvironment, str]:
+        """The environment on which to replay it, and its name."""
+        named = recording.named(self._environment, text=self._text)
+        key = named.name, recording.options
+        if key not in self._served:
+            self._served[key] = self.enter_context(named.served())
+        return self._served[key], named.name
