@@ -14,7 +14,7 @@ from openenv.core.formats.json_text import json_text
 from openenv.envs.catalog import CatalogEntry, entries, load
 from openenv.evaluation.intervals import Summary
 from openenv.evaluation.measuring import SHOWN_CHECKS, Measurement, measure
-from openenv.evaluation.tables import return_text
+from openenv.evaluation.tables import NO_RETURN, number_text, table_console
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def envs(
         table.add_row(
             entry.name, "yes" if entry.is_installed else "no", entry.extra or "none needed", entry.description
         )
-    Console().print(table)
+    table_console().print(table)
 
 
 def _list_tasks(installed: Sequence[CatalogEntry], *, as_json: bool) -> None:
@@ -96,7 +96,7 @@ def _show(rows: Sequence[Measurement], *, as_json: bool) -> None:
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(*_cells(row))
-    Console(width=max(190, Console().width)).print(table)
+    table_console(190).print(table)
 
 
 def _cells(row: Measurement) -> list[str]:
@@ -115,7 +115,7 @@ def _cells(row: Measurement) -> list[str]:
 
 def _mean_text(summary: Summary) -> str:
     low, high = summary.return_interval
-    return return_text(summary.mean_return, "+.3f", f" ± {(high - low) / 2:.3f}")
+    return number_text(summary.mean_return, "+.3f", f" ± {(high - low) / 2:.3f}", none=NO_RETURN)
 
 
 def _row(entry: CatalogEntry) -> dict[str, object]:

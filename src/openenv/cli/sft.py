@@ -14,6 +14,7 @@ from rich.table import Table
 from openenv.auto.environment import FORMS
 from openenv.core.formats.json_text import json_text
 from openenv.evaluation.episode_files.records import RecordedEpisode
+from openenv.evaluation.tables import table_console
 from openenv.integrations.data import load_episodes
 from openenv.rl.config import LoraSettings, ModelConfig, WarmStartConfig
 from openenv.rl.config_file import require_model
@@ -95,7 +96,7 @@ def sft(
         f"{learned.num_episodes} episodes, {learned.num_decisions} replies, mean return {learned.mean_return:+.3f}; "
         f"{learned.num_left_out} episodes left out"
     )
-    Console().print(imitation_table(learned))
+    table_console().print(imitation_table(learned))
     typer.echo(f"model: {out}")
 
 

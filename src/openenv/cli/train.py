@@ -14,11 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 from openenv.auto.environment import FORMS, named_environment
-from openenv.cli.console import table_console
 from openenv.cli.live_view import live_view
 from openenv.cli.training_plan import print_plan
 from openenv.evaluation.intervals import Interval, mean_over_runs
-from openenv.evaluation.tables import interval_text, number_text, return_text
+from openenv.evaluation.tables import NO_RETURN, interval_text, number_text, table_console
 from openenv.rl.config import Config
 from openenv.rl.config_file import load_config, require_model
 from openenv.rl.planning.config_text import config_yaml
@@ -225,7 +224,7 @@ def _rate_text(rate: float, interval: Interval | None) -> str:
 
 def _return_text(mean: float, interval: Interval | None) -> str:
     digits = 4 if abs(mean) < 10 else 2
-    return return_text(mean, f"+.{digits}f", _between(interval, f"+.{digits - 1}f"))
+    return number_text(mean, f"+.{digits}f", _between(interval, f"+.{digits - 1}f"), none=NO_RETURN)
 
 
 def _between(interval: Interval | None, form: str) -> str:

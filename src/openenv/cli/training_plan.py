@@ -6,8 +6,8 @@ import typer
 from rich import box
 from rich.table import Table
 
-from openenv.cli.console import table_console
 from openenv.core.utils import run_async_safely
+from openenv.evaluation.tables import table_console
 from openenv.rl.config import Config
 
 if TYPE_CHECKING:

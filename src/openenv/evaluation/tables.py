@@ -4,16 +4,26 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from openenv.core.formats.text_file import printable
 from openenv.evaluation.intervals import Interval, Summary
 
-NO_FINISHED_GAME, NO_RETURN = "no finished game", "no return"
+NO_FINISHED_GAME = "no finished game"
+NO_RETURN = "no return"
+"""In place of a mean return: no game has ended, or no step had a reward."""
+_FILE_WIDTH = 120
 CUT_OFF_REMEDY = "replies were cut off at the limit of tokens: raise --max-tokens, or max_tokens of the endpoint"
 STOPPED_REMEDY = "stopped episodes did not end within --max-steps; their rewards so far count"
 MEDALS = ("🥇", "🥈", "🥉")
 _MAX_NUMBERS = 12
+
+
+def table_console(least_width: int = _FILE_WIDTH) -> Console:
+    """Standard output, as wide as the terminal; a file or a pipe is as wide as a table needs."""
+    console = Console()
+    return console if console.is_terminal else Console(width=max(least_width, console.width))
 
 
 def ranked(summaries: Sequence[Summary]) -> list[tuple[int, Summary]]:
@@ -69,16 +79,11 @@ def _cells(summary: Summary, *, shows_success: bool, shows_push: bool) -> list[s
     success = number_text(summary.win_rate, ".1%", f" ({100 * low:.1f}-{100 * high:.1f})")
     return [
         *[success] * shows_success,
-        return_text(summary.mean_return, "+.3f", f" ± {half:.3f}" if math.isfinite(half) else ""),
+        number_text(summary.mean_return, "+.3f", f" ± {half:.3f}" if math.isfinite(half) else "", none=NO_RETURN),
         *[number_text(summary.push_rate, ".1%")] * shows_push,
         number_text(summary.mean_steps, ".1f"),
         str(summary.num_episodes),
     ]
-
-
-def return_text(value: float, form: str, interval: str = "") -> str:
-    """A mean return with its interval; `no return` for NaN: no episode has ended, or no step had a reward."""
-    return NO_RETURN if math.isnan(value) else f"{value:{form}}{interval}"
 
 
 def known_text(value: float | None, form: str = "+.3g") -> str:
@@ -86,9 +91,9 @@ def known_text(value: float | None, form: str = "+.3g") -> str:
     return "none" if value is None else format(value, form)
 
 
-def number_text(value: float, form: str, interval: str = "") -> str:
-    """A rate or mean with its interval; `no finished game` for NaN, which a player without a finished game has."""
-    return NO_FINISHED_GAME if math.isnan(value) else f"{value:{form}}{interval}"
+def number_text(value: float, form: str, interval: str = "", *, none: str = NO_FINISHED_GAME) -> str:
+    """A rate or mean with its interval. none: in place of NaN, which a player without a finished game has."""
+    return none if math.isnan(value) else f"{value:{form}}{interval}"
 
 
 def interval_text(interval: Interval | None, form: str, between: str) -> str:

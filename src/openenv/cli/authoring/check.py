@@ -12,6 +12,7 @@ from rich.table import Table
 from openenv.auto.environment import FORMS, token_headers
 from openenv.core.formats.json_text import json_text
 from openenv.evaluation.quality import CheckRow, check_environment
+from openenv.evaluation.tables import table_console
 
 EXAMPLE = "Examples: `openenv check http://localhost:8000`, `openenv check my_env --seconds 30`"
 _COLOURS = {"pass": "green", "warn": "yellow", "fail": "bold red", "skip": "dim"}
@@ -48,7 +49,7 @@ def report(target: str, rows: list[CheckRow], *, as_json: bool) -> None:
     if as_json:
         typer.echo(json_text(as_object(target, rows), indent=2))
     else:
-        Console().print(table(target, rows))
+        table_console().print(table(target, rows))
     if any(row.result.status == "fail" for row in rows):
         raise typer.Exit(1)
 

@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.progress import Progress
 
 from openenv.auto.environment import FORMS, named_environment
-from openenv.cli.console import table_console
 from openenv.cli.pages.evaluation import evaluation_page
 from openenv.cli.pages.options import HOST, PORT
 from openenv.cli.playing.saved_episodes import SavedEpisodes
@@ -29,7 +28,7 @@ from openenv.evaluation import Summary, medal_table, replies_table
 from openenv.evaluation import evaluate as run_evaluation
 from openenv.evaluation.evaluator import EpisodeObserver
 from openenv.evaluation.intervals import EpisodeResult
-from openenv.evaluation.tables import CUT_OFF_REMEDY, STOPPED_REMEDY
+from openenv.evaluation.tables import CUT_OFF_REMEDY, STOPPED_REMEDY, table_console
 from openenv.pages.standings import Standings
 from openenv.policies.registry import EndpointOptions, policy_named
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from openenv.core.formats.json_text import json_text
-from openenv.evaluation.tables import interval_text, known_text, number_text, return_text
+from openenv.evaluation.tables import NO_RETURN, interval_text, known_text, number_text
 from openenv.rl.reports.best_checkpoint import best_line, evaluations
 from openenv.rl.reports.line_chart import Series, line_chart, smoothed
 from openenv.rl.reports.results import WARM_START, PlayerResult, declare_success, load_results, read_rows
@@ -63,7 +63,8 @@ def write_report(run_dir: Path) -> Path:
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(run_dir.name)}</title><style>{_STYLE.read_text(encoding='utf-8')}</style></head><body>{''.join(body)}</body></html>"
+        f"<title>{html.escape(run_dir.name)}</title><style>{_STYLE.read_text(encoding='utf-8')}</style></head>"
+        f"<body>{''.join(body)}</body></html>"
     )
     path = run_dir / "report.html"
     path.write_text(page, encoding="utf-8")
@@ -103,7 +104,8 @@ def _cells(result: PlayerResult, has_rates: bool) -> list[str]:
     if has_rates:
         known = None if math.isnan(result.win_rate) else result.win_interval
         cells += [number_text(result.win_rate, ".2%"), interval_text(known, ".2%", " to ")]
-    cells += [return_text(result.mean_return, "+.4f"), interval_text(result.return_interval, "+.4f", " to ")]
+    mean = number_text(result.mean_return, "+.4f", none=NO_RETURN)
+    cells += [mean, interval_text(result.return_interval, "+.4f", " to ")]
     is_exact = result.role == "optimum"
     return cells + (["exact", ""] if is_exact else [f"{result.num_games:,}", f"{result.num_unparseable:,}"])
 
