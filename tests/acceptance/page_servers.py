@@ -26,7 +26,7 @@ class Servers:
         self._stop(port)
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
-                pytest.skip(f"another program has port {port}, which the page names")
+                pytest.fail(f"another program has port {port}, which the page names: stop it")
         with (self._folder / f"server-{port}.log").open("wb") as log:
             self._running[port] = process = subprocess.Popen(
                 ["bash", "-c", command], cwd=self._folder, env=self._variables, stdout=log, stderr=log,

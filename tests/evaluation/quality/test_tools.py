@@ -1,14 +1,13 @@
 """An environment of tools is checked by calls of its tools."""
 
+import fastmcp
 import pytest
 
-fastmcp = pytest.importorskip("fastmcp")
-
-from openenv.core.env_server import create_app  # noqa: E402
-from openenv.core.env_server.mcp_environment import MCPEnvironment  # noqa: E402
-from openenv.core.env_server.mcp_types import CallToolAction  # noqa: E402
-from openenv.core.env_server.types import Observation, State  # noqa: E402
-from openenv.evaluation.quality import check_url  # noqa: E402
+from openenv.core.env_server import create_app
+from openenv.core.env_server.mcp_environment import MCPEnvironment
+from openenv.core.env_server.mcp_types import CallToolAction
+from openenv.core.env_server.types import Observation, State
+from openenv.evaluation.quality import check_url
 
 pytestmark = pytest.mark.process
 

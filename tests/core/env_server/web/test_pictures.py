@@ -25,7 +25,7 @@ class BrokenEnvironment(CountingEnvironment):
     """Cannot be made."""
 
     def __init__(self) -> None:
-        raise RuntimeError("no table of /opt/tables/large.bin: download it with `make tables`")
+        raise RuntimeError("the table large.bin is missing: download it with `make tables`")
 
 
 def openspiel(game: str) -> FastAPI:

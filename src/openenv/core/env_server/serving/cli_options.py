@@ -141,8 +141,10 @@ def _options_of_environment(args: argparse.Namespace) -> Iterator[str]:
     """The options in `args` that `add_server_options` does not add, with their defaults."""
     of_servers = argparse.ArgumentParser()
     add_server_options(of_servers)
-    for name in vars(args).keys() - vars(of_servers.parse_args([])).keys():
-        value = getattr(args, name)
+    known = vars(of_servers.parse_args([]))
+    for name, value in vars(args).items():
+        if name in known:
+            continue
         if value is True:
             yield _option(name)
         elif value not in (None, False):

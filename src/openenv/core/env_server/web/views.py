@@ -78,10 +78,10 @@ class ObservationView:
         rows = _rows(value)
         if rows is not None:
             return [{"name": name, "kind": "grid", "rows": rows}]
-        said = _said(value)
-        if said:
+        text = _result_text(value)
+        if text:
             folded = {"name": f"{name} as JSON", "kind": "details", "value": _text(value)}
-            return [{"name": name, "kind": "text", "value": said}, folded]
+            return [{"name": name, "kind": "text", "value": text}, folded]
         num_numbers = _num_numbers(value)
         if num_numbers > _MOST_NUMBERS:
             return [{"name": f"{name}, {num_numbers:,} numbers", "kind": "details", "value": _text(value)}]
@@ -119,7 +119,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _said(value: Any) -> str:
+def _result_text(value: Any) -> str:
     """The texts in the result of a tool, as MCP writes it; an empty text for all else."""
     content = value.get("content") if isinstance(value, Mapping) else None
     blocks = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
