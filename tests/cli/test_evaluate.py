@@ -39,6 +39,41 @@ def test_an_environment_without_an_end_is_stopped_after_a_thousand_steps(tmp_pat
     assert "did not end within --max-steps" in done.stderr
 
 
+GATES = """
+from openenv import Action, Environment, Observation, State
+
+
+class Turn(Action):
+    degrees: int
+
+
+class Gates(Environment[Turn, Observation, State]):
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        self._seed = seed or 0
+        return Observation()
+
+    def step(self, action, timeout_s=None, **kwargs):
+        if self._seed % 2:
+            raise ValueError("the gate is shut")
+        return Observation(reward=1.0, done=True)
+
+    @property
+    def state(self):
+        return State()
+"""
+
+
+def test_where_the_environment_refuses_actions_the_remedy_is_named_and_no_cell_is_cut(tmp_path):
+    (tmp_path / "gates.py").write_text(GATES)
+    done = run("eval", "gates.py:Gates", "--policy", "random", "--episodes", "4", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "the gate is shut (2 times). Where the environment refuses actions, name the legal actions" in done.stderr
+    assert "…" not in done.stdout
+    for heading in ("mean return", "episodes", "stopped", "unparseable", "invalid"):
+        assert heading in done.stdout
+
+
 def test_eval_prints_json_for_programs(openspiel_url, tmp_path):
     command = ["eval", openspiel_url, "--game", "catch", "--policy", "smart", "--episodes", "5", "--json"]
     done = run(*command, cwd=tmp_path)

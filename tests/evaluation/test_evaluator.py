@@ -286,6 +286,25 @@ async def test_what_a_policy_raises_makes_that_episode_invalid_and_no_other(open
     assert reasons == ["policy: ConnectionResetError: by the gateway"]
 
 
+async def test_the_first_error_of_a_policy_alone_is_traced_back(
+    openspiel_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Careless(TheirPolicy, Policy):
+        num_chosen = 0
+
+        def select_action(self, observation: Any) -> int:
+            self.num_chosen += 1
+            if self.num_chosen % 3 == 0:
+                raise ConnectionResetError("by the gateway")
+            return super().select_action(observation)
+
+    await play(openspiel_url, Careless(), 8)
+
+    traced = [record.exc_info is not None for record in caplog.records if "is invalid" in record.message]
+    assert len(traced) > 1
+    assert traced == [True, *[False] * (len(traced) - 1)]
+
+
 async def test_one_reply_that_could_not_be_had_ends_its_own_episode(openspiel_url: str) -> None:
     def complete(conversations: list[Any]) -> list[str]:
         refused = CompletionFailed("filtered")

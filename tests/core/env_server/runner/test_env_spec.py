@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from openenv.core import Action, Environment, Observation, State
+from openenv.core.env_server.mcp_environment import MCPEnvironment
 from openenv.core.env_server.runner.env_spec import resolve_env_spec
 from openenv.core.env_server.types import OpenAction
 from openenv.core.wire.arrays import Array
@@ -62,6 +63,22 @@ def test_an_undeclared_action_class_takes_any_field_and_logs_a_warning(caplog):
     with caplog.at_level(logging.WARNING):
         assert resolve_env_spec(Undeclared).action_cls is OpenAction
     assert "declares no action class" in caplog.text
+
+
+def test_an_environment_of_tools_needs_no_action_class(caplog):
+    class Tools(MCPEnvironment):
+        def __init__(self): ...
+        def reset(self) -> Observation: ...
+        @property
+        def state(self) -> State: ...
+
+    Tools.__module__ = "openenv.core.env_server.interfaces"
+    with caplog.at_level(logging.WARNING):
+        assert resolve_env_spec(Tools).action_cls is OpenAction
+
+    assert caplog.text == ""
+    with pytest.raises(RuntimeError, match=r"Tools has no tools: call super\(\).__init__\(server\)"):
+        Tools().step(OpenAction())
 
 
 ONE_ENVIRONMENT = """
