@@ -56,7 +56,7 @@ def doctor(
     for row in rows:
         cells = (row.part, "yes" if row.is_there else "no", row.found, "" if row.is_there else row.remedy)
         table.add_row(*map(Text, cells))
-    table_console().print(table)
+    table_console(160).print(table)
 
 
 def _system() -> Iterator[Row]:
