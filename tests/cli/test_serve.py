@@ -4,6 +4,7 @@ import json
 import signal
 import socket
 import subprocess
+import sys
 import urllib.request
 
 import pytest
@@ -135,3 +136,54 @@ def test_a_port_in_use_is_named_before_anything_is_announced():
     assert served.returncode == 1
     expected = f"openenv: [Errno 98] cannot listen on 127.0.0.1:{port}: Address already in use. Give another port\n"
     assert served.stderr.decode() == expected
+
+
+@pytest.mark.finding("N10")
+@pytest.mark.parametrize(
+    ("served", "reason"),
+    [
+        (["openspiel", "--game", "blackjak"], "Did you mean 'blackjack'?"),
+        (["no_database.py:app"], "no database"),
+    ],
+    ids=["a wrong option", "an application that cannot start"],
+)
+def test_a_server_that_cannot_serve_is_not_announced(port, tmp_path, served, reason):
+    (tmp_path / "no_database.py").write_text(
+        "from contextlib import asynccontextmanager\n"
+        "from fastapi import FastAPI\n"
+        "@asynccontextmanager\n"
+        "async def lifespan(app):\n"
+        "    raise RuntimeError('no database')\n"
+        "    yield\n"
+        "app = FastAPI(lifespan=lifespan)\n"
+    )
+    command = [*OPENENV, "serve", *served, "--port", str(port)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+
+    assert ended.returncode in (2, 3)
+    assert reason in ended.stderr
+    assert "serving" not in ended.stderr
+    assert "usage" not in ended.stderr
+
+
+@pytest.mark.finding("N10")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_program_that_serves_tells_where_once_it_answers(port, tmp_path, workers):
+    program = tmp_path / "serving.py"
+    program.write_text(
+        "from openenv import serve\n"
+        "if __name__ == '__main__':\n"
+        f"    serve('openenv.envs.echo_env.server.app:app', port={port}, workers={workers})\n"
+    )
+    process = subprocess.Popen([sys.executable, program], stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        with EchoEnv(base_url=f"http://127.0.0.1:{port}") as env:
+            env.reset()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+
+    expected = f"serving echo_env at http://127.0.0.1:{port} (page at /web, documentation at /docs); stop it with Ctrl-C"
+    assert line == f"{expected}\n"

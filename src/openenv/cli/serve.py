@@ -27,8 +27,7 @@ from openenv.core.env_server.serving.cli_options import (
     server_config,
 )
 from openenv.core.env_server.serving.environment_folder import file_target, folder_target
-from openenv.core.env_server.workers.dispatcher import open_listeners
-from openenv.core.wire.constants import INHERITED, UNIX
+from openenv.core.wire.constants import UNIX
 from openenv.envs.catalog import CatalogEntry, entries, load
 from openenv.integrations.dialects import dialect_app
 
@@ -88,26 +87,20 @@ def serve(
     where = ["--host", host, "--port", str(port)]
     if is_dialect:
         source = partial(dialect_app, environment, _limits(_log_as_given(context.args)))
-        app = source()  # raises before the announcement
-        _announce(environment, host, port)
-        serve_app(app if workers == 1 else source, host, port, workers=workers)
+        serve_app(source() if workers == 1 else source, host, port, workers=workers)
     elif ":" in target:
         options = _log_as_given(context.args)
         config = _limits(options)
         source = partial(load_app, target, config if options else None, default=config)
-        app = source()  # raises before the announcement
+        app = source()
         if config.token is not None and getattr(setting_of(app, "config"), "token", None) != config.token:
             typer.echo(f"{target} is an application with limits of its own: it does not check OPENENV_TOKEN", err=True)
-        _announce(environment, host, port)
         serve_app(app if workers == 1 else source, host, port, workers=workers)
     elif target != environment:
-        _announce(environment, host, port)
         _run_program(target, [*context.args, *where, *(["--workers", str(workers)] if workers != 1 else [])])
     else:
         entry = installed(_bundled(environment))
-        server = importlib.import_module(entry.server)
-        _announce(environment, host, port)
-        server.main([*context.args, *where, "--workers", str(workers)])
+        importlib.import_module(entry.server).main([*context.args, *where, "--workers", str(workers)])
 
 
 def _serve_dialect(dialect: str, environment: str, options: list[str], host: str, port: int, workers: int) -> None:
@@ -120,9 +113,7 @@ def _serve_dialect(dialect: str, environment: str, options: list[str], host: str
     from openenv.integrations.dialects.ors_server import ors_app  # loads a client
 
     with named_environment(environment).served() as served:
-        app = ors_app(served)
-        _announce(environment, host, port)
-        serve_app(app, host, port)
+        serve_app(ors_app(served), host, port)
 
 
 def _serve_image(image: str, options: list[str], host: str, port: int, workers: int) -> None:
@@ -135,7 +126,7 @@ def _serve_image(image: str, options: list[str], host: str, port: int, workers: 
     server = OwnedServer(BoundProvider(None, image, port=port), is_running=False)
     try:
         server.start()
-        _announce(f"{IMAGE}{image}", host, port, has_started=True)
+        _announce(f"{IMAGE}{image}", host, port)
         while True:
             signal.pause()
     finally:
@@ -151,7 +142,7 @@ def _serve_sandboxed(environment: str, options: list[str], host: str, port: int,
     exit_on_sigterm()
     try:
         server.start(port, host=host)
-        _announce(environment, host, port, has_started=True)
+        _announce(environment, host, port)
         missing = [f"{layer} {state}" for layer, state in server.layers.items() if state != "on"]
         typer.echo(f"sandbox: {'; '.join(missing) or 'all layers are on'}", err=True)
         typer.echo(f"the server has ended: {server.wait()}", err=True)
@@ -198,16 +189,8 @@ def _run_program(module: str, args: list[str]) -> None:
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
-def _announce(environment: str, host: str, port: int, *, has_started: bool = False) -> None:
-    """Say where the server listens, unless the program that has opened its socket says so.
-
-    Raises OSError for an address at which it could not start, such as a port in use.
-    """
-    if host.startswith(INHERITED):
-        return
-    if not has_started and not host.startswith(UNIX):
-        for listener in open_listeners(host, port):
-            listener.close()
+def _announce(environment: str, host: str, port: int) -> None:
+    """Say where a server in another process listens. One in this process says so itself."""
     where = host if host.startswith(UNIX) else f"http://{host}:{port}"
     typer.echo(
         f"serving {environment} at {where} (page at /web, documentation at /docs); stop it with Ctrl-C", err=True

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.config import ServerConfig
@@ -44,6 +45,7 @@ from openenv.core.env_server.serialization import (  # noqa: F401
     deserialize_action,
     serialize_observation,
 )
+from openenv.core.env_server.serving.listeners import announce, open_listeners
 from openenv.core.env_server.types import (  # noqa: F401
     Action,
     ConcurrencyConfig,
@@ -76,10 +78,10 @@ from openenv.core.env_server.types import (  # noqa: F401
 from openenv.core.wire.constants import INHERITED, UNIX
 
 if TYPE_CHECKING:
-    import uvicorn
     from fastapi import FastAPI
 
     from openenv.core.env_server.serving.app_loader import AppSource
+    from openenv.core.env_server.serving.graceful_server import GracefulServer
     from openenv.core.env_server.sessions.manager import SessionManager
 
 
@@ -291,7 +293,7 @@ def serve(
     the port; more than 1 need `MODULE:NAME`, or a class or function of a module. After SIGTERM a program that serves in
     its main thread exits with 0, after Ctrl-C with 130. Raises ValueError where an event loop runs already, as in a
     notebook, for workers that cannot run, and for an app that cannot be served, LookupError when `MODULE:NAME` does not
-    exist, and, with several workers, OSError when it cannot listen.
+    exist, and OSError when it cannot listen. A line on stderr says where it serves, once it does.
     """
     _refuse_running_loop()
     if workers < 1:
@@ -306,8 +308,14 @@ def serve(
         # uvicorn raises the signal again, after its shutdown, for the handler of before
         exit_on_sigterm()
     with children_end_at_exit():
+        running = server(app, host, port, log_level=log_level)
+        listeners = None
+        if not host.startswith((UNIX, INHERITED)):
+            listeners = open_listeners(host, port)
+            port = listeners[0].getsockname()[1]
+        running.on_listening = partial(announce, running.config.app, host, port)
         try:
-            server(app, host, port, log_level=log_level).run()
+            running.run(listeners)
         except KeyboardInterrupt:
             raise SystemExit(_INTERRUPTED) from None  # the server has stopped, and there is nothing to trace back
 
@@ -323,7 +331,7 @@ def _refuse_running_loop() -> None:
     )
 
 
-def server(app: "AppSource", host: str, port: int, *, log_level: str = "warning") -> "uvicorn.Server":
+def server(app: "AppSource", host: str, port: int, *, log_level: str = "warning") -> "GracefulServer":
     """A server for `app`, not yet running, with the arguments of `serve`. Port 0 takes a free one."""
     # imported only by a running server, as FastAPI is
     from openenv.core.env_server.http.auth import warn_if_exposed

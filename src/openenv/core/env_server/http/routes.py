@@ -21,6 +21,7 @@ from openenv.core.env_server.http.sessions import HttpSessions
 from openenv.core.env_server.http.task_routes import task_routes
 from openenv.core.env_server.runner.env_runner import EncodedResponse
 from openenv.core.env_server.runner.env_spec import EnvSpec
+from openenv.core.env_server.serving.listeners import TITLE_END
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.types import (
@@ -56,7 +57,7 @@ SessionId = Annotated[
 def environment_app(spec: EnvSpec, config: ServerConfig) -> FastAPI:
     """The application of one environment: `/ws`, the HTTP verbs, `/mcp`, tasks, descriptions, and `/docs`."""
     app: FastAPI = FastAPIOffline(
-        title=f"{spec.name}: an OpenEnv environment",
+        title=f"{spec.name}{TITLE_END}",
         description="Reset an episode, step it with actions, ask for its state. `/ws` plays the same over a WebSocket.",
         version="1.0.0",
     )

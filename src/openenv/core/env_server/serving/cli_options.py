@@ -134,7 +134,7 @@ def run_server(
         serve(partial(build, args, config), args.host, args.port, workers=args.workers)
     except ValueError as error:
         log.info("failed", exc_info=True)
-        parser.error(str(error))
+        parser.exit(2, f"{parser.prog}: error: {error}\n")  # without 40 lines of usage before the reason
 
 
 def _options_of_environment(args: argparse.Namespace) -> Iterator[str]:

@@ -11,6 +11,7 @@ from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.execution.executors import CLOSE_TIMEOUT_S
 from openenv.core.env_server.serving.any_uvicorn import use_own_connections
 from openenv.core.env_server.serving.app_loader import setting_of
+from openenv.core.env_server.serving.listeners import enable_keepalive
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -20,24 +21,12 @@ _SHUTDOWN_TIMEOUT_S = int(CLOSE_TIMEOUT_S) + 3
 """Long enough for the environments to close."""
 
 
-def enable_keepalive(listener: socket.socket) -> None:
-    """Let the kernel probe the connections that `listener` accepts, and break those whose client has vanished.
-
-    The first probe follows a minute of silence; four that are not answered, 15 s apart, break the connection.
-    """
-    if listener.family not in (socket.AF_INET, socket.AF_INET6):
-        return
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
-        if hasattr(socket, option):  # Linux
-            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-
-
 class GracefulServer(uvicorn.Server):
     """Lets steps that run finish, and their responses leave, before it closes connections."""
 
     def __init__(self, app: "FastAPI", *, log_level: str, **address: Any) -> None:
         """address: uvicorn's settings of where to listen."""
+        self.on_listening: Callable[[], None] | None = None
         self._sessions = setting_of(app, "sessions")
         config: ServerConfig = setting_of(app, "config") or ServerConfig()
         settings = uvicorn.Config(
@@ -57,6 +46,8 @@ class GracefulServer(uvicorn.Server):
         for server in self.servers:
             for listener in server.sockets:
                 enable_keepalive(listener)
+        if self.started and self.on_listening is not None:
+            self.on_listening()
 
     def make_connection(self) -> asyncio.Protocol:
         """The protocol of a new connection, as uvicorn makes it."""

@@ -9,13 +9,11 @@ import logging
 import socket
 from collections.abc import Sequence
 
-from openenv.core.env_server.serving.graceful_server import enable_keepalive
 from openenv.core.env_server.workers.request_head import RequestHead, peek_head
 from openenv.core.env_server.workers.worker_pool import WorkerPool
 
 log = logging.getLogger(__name__)
 
-_BACKLOG = 2048
 _PAUSE_S = 0.5
 """Before the next attempt to accept, when the process has no file descriptor left."""
 
@@ -63,33 +61,3 @@ class ConnectionDispatcher:
             connection.close()
         else:
             worker.hand_over(connection, opens_session=request.opens_session)
-
-
-def open_listeners(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen on every address of `host`. Port 0 takes a free one. Raises OSError with the address."""
-    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    opened: list[socket.socket] = []
-    try:
-        for family, _, _, _, address in dict.fromkeys(addresses):
-            opened.append(_open_listener(family, address))
-    except OSError as error:
-        for listener in opened:
-            listener.close()
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}. Give another port") from None
-    return opened
-
-
-def _open_listener(family: int, address: object) -> socket.socket:
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind(address)  # type: ignore[arg-type]
-        enable_keepalive(listener)
-        listener.listen(_BACKLOG)
-        listener.setblocking(False)
-    except OSError:
-        listener.close()
-        raise
-    return listener

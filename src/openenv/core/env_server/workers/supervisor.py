@@ -18,9 +18,10 @@ from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http.auth import warn_if_exposed
 from openenv.core.env_server.observability.log_context import logging_settings
 from openenv.core.env_server.serving.app_loader import AppSource, is_application, load_app, setting_of
+from openenv.core.env_server.serving.listeners import announce, open_listeners
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.worker_share import WorkerShare
-from openenv.core.env_server.workers.dispatcher import ConnectionDispatcher, open_listeners
+from openenv.core.env_server.workers.dispatcher import ConnectionDispatcher
 from openenv.core.env_server.workers.worker_main import WorkerSpec
 from openenv.core.env_server.workers.worker_pool import WorkerHandle, WorkerPool
 from openenv.core.wire.constants import INHERITED, UNIX
@@ -62,8 +63,9 @@ def serve_with_workers(source: AppSource, host: str, port: int, *, workers: int,
     config: ServerConfig = setting_of(app, "config") or ServerConfig()
     warn_if_exposed(host, config)
     shares = [whole.of_worker(number, workers) for number in range(workers)]
-    supervisor = Supervisor(partial(load_app, source), shares, log_level, config.head_timeout_s)
     listeners = open_listeners(host, port)
+    announced = partial(announce, app, host, listeners[0].getsockname()[1])
+    supervisor = Supervisor(partial(load_app, source), shares, log_level, config.head_timeout_s, announced)
     try:
         asyncio.run(supervisor.run(listeners))  # noqa: TID251  `serve` refuses to run where a loop runs
     finally:
@@ -85,17 +87,23 @@ class Supervisor:
     """A server of several workers."""
 
     def __init__(
-        self, source: "Callable[[], FastAPI]", shares: Sequence[WorkerShare], log_level: str, head_timeout_s: float
+        self,
+        source: "Callable[[], FastAPI]",
+        shares: Sequence[WorkerShare],
+        log_level: str,
+        head_timeout_s: float,
+        on_listening: Callable[[], None],
     ) -> None:
         """source: makes the application, in each worker. shares: one for each worker. log_level: uvicorn's.
 
-        head_timeout_s: limit of the wait for a connection's first request.
+        head_timeout_s: limit of the wait for a connection's first request. on_listening: called when a worker serves.
         """
         self._source = source
         self._shares = shares
         self._log_level = log_level
         self._pool = WorkerPool(len(shares))
         self._head_timeout_s = head_timeout_s
+        self._on_listening = on_listening
         self._is_stopping = asyncio.Event()
         self._failure: str | None = None
 
@@ -119,9 +127,15 @@ class Supervisor:
     async def _serve(self, listeners: Sequence[socket.socket], folder: Path) -> None:
         async with asyncio.TaskGroup() as group:
             dispatching = group.create_task(ConnectionDispatcher(self._pool, self._head_timeout_s).serve(listeners))
+            announcing = group.create_task(self._announce())
             running = [group.create_task(self._keep_running(worker, folder)) for worker in list(self._pool)]
             await asyncio.wait(running)
+            announcing.cancel()
             dispatching.cancel()
+
+    async def _announce(self) -> None:
+        await self._pool.is_open.wait()
+        self._on_listening()
 
     def _start(self, share: WorkerShare, folder: Path) -> WorkerHandle:
         spec = WorkerSpec(

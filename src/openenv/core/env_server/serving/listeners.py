@@ -1,0 +1,71 @@
+"""The sockets on which a server listens, and the line that says where that is."""
+
+import socket
+import sys
+from typing import Any
+
+from openenv.core.wire.constants import INHERITED, UNIX
+
+_BACKLOG = 2048
+
+
+def open_listeners(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen on every address of `host`. Port 0 takes a free one. Raises OSError with the address."""
+    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    opened: list[socket.socket] = []
+    try:
+        for family, _, _, _, address in dict.fromkeys(addresses):
+            opened.append(_open_listener(family, address))
+    except OSError as error:
+        for listener in opened:
+            listener.close()
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}. Give another port") from None
+    return opened
+
+
+def enable_keepalive(listener: socket.socket) -> None:
+    """Let the kernel probe the connections that `listener` accepts, and break those whose client has vanished.
+
+    The first probe follows a minute of silence; four that are not answered, 15 s apart, break the connection.
+    """
+    if listener.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, option):  # Linux
+            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+
+
+def announce(app: Any, host: str, port: int) -> None:
+    """Write to stderr where `app` is served, and which pages it has. Nothing for an inherited socket, whose opener
+    knows it."""
+    if host.startswith(INHERITED):
+        return
+    paths = {getattr(route, "path", None) for route in getattr(app, "routes", ())}
+    pages = {"page": "/web", "documentation": "/docs"}
+    shown = ", ".join(f"{name} at {path}" for name, path in pages.items() if path in paths)
+    address = f"[{host}]" if ":" in host else host
+    where = host if host.startswith(UNIX) else f"http://{address}:{port}"
+    name = getattr(app, "title", "the application").removesuffix(TITLE_END)
+    sys.stderr.write(f"serving {name} at {where}{f' ({shown})' if shown else ''}; stop it with Ctrl-C\n")
+    sys.stderr.flush()
+
+
+TITLE_END = ": an OpenEnv environment"
+"""Of an application's title, after the environment's name."""
+
+
+def _open_listener(family: int, address: object) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind(address)  # type: ignore[arg-type]
+        enable_keepalive(listener)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError:
+        listener.close()
+        raise
+    return listener
