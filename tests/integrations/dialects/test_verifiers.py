@@ -83,9 +83,14 @@ def test_an_unknown_tool_is_refused_and_the_episode_goes_on() -> None:
 
 
 def test_names_that_cannot_be_loaded_are_errors_with_the_reason() -> None:
-    for name, problem in (("verifiers:no_such_environment", "no_such_environment"), ("verifiers:gone.py", "no file")):
+    for name, problem in (
+        ("verifiers:no_such_environment", "no_such_environment"),
+        ("verifiers:gone.py", "no file"),
+        (f"{FILE}?sort=tools", "unexpected keyword argument 'sort'; its parameters are (kind: str"),
+    ):
         done = run("serve", name)
         assert (done.returncode, problem in done.stderr) == (1, True), done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_loading_leaves_the_handlers_of_signals_as_they_are() -> None:

@@ -6,6 +6,7 @@ there. An environment with tools has these and one more, `reply`, for a message 
 
 import importlib
 import importlib.util
+import inspect
 import signal
 import sys
 import threading
@@ -77,7 +78,9 @@ def load_verifiers(name: str, arguments: Mapping[str, Any]) -> Any:
         raise ImportError(f"environments of verifiers need an extra: {install_line('verifiers')}") from error
     with _signal_handlers_kept():
         if name.endswith(".py"):
-            return _loader_of(Path(name))(**arguments)
+            load = _loader_of(Path(name))
+            _check_arguments(name, load, arguments)
+            return load(**arguments)
         try:
             return verifiers.load_environment(name, **arguments)
         except (ValueError, RuntimeError) as error:
@@ -241,6 +244,15 @@ def _loader_of(path: Path) -> Any:
     if not hasattr(module, "load_environment"):
         raise LookupError(f"{path} has no function load_environment, which verifiers wants")
     return module.load_environment
+
+
+def _check_arguments(name: str, load: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Raise LookupError, with the parameters that there are, unless the function takes these arguments."""
+    parameters = inspect.signature(load)
+    try:
+        parameters.bind(**arguments)
+    except TypeError as error:
+        raise LookupError(f"verifiers:{name}: {error}; its parameters are {parameters}") from None
 
 
 @contextmanager
