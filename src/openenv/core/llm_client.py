@@ -271,8 +271,8 @@ def _tool_call(call_id: str, function: dict[str, Any], usage: TokenUsage | None,
 def _usage(answer: dict[str, Any], prompt: str, completion: str) -> TokenUsage | None:
     """The counted tokens, by the API's names of the two numbers; None where the service does not give both."""
     counted = answer.get("usage")
-    numbers = [counted.get(key) for key in (prompt, completion)] if isinstance(counted, dict) else []
-    return TokenUsage(*numbers) if numbers and all(isinstance(number, int) for number in numbers) else None
+    sent, received = (counted.get(prompt), counted.get(completion)) if isinstance(counted, dict) else (None, None)
+    return TokenUsage(sent, received) if isinstance(sent, int) and isinstance(received, int) else None
 
 
 def _joined(endpoint: str, port: int | None) -> str:

@@ -49,8 +49,8 @@ async def post_json(
 ) -> dict[str, Any]:
     """Send a POST request and return the JSON object of the response.
 
-    What may pass is retried twice: overload, failures of the service, broken connections, and bodies that are cut, empty
-    or no JSON, as gateways send them. timeout_s: for each try.
+    What may pass is retried twice: overload, failures of the service, broken connections, and bodies that are cut,
+    empty or no JSON, as gateways send them. timeout_s: for each try.
     secret: removed from errors, also where the service repeats it. Raises LLMError with the status and a remedy.
     """
     import httpx  # keeps `import openenv` light
