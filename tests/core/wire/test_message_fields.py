@@ -1,6 +1,7 @@
 """What a server writes of an observation, the client of the same classes reads."""
 
 import datetime as dt
+import math
 from decimal import Decimal
 
 import httpx
@@ -31,6 +32,18 @@ class Weapon(Item):
 
 class Move(Action):
     direction: str = Field(default="north", alias="to")
+    carried: list[Item] = Field(default_factory=list)
+
+    @computed_field
+    @property
+    def letter(self) -> str:
+        return self.direction[0]
+
+
+class Gauge(Observation):
+    level: float = 0.0
+    levels: list[float] = Field(default_factory=list)
+    by_name: dict[str, float | None] = Field(default_factory=dict)
 
 
 class Seen(Observation):
@@ -138,3 +151,22 @@ def test_a_response_of_other_fields_is_an_error_of_the_one_tree():
 
 def test_a_class_without_objects_is_written_without_looking_at_their_classes():
     assert [has_models(cls) for cls in (Observation, Seen, Progress)] == [False, True, True]
+
+
+@pytest.mark.finding("R5")
+def test_computed_fields_of_an_action_are_not_sent(url):
+    with ZooEnv(url) as env:
+        env.reset()
+        result = env.step(Move(to="south", carried=[Item(name="rope")]))
+        env.reset()
+        other = env.step({"to": "east", "carried": [{"name": "rope"}]})
+
+    assert (result.observation.trophy, other.observation.trophy) == ("south", "east")
+
+
+@pytest.mark.finding("R5")
+def test_a_null_where_a_number_must_be_is_read_as_nan():
+    read = read_message(Gauge, {"level": None, "levels": [1.0, None], "by_name": {"a": None}})
+
+    assert math.isnan(read.level)
+    assert (read.levels[0], math.isnan(read.levels[1]), read.by_name) == (1.0, True, {"a": None})

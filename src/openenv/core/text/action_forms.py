@@ -160,8 +160,8 @@ class FieldForm(ActionForm):
         return str(SchemaSampler(self._schema, rng, words=words_of(seen)).sample())
 
     def wording(self, action: Action) -> str:
-        """The field's value."""
-        return str(getattr(action, self._field))
+        """The field's value, as JSON has it."""
+        return str(action.model_dump(mode="json")[self._field])
 
 
 class JsonForm(ActionForm):
