@@ -316,6 +316,9 @@ TOOLS: list[Row] = [
 OTHERS: dict[str, list[Row]] = {
     # replies of other models, some of them made up: thinking between other marks, denials, numbers in words, calls
     "hit or stand": [
+        ("With 12 against a 10, the right play is to hit.", "hit"),
+        ("No doubt, hit", "hit"),
+        ("I decide against a hit", None),
         ("<|channel|>analysis<|message|>We could stand.<|end|><|start|>assistant<|channel|>final<|message|>hit", "hit"),
         ("<|channel|>analysis<|message|>We should hit because", None),
         ("<|begin_of_thought|>stand<|end_of_thought|><|begin_of_solution|>hit<|end_of_solution|>", "hit"),
@@ -367,6 +370,7 @@ OTHERS: dict[str, list[Row]] = {
         ("b1 loses", None),
     ],
     "digits": [
+        ("I tried 3, now 5", "5"),
         ("Column 3 (0-indexed)", "3"),
         ("≠3", None),
         ("!=3", None),

@@ -119,7 +119,8 @@ class SchemaSampler:
         step = schema.get("multipleOf")
         if step:
             least, most = math.ceil(low / step), math.floor(high / step)
-            return step * (min(max(0, least), most) if self._simplest else self._rng.randint(least, max(least, most)))
+            count = min(max(0, least), most) if self._simplest else self._rng.randint(least, max(least, most))
+            return float(step * count)
         value = 0.0 if self._simplest else round(self._rng.uniform(low, high), _decimals(high - low))
         return min(max(value, low), high)
 

@@ -15,12 +15,13 @@ _SENTENCE = re.compile(r"[.!?;:]+(?=[\"'”’)*]*(?:\s|\Z))|。|\n")
 _TURN = re.compile(r"\b(?:so|(?<!thing )but|therefore|thus|hence)\b", re.IGNORECASE)
 """Words after which a sentence no longer denies what it names."""
 _NOT_BEFORE = re.compile(
-    r"\b(?:not|never|neither|nor|cannot|without|avoid|refus\w+|declin\w+|exclud\w+|against|reject\w*|dont|wont|cant"
-    r"|(?:any|every)thing but|afraid to|(?:foolish|unwise|wrong|bad|risky|mistake|worse|dangerous) to|came from"
-    r"|com(?:e|ing) from|already (?:tried|guessed|played|said)|tried|worst (?:\w+ ){1,2}(?:is|would be)"
-    r"|(?:dealer|opponent|enemy|players?) (?:must|will|would|may|might|can|could|has to|have to|always|usually)"
+    r"\b(?:not|never|neither|nor|cannot|without|avoid|refus\w+|declin\w+|exclud\w+|reject\w*|dont|wont|cant"
+    r"|(?:any|every)thing but|afraid to|(?:foolish|unwise|wrong|bad|risky|mistake|worse|dangerous) to"
+    r"|worst (?:\w+ ){1,2}(?:is|would be)"
     r"|nicht|kein\w*|niemals|ne|pas|jamais|nunca|jamás|não|mai|не|нет|никогда)\b"
-    r"|n[’']t\b|\bno\b(?!,)|[不别別勿沒没]",
+    r"|n[’']t\b|\bno\b(?!,| doubt\b| question\b)|\bagainst (?:an? |the )?\W*\Z"
+    r"|\b(?:came from|com(?:e|ing) from|tried|already (?:guessed|played|said)|(?:dealer|opponent|enemy|players?)"
+    r" (?:must|will|would|may|might|can|could|has to|have to|always|usually))\b[^,]*\Z|[不别別勿沒没]",
     re.IGNORECASE,
 )
 _NOT_AFTER = re.compile(
