@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from openenv.core import Action, EnvClient, Environment, Observation, State
 from openenv.core.env_server import create_app
-from openenv.core.errors import OpenEnvError, UnreadableResponse
+from openenv.core.errors import EnvironmentFault, OpenEnvError, UnreadableResponse
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.wire.message_fields import has_models, read_message
 
@@ -170,3 +170,36 @@ def test_a_null_where_a_number_must_be_is_read_as_nan():
 
     assert math.isnan(read.level)
     assert (read.levels[0], math.isnan(read.levels[1]), read.by_name) == (1.0, True, {"a": None})
+
+
+class Raw(Observation):
+    data: bytes = b""
+    text: str = ""
+
+
+class RawState(State):
+    data: bytes = Field(default_factory=lambda: b"\xff")
+
+
+class RawEnvironment(Environment[Move, Raw, RawState]):
+    execution = "inline"
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        return Raw(data=b"\xff") if seed else Raw(text="a\ud800")
+
+    def step(self, action, timeout_s=None, **kwargs):
+        return Raw()
+
+    @property
+    def state(self):
+        return RawState()
+
+
+@pytest.mark.finding("R5")
+def test_a_field_that_json_cannot_have_is_named_with_the_remedy(serving):
+    with GenericEnvClient(serving(create_app(RawEnvironment))) as env:
+        for seed, field in ((1, "Raw.data"), (0, "Raw.text")):
+            with pytest.raises(EnvironmentFault, match=rf"{field} cannot be written as JSON .*pydantic.Base64Bytes"):
+                env.reset(seed=seed)
+        with pytest.raises(EnvironmentFault, match=r"RawState\.data cannot be written as JSON"):
+            env.state()

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from openenv.core.errors import UnreadableResponse
+from openenv.core.wire.json_codec import to_plain
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -61,6 +62,20 @@ def read_message(cls: type[ModelT], fields: dict[str, Any]) -> ModelT:
         if known is not None:
             return read_message(cls, known)
         raise UnreadableResponse(f"the response is no {cls.__name__} of this client: {_text(error)}") from error
+
+
+def unwritable(message: BaseModel, error: Exception) -> str:
+    """The first field of a message that JSON cannot have, with the remedy. error: what writing the message raised."""
+    cls = type(message)
+    for name in cls.model_fields:
+        try:
+            cls.__pydantic_serializer__.to_json(message, include={name}, fallback=to_plain)
+        except (ValueError, TypeError) as reason:
+            return (
+                f"{cls.__name__}.{name} cannot be written as JSON ({reason}): give it a value that JSON has. "
+                "Bytes that are no UTF-8 are a field of pydantic.Base64Bytes"
+            )
+    return str(error) or type(error).__name__
 
 
 def _validated(cls: type[ModelT], fields: dict[str, Any]) -> ModelT:
