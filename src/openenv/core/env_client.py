@@ -232,13 +232,13 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             typed: BaseModel = action_cls.model_validate(fields)
         except ValidationError as error:
             raise invalid_message(error, action_cls.model_validate, fields) from None
-        return typed.model_dump(mode="json")
+        return typed.model_dump(mode="json", round_trip=True)
 
     def _encode_action(self, action: ActT | Mapping[str, Any]) -> bytes:
         """What `_step_payload` returns, as JSON; in one pass where no subclass overrides that."""
         action_cls = self._message_classes[0]
         if type(self)._step_payload is EnvClient._step_payload and isinstance(action, action_cls):
-            body: bytes = action.__pydantic_serializer__.to_json(action)
+            body: bytes = action.__pydantic_serializer__.to_json(action, round_trip=True)  # without computed fields
             return body
         return encode_body(self._step_payload(action))
 

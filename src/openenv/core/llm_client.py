@@ -15,6 +15,7 @@ from openenv.core.llm.messages import (
     anthropic_tools,
     content_text,
     openai_tools,
+    whole_characters,
 )
 
 __all__ = [
@@ -119,7 +120,7 @@ class _HostedClient(LLMClient):
             return self._response(answer)
         except UnexpectedContent as error:
             raise LLMError(f"{self._url} returned {error}") from None
-        except (KeyError, IndexError, TypeError, AttributeError):
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError):
             raise unexpected(self._url, answer, self._api_key) from None
 
     @abstractmethod
@@ -183,9 +184,14 @@ class OpenAIClient(_HostedClient):
 
     def _response(self, answer: dict[str, Any]) -> LLMResponse:
         choice, usage = answer["choices"][0], _usage(answer, "prompt_tokens", "completion_tokens")
+        if choice.get("finish_reason") == "content_filter":
+            raise LLMError(f"{self._url} returned no whole reply: the service's content filter stopped it", 400)
         message, is_cut_off = choice["message"], choice.get("finish_reason") == "length"
         called = message.get("tool_calls") or []
-        calls = [_tool_call(call["id"], call["function"], usage, is_cut_off=is_cut_off) for call in called]
+        calls = [
+            _tool_call(call.get("id") or f"call_{place}", call["function"], usage, is_cut_off=is_cut_off)
+            for place, call in enumerate(called)
+        ]
         return LLMResponse(content_text(message.get("content")), calls, usage, is_cut_off)
 
 
@@ -212,7 +218,7 @@ class AnthropicClient(_HostedClient):
 
     def _response(self, answer: dict[str, Any]) -> LLMResponse:
         blocks = answer["content"]
-        text = "".join(block["text"] for block in blocks if block["type"] == "text")
+        text = whole_characters("".join(block["text"] for block in blocks if block["type"] == "text"))
         calls = [ToolCall(b["id"], b["name"], b["input"]) for b in blocks if b["type"] == "tool_use"]
         is_cut_off = answer.get("stop_reason") == "max_tokens"
         return LLMResponse(text, calls, _usage(answer, "input_tokens", "output_tokens"), is_cut_off)
@@ -251,10 +257,11 @@ def needs_max_completion_tokens(model: str) -> bool:
 
 
 def _tool_call(call_id: str, function: dict[str, Any], usage: TokenUsage | None, *, is_cut_off: bool) -> ToolCall:
-    name, arguments = function["name"], function["arguments"] or "{}"
+    """A call with its arguments, which some services send as an object, or leave out where there are none."""
+    name, arguments = function["name"], function.get("arguments") or "{}"
     try:
-        read = json.loads(arguments)
-    except ValueError:
+        read = arguments if isinstance(arguments, dict) else json.loads(whole_characters(arguments))
+    except (ValueError, RecursionError):
         read = None
     if not isinstance(read, dict):
         raise UnreadableToolCall(name, arguments, usage, is_cut_off=is_cut_off)
@@ -262,9 +269,10 @@ def _tool_call(call_id: str, function: dict[str, Any], usage: TokenUsage | None,
 
 
 def _usage(answer: dict[str, Any], prompt: str, completion: str) -> TokenUsage | None:
-    """The counted tokens, by the API's names of the two numbers."""
+    """The counted tokens, by the API's names of the two numbers; None where the service does not give both."""
     counted = answer.get("usage")
-    return TokenUsage(int(counted[prompt]), int(counted[completion])) if counted else None
+    sent, received = (counted.get(prompt), counted.get(completion)) if isinstance(counted, dict) else (None, None)
+    return TokenUsage(sent, received) if isinstance(sent, int) and isinstance(received, int) else None
 
 
 def _joined(endpoint: str, port: int | None) -> str:

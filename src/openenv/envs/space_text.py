@@ -18,6 +18,9 @@ _UNBOUNDED = 1.0
 """Random play of a number without a bound stays this close to zero."""
 _MOST_EXAMPLES = 4
 """Numbers of a row that an example shows."""
+_LONGEST_TEXT = 8
+_LONGEST_SEQUENCE = 3
+"""Of random play."""
 _IMAGE_DIMENSIONS = 3
 """Height, width and colours."""
 
@@ -147,18 +150,32 @@ def without_arrays(value: Any) -> Any:
 
 
 def sample_space(description: Mapping[str, Any], rng: Random) -> Any:
-    """A uniform element of a described Box or MultiDiscrete, as JSON. Raises UnreadableReply for another space."""
-    if description["type"] == "Box":
-        return _sample_box(description, rng)
-    if description["type"] == "MultiDiscrete":
-        pairs = zip(description["start"], description["nvec"], strict=True)
-        return [rng.randrange(start, start + n) for start, n in pairs]
-    raise UnreadableReply(f"random play has no elements of the action space {description['type']}.")
+    """A random element of a described space, as JSON. Raises UnreadableReply for a space of another type."""
+    sampler = _SAMPLERS.get(description["type"])
+    if sampler is None or (description["type"] == "Sequence" and "space" not in description):
+        raise UnreadableReply(f"random play has no elements of the action space {description['type']}.")
+    return sampler(description, rng)
+
+
+def _sample_sequence(description: Mapping[str, Any], rng: Random) -> list[Any]:
+    return [sample_space(description["space"], rng) for _ in range(rng.randint(0, _LONGEST_SEQUENCE))]
+
+
+def _sample_text(description: Mapping[str, Any], rng: Random) -> str:
+    longest = max(description["min_length"], min(description["max_length"], _LONGEST_TEXT))
+    return "".join(rng.choices(description["characters"], k=rng.randint(description["min_length"], longest)))
+
+
+def _sample_starts(start: Any, n: Any, rng: Random) -> Any:
+    """Whole numbers from `start`, `n` of them; nested lists where the two are."""
+    if isinstance(n, list):
+        return [_sample_starts(*pair, rng) for pair in zip(start, n, strict=True)]
+    return rng.randrange(start, start + n)
 
 
 def _sample_box(description: Mapping[str, Any], rng: Random) -> Any:
     """Nested lists of uniform numbers between the bounds that `describe_box` has written."""
-    is_whole = "int" in description["dtype"]
+    is_whole = "int" in description["dtype"] or description["dtype"] == "bool"
 
     def draw(low: float | None, high: float | None) -> float:
         least = low if low is not None else min(-_UNBOUNDED, high if high is not None else 0.0)
@@ -176,3 +193,15 @@ def _filled(shape: Sequence[int], low: Any, high: Any, draw: Callable[[Any, Any]
         return draw(low, high)
     lows, highs = (bound if isinstance(bound, list) else [bound] * shape[0] for bound in (low, high))
     return [_filled(shape[1:], least, most, draw) for least, most in zip(lows, highs, strict=True)]
+
+
+_SAMPLERS: Mapping[str, Callable[[Mapping[str, Any], Random], Any]] = {
+    "Box": _sample_box,
+    "Discrete": lambda space, rng: _sample_starts(space["start"], space["n"], rng),
+    "MultiDiscrete": lambda space, rng: _sample_starts(space["start"], space["nvec"], rng),
+    "MultiBinary": lambda space, rng: _filled(space["shape"], 0, 1, rng.randint),
+    "Text": _sample_text,
+    "Sequence": _sample_sequence,
+    "Tuple": lambda space, rng: [sample_space(part, rng) for part in space["spaces"]],
+    "Dict": lambda space, rng: {name: sample_space(part, rng) for name, part in space["spaces"].items()},
+}

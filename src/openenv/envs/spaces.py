@@ -26,6 +26,11 @@ def describe_space(space: Space[Any]) -> dict[str, Any]:
         return {"type": kind, "spaces": [describe_space(part) for part in space.spaces]}
     if isinstance(space, spaces.Dict):
         return {"type": kind, "spaces": {name: describe_space(part) for name, part in space.spaces.items()}}
+    if isinstance(space, spaces.Text):
+        letters = "".join(sorted(space.character_set))
+        return {"type": kind, "min_length": space.min_length, "max_length": space.max_length, "characters": letters}
+    if isinstance(space, spaces.Sequence) and not space.stack:
+        return {"type": kind, "space": describe_space(space.feature_space)}
     return {"type": kind, "text": str(space)}
 
 
@@ -46,6 +51,8 @@ def _converted(space: Space[Any], value: Any) -> Any:
         return to_array(value, space.dtype)
     if isinstance(space, spaces.Tuple):
         return tuple(_converted(part, item) for part, item in zip(space.spaces, value, strict=True))
+    if isinstance(space, spaces.Sequence) and not space.stack:
+        return tuple(_converted(space.feature_space, item) for item in value)
     if isinstance(space, spaces.Dict):
         if value.keys() != space.spaces.keys():
             raise ValueError("of other keys")

@@ -28,6 +28,23 @@ def test_a_key_that_is_written_twice_is_an_error_that_names_both_lines(
         read_yaml(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a: 1\nday: 2024-13-45\n", "month must be in 1..12.*line 2"),
+        ("a: !!bool maybe\n", "a value cannot be read.*line 1"),
+        ("a: " + "9" * 5000, "a value cannot be read.*line 1"),
+        ("a: \x00", "unacceptable character"),
+        ("[" * 3000, "nested too deep"),
+        ("{a: " * 3000, "nested too deep"),
+    ],
+)
+@pytest.mark.finding("R5")
+def test_a_value_that_cannot_be_read_is_an_error_that_names_the_file_and_the_reason(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=rf"(?s)^odd\.yaml is not YAML.*{reason}"):
+        parse_yaml(text, "odd.yaml")
+
+
 def test_a_mapping_may_replace_keys_that_it_merges_and_be_merged_itself() -> None:
     text = "a: &a {x: 1, y: 2}\nb: &b {<<: *a, x: 3}\nc: {<<: *b, y: 4}\nd: *b\n"
 

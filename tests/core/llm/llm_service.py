@@ -20,6 +20,8 @@ class Service:
     """HTTP statuses with bodies: JSON, or text as it is."""
     asked: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
     """Paths, headers in lower case, and bodies."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Further headers of the first answer."""
     num_resets: int = 0
     """The next requests whose connections are reset instead of answered."""
     hold: threading.Event = field(default_factory=threading.Event)
@@ -63,6 +65,8 @@ def llm_service() -> Iterator[Service]:
             self.send_response(status)
             self.send_header("content-length", str(len(answer)))
             self.send_header("retry-after", "0")
+            for name, value in service.headers.items() if len(service.asked) == 1 else ():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(answer)
 

@@ -2,9 +2,11 @@
 
 import asyncio
 
+import httpx
 import pytest
 
 from openenv.core.errors import OpenEnvError
+from openenv.core.llm import http
 from openenv.core.llm_client import (
     AnthropicClient,
     LLMClient,
@@ -12,6 +14,7 @@ from openenv.core.llm_client import (
     LLMResponse,
     OpenAIClient,
     ToolCall,
+    UnreadableToolCall,
     create_llm_client,
 )
 from tests.core.llm.llm_service import llm_service
@@ -36,6 +39,10 @@ CONVERSATION = [
 def service():
     with llm_service() as running:
         yield running
+
+
+def openai_answer(content):
+    return {"choices": [{"message": {"content": content}}]}
 
 
 def anthropic_answer(*blocks):
@@ -215,6 +222,112 @@ async def test_an_error_object_that_names_a_refusal_is_not_retried(service):
     with pytest.raises(LLMError, match=r"returned 400 under status 200: change the request.*filtered") as raised:
         await OpenAIClient(service.url, None, "tiny").complete("?")
     assert (raised.value.status, len(service.asked)) == (400, 1)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"object": "error", "message": "busy", "code": 503},
+        [{"error": {"code": 429, "message": "busy"}}],
+        {"choices": []},
+        {"choices": None},
+        "",
+        "<html>bad gateway</html>",
+        '{"choices": [{"mess',
+        '{"a": ' * 100_000,
+    ],
+)
+@pytest.mark.finding("R3")
+async def test_a_body_under_status_200_that_is_no_reply_is_a_failure_that_is_retried(service, answer):
+    service.answers = [(200, answer), (200, openai_answer("yes"))]
+
+    assert await OpenAIClient(service.url, None, "tiny").complete("?") == "yes"
+
+
+@pytest.mark.finding("R3")
+async def test_a_body_that_cannot_be_decompressed_is_a_failure_that_is_retried(service):
+    service.headers = {"content-encoding": "gzip"}
+    service.answers = [(200, "no gzip"), (200, openai_answer("yes"))]
+
+    assert await OpenAIClient(service.url, None, "tiny").complete("?") == "yes"
+
+
+@pytest.mark.parametrize("error", [{"type": "invalid_request_error"}, {"code": "content_filter"}])
+async def test_an_error_object_that_names_a_refusal_by_a_word_is_not_retried(service, error):
+    service.answers = [(200, {"error": error})]
+
+    with pytest.raises(LLMError, match="returned 400 under status 200: change the request"):
+        await OpenAIClient(service.url, None, "tiny").complete("?")
+    assert len(service.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [{"prompt_tokens": None, "completion_tokens": None}, {"total_tokens": 3}, {"prompt_tokens": "x"}, [1, 2], "x"],
+)
+@pytest.mark.finding("R3")
+async def test_a_reply_whose_tokens_are_not_counted_is_a_reply(service, usage):
+    service.answers = [(200, {**openai_answer("yes"), "usage": usage})]
+
+    response = await OpenAIClient(service.url, None, "tiny").complete_with_tools([], [])
+
+    assert (response.content, response.usage) == ("yes", None)
+
+
+@pytest.mark.parametrize(
+    ("function", "args"), [({"arguments": {"a": 1}}, {"a": 1}), ({}, {}), ({"arguments": None}, {})]
+)
+@pytest.mark.finding("R3")
+async def test_a_call_without_an_id_and_with_arguments_as_an_object_is_read(service, function, args):
+    call = {"function": {"name": "add", **function}}
+    service.answers = [(200, {"choices": [{"message": {"content": None, "tool_calls": [call]}}]})]
+
+    response = await OpenAIClient(service.url, None, "tiny").complete_with_tools([], [])
+
+    assert [(call.id, call.name, call.args) for call in response.tool_calls] == [("call_0", "add", args)]
+
+
+@pytest.mark.finding("R3")
+async def test_arguments_that_are_nested_too_deep_are_a_call_that_cannot_be_read(service):
+    call = {"id": "1", "function": {"name": "add", "arguments": "[" * 100_000}}
+    service.answers = [(200, {"choices": [{"message": {"content": None, "tool_calls": [call]}}]})]
+
+    with pytest.raises(UnreadableToolCall, match="the model called add with arguments that are not JSON"):
+        await OpenAIClient(service.url, None, "tiny").complete_with_tools([], [])
+
+
+@pytest.mark.finding("R3")
+async def test_a_reply_that_a_content_filter_stopped_is_an_error_of_the_service(service):
+    service.answers = [(200, {"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]})]
+
+    with pytest.raises(LLMError, match="content filter stopped it"):
+        await OpenAIClient(service.url, None, "tiny").complete("?")
+
+
+@pytest.mark.parametrize("content", ["a\ud800b", [{"type": "text", "text": "a\ud800b"}]])
+@pytest.mark.finding("R3")
+async def test_half_a_character_in_a_reply_is_a_question_mark(service, content):
+    service.answers = [(200, {"choices": [{"message": {"content": content}}]})]
+
+    assert await OpenAIClient(service.url, None, "tiny").complete("?") == "a?b"
+
+
+async def test_a_service_at_another_place_is_an_error_that_names_the_place(service):
+    service.headers = {"location": "https://elsewhere/v1"}
+    service.answers = [(307, "")]
+
+    with pytest.raises(LLMError, match="the service is at another place, https://elsewhere/v1: correct endpoint"):
+        await OpenAIClient(service.url, None, "tiny").complete("?")
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "wait_s"),
+    [("3", 3.0), ("Thu, 01 Jan 1970 00:01:40 GMT", 5.0), ("nan", 0.5), ("soon", 0.5), ("-1", 0.0), ("9999", 30.0)],
+)
+def test_a_service_is_asked_again_after_the_seconds_or_at_the_date_that_it_names(monkeypatch, retry_after, wait_s):
+    monkeypatch.setattr("time.time", lambda: 95.0)
+
+    assert http._wait_s(httpx.Response(429, headers={"retry-after": retry_after}), 1) == wait_s
 
 
 @pytest.mark.parametrize("num_resets", [1, 2])

@@ -1,11 +1,14 @@
 """Message classes made from JSON Schemas accept and refuse what the original classes do."""
 
+import datetime as dt
 import enum
+from ipaddress import IPv4Address
 from random import Random
 from typing import Annotated, Literal
+from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import AnyUrl, Base64Str, BaseModel, Field, ValidationError
 
 from openenv.core import Action, Observation
 from openenv.core.schema.message_classes import message_class
@@ -129,6 +132,38 @@ def test_random_play_of_a_made_class_takes_the_examples():
 
     assert replies == {"look", "go north"}
     assert {fields["command"] for fields in objects} == {"look", "go north"}
+
+
+class Event(Action):
+    at: dt.datetime
+    day: dt.date
+    time: dt.time
+    lasts: dt.timedelta
+    id: UUID
+    source: IPv4Address
+    page: AnyUrl
+    data: Base64Str
+    share: Annotated[float, Field(gt=0, lt=1, multiple_of=0.25)]
+
+
+@pytest.mark.finding("R5")
+def test_random_play_has_the_formats_and_the_steps_of_a_field():
+    text = DerivedText(message_class(Event.model_json_schema(), Action), Observation)
+
+    actions = [text.random_reply(Observation(), Random(seed))[1] for seed in range(20)]
+
+    events = [Event.model_validate_json(action.model_dump_json()) for action in actions]
+    assert {event.share for event in events} == {0.25, 0.5, 0.75}
+    assert len({event.at for event in events}) == 20
+
+
+def test_the_reply_of_an_action_has_its_value_as_json_has_it():
+    class Send(Action):
+        data: bytes
+
+    text = DerivedText(Send, Observation)
+
+    assert text.wording(Send(data=b"abc"), Observation()) == "abc"
 
 
 def test_a_value_that_must_contain_itself_is_an_error_of_the_sampler():

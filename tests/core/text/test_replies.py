@@ -53,6 +53,11 @@ FORMS: dict[str, ActionForm] = {
     "words": choices("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
     "nim": choices("1 take 1", "2 take 3", "3 take 1", "3 take 5"),
     "signed": choices("-1", "0", "1"),
+    "directions": choices("north", "south", "east", "west"),
+    "letters": choices("A", "B", "C", "D"),
+    "uno": choices("red 5", "blue skip", "wild draw 4 red", "draw"),
+    "fire": choices("wait", "water 3 4", "water 4 3", "firebreak 2 5"),
+    "joystick": choices("LEFT", "RIGHT", "NOOP", "UPLEFT"),
     "number": form_of(Bid),
     "text": form_of(Say),
     "five letters": form_of(Word),
@@ -74,7 +79,7 @@ TABLES = {
 }
 ROWS = [
     (form, reply, reading)
-    for table in (TABLES, replies.SMOLLM2)
+    for table in (TABLES, replies.OTHERS, replies.SMOLLM2)
     for form, rows in table.items()
     for reply, reading in rows
 ]

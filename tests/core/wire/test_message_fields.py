@@ -1,6 +1,7 @@
 """What a server writes of an observation, the client of the same classes reads."""
 
 import datetime as dt
+import math
 from decimal import Decimal
 
 import httpx
@@ -9,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from openenv.core import Action, EnvClient, Environment, Observation, State
 from openenv.core.env_server import create_app
-from openenv.core.errors import OpenEnvError, UnreadableResponse
+from openenv.core.errors import EnvironmentFault, OpenEnvError, UnreadableResponse
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.wire.message_fields import has_models, read_message
 
@@ -31,6 +32,18 @@ class Weapon(Item):
 
 class Move(Action):
     direction: str = Field(default="north", alias="to")
+    carried: list[Item] = Field(default_factory=list)
+
+    @computed_field
+    @property
+    def letter(self) -> str:
+        return self.direction[0]
+
+
+class Gauge(Observation):
+    level: float = 0.0
+    levels: list[float] = Field(default_factory=list)
+    by_name: dict[str, float | None] = Field(default_factory=dict)
 
 
 class Seen(Observation):
@@ -138,3 +151,55 @@ def test_a_response_of_other_fields_is_an_error_of_the_one_tree():
 
 def test_a_class_without_objects_is_written_without_looking_at_their_classes():
     assert [has_models(cls) for cls in (Observation, Seen, Progress)] == [False, True, True]
+
+
+@pytest.mark.finding("R5")
+def test_computed_fields_of_an_action_are_not_sent(url):
+    with ZooEnv(url) as env:
+        env.reset()
+        result = env.step(Move(to="south", carried=[Item(name="rope")]))
+        env.reset()
+        other = env.step({"to": "east", "carried": [{"name": "rope"}]})
+
+    assert (result.observation.trophy, other.observation.trophy) == ("south", "east")
+
+
+@pytest.mark.finding("R5")
+def test_a_null_where_a_number_must_be_is_read_as_nan():
+    read = read_message(Gauge, {"level": None, "levels": [1.0, None], "by_name": {"a": None}})
+
+    assert math.isnan(read.level)
+    assert (read.levels[0], math.isnan(read.levels[1]), read.by_name) == (1.0, True, {"a": None})
+
+
+class Raw(Observation):
+    data: bytes = b""
+    text: str = ""
+
+
+class RawState(State):
+    data: bytes = Field(default_factory=lambda: b"\xff")
+
+
+class RawEnvironment(Environment[Move, Raw, RawState]):
+    execution = "inline"
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        return Raw(data=b"\xff") if seed else Raw(text="a\ud800")
+
+    def step(self, action, timeout_s=None, **kwargs):
+        return Raw()
+
+    @property
+    def state(self):
+        return RawState()
+
+
+@pytest.mark.finding("R5")
+def test_a_field_that_json_cannot_have_is_named_with_the_remedy(serving):
+    with GenericEnvClient(serving(create_app(RawEnvironment))) as env:
+        for seed, field in ((1, "Raw.data"), (0, "Raw.text")):
+            with pytest.raises(EnvironmentFault, match=rf"{field} cannot be written as JSON .*pydantic.Base64Bytes"):
+                env.reset(seed=seed)
+        with pytest.raises(EnvironmentFault, match=r"RawState\.data cannot be written as JSON"):
+            env.state()

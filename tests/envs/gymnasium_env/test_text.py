@@ -115,8 +115,8 @@ def test_random_elements_of_a_box_keep_its_shape_and_bounds():
     assert all(0 <= a <= 1 and -3 <= b <= 1 and -1 <= c <= 1 and d == 5 for (a, b), (c, d) in rows)
     whole = {"type": "Box", "shape": [3], "dtype": "uint8", "low": 0, "high": 2}
     assert set(TEXT.random_reply(seen("Any-v0", 0, whole), Random(1))[1].value) <= {0, 1, 2}
-    with pytest.raises(UnreadableReply, match="action space Dict"):
-        TEXT.random_reply(seen("Any-v0", 0, {"type": "Dict", "spaces": {}}), Random(1))
+    with pytest.raises(UnreadableReply, match="action space Graph"):
+        TEXT.random_reply(seen("Any-v0", 0, {"type": "Graph", "spaces": {}}), Random(1))
 
 
 def test_blackjack_names_the_kind_of_decision():

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.constructor import ConstructorError
 
 from openenv.core.formats.text_file import read_utf8
 
@@ -19,9 +20,8 @@ def read_yaml(path: Path) -> Any:
 
 def parse_yaml(text: str, name: str, *, first_line: int = 1) -> Any:
     """The content of a YAML document. name, first_line: where it is, for the ValueError of one that is not valid."""
-    loader = _StrictLoader(text)
     try:
-        return loader.get_single_data()
+        return _StrictLoader(text).get_single_data()
     except _WrittenTwice as error:
         lines = " and ".join(str(first_line + line) for line in error.lines)
         raise ValueError(
@@ -29,8 +29,8 @@ def parse_yaml(text: str, name: str, *, first_line: int = 1) -> Any:
         ) from None
     except yaml.YAMLError as error:
         raise ValueError(f"{name} is not YAML: {error}") from error
-    finally:
-        loader.dispose()
+    except RecursionError:
+        raise ValueError(f"{name} is not YAML that can be read: it is nested too deep") from None
 
 
 class _WrittenTwice(Exception):
@@ -45,6 +45,13 @@ class _StrictLoader(yaml.SafeLoader):
         super().__init__(text)
         self._checked: set[yaml.Node] = set()
         """The mappings whose own keys differ. They may have merged others since, whose keys they replace."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """The value of a node. A scalar that its tag does not allow, such as the date 2024-13-45, names its line."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError) as error:
+            raise ConstructorError(None, None, f"a value cannot be read ({error})", node.start_mark) from error
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         """Refuse a key that the mapping itself has twice, and then take the keys that it merges (`<<`)."""

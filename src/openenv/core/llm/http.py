@@ -1,20 +1,28 @@
 """JSON requests to a language model's service, with retries and errors that name a remedy."""
 
 import asyncio
+import json
+import math
 import ssl
+import time
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.errors import OpenEnvError
+from openenv.core.errors import MessageTooBig, OpenEnvError
 
 if TYPE_CHECKING:
     import httpx
 
 _TRIES = 3
 _LONGEST_WAIT_S = 30.0
-_RETRIED_STATUSES = {408, 409, 429}
+_MAX_BYTES = 64 << 20
+"""Of one response."""
+_RETRIED_STATUSES = {408, 409, 425, 429}
 """Statuses that are retried, besides those from 500."""
+_REFUSALS = ("invalid", "content_filter", "content_policy", "context_length", "not_found", "auth", "permission")
+"""Parts of the codes and types of errors that another try does not change."""
 _REMEDIES = {
     401: "give a valid api_key",
     403: "the api_key may not use this model: give another, or another model",
@@ -41,12 +49,13 @@ async def post_json(
 ) -> dict[str, Any]:
     """Send a POST request and return the JSON object of the response.
 
-    What may pass is retried twice: overload, failures of the service, and broken connections. timeout_s: for each try.
+    What may pass is retried twice: overload, failures of the service, broken connections, and bodies that are cut,
+    empty or no JSON, as gateways send them. timeout_s: for each try.
     secret: removed from errors, also where the service repeats it. Raises LLMError with the status and a remedy.
     """
     import httpx  # keeps `import openenv` light
 
-    from openenv.core.net.http_clients import async_http_client  # likewise
+    from openenv.core.net.http_clients import async_http_client, async_whole_response  # likewise
 
     # A client for each request: it is bound to no event loop, and nothing has to be closed.
     async with async_http_client(url, timeout=None, verify=_certificates()) as http:
@@ -54,15 +63,21 @@ async def post_json(
         while True:
             tries, response = tries + 1, None
             try:
-                async with asyncio.timeout(timeout_s):
-                    response = await http.post(url, json=body, headers=dict(headers))
-            except TimeoutError:
+                response = await async_whole_response(
+                    http, _MAX_BYTES, method="POST", url=url, json=body, headers=dict(headers),
+                    timeout=httpx.Timeout(timeout_s),
+                )  # fmt: skip
+            except MessageTooBig:
+                raise LLMError(f"{url} returned more than {_MAX_BYTES >> 20} MiB: check endpoint") from None
+            except httpx.TimeoutException:
                 raise LLMError(
                     f"{url} did not respond within {timeout_s} s: raise timeout_s, or request less"
                 ) from None
             except httpx.HTTPError as error:
-                if tries == _TRIES or not isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
+                if tries == _TRIES or not isinstance(error, _passing(httpx)):
                     reason = _without(secret, str(error) or type(error).__name__)
+                    if isinstance(error, httpx.DecodingError):
+                        raise LLMError(f"{url} returned a body that cannot be decoded ({reason}): try again") from None
                     remedy = "start the service, or correct endpoint"
                     raise LLMError(f"{url} cannot be reached ({reason}): {remedy}") from None
             else:
@@ -72,10 +87,17 @@ async def post_json(
             await asyncio.sleep(_wait_s(response, tries))
 
 
+def _passing(httpx: Any) -> tuple[type[Exception], ...]:
+    """The errors of a connection after which the next try may succeed."""
+    return (httpx.NetworkError, httpx.RemoteProtocolError, httpx.DecodingError)
+
+
 def _may_pass(status: int, answer: dict[str, Any] | None) -> bool:
     """Whether the next try may succeed. An error object without a status is one of the service."""
     failed = _error_status(status, answer)
-    return failed is not None and (failed in _RETRIED_STATUSES or failed >= 500)
+    if failed is None:
+        return answer is None or ("choices" in answer and not answer["choices"])
+    return failed in _RETRIED_STATUSES or failed >= 500
 
 
 def _error_status(status: int, answer: dict[str, Any] | None) -> int | None:
@@ -86,31 +108,49 @@ def _error_status(status: int, answer: dict[str, Any] | None) -> int | None:
     if failure is None:
         return None
     code = str(failure.get("code", failure.get("status"))) if isinstance(failure, dict) else ""
-    return int(code) if code.isdecimal() and 400 <= int(code) < 600 else 500
+    if code.isdecimal() and 400 <= int(code) < 600:
+        return int(code)
+    kind = f"{code} {failure.get('type')}".lower() if isinstance(failure, dict) else ""
+    return 400 if any(part in kind for part in _REFUSALS) else 500
 
 
 def _failure_in(answer: dict[str, Any] | None) -> Any:
-    """The error object of a response, or that of its only choice; None where it has none."""
-    choices = (answer or {}).get("choices")
+    """The error object of a response, or that of its only choice; None where it has none. vLLM's response is one."""
+    if answer is None:
+        return None
+    choices = answer.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
-    return (answer or {}).get("error") or (first.get("error") if isinstance(first, dict) else None)
+    own = answer if answer.get("object") == "error" else None
+    return answer.get("error") or own or (first.get("error") if isinstance(first, dict) else None)
 
 
 def _wait_s(response: "httpx.Response | None", tries: int) -> float:
-    """The service's retry-after, else half a second, doubled with each try."""
+    """The service's retry-after, in seconds or as a date, else half a second, doubled with each try."""
+    asked = None if response is None else _seconds(response.headers.get("retry-after", ""))
+    return min(max(0.25 * 2.0**tries if asked is None else asked, 0.0), _LONGEST_WAIT_S)
+
+
+def _seconds(retry_after: str) -> float | None:
+    """The seconds of a retry-after; None where it is neither a number nor a date."""
     try:
-        asked = float("" if response is None else response.headers.get("retry-after", ""))
+        number = float(retry_after)
+        return None if math.isnan(number) else number
     except ValueError:
-        asked = 0.25 * 2.0**tries
-    return min(max(asked, 0.0), _LONGEST_WAIT_S)
+        pass
+    try:
+        return parsedate_to_datetime(retry_after).timestamp() - time.time()
+    except ValueError:
+        return None
 
 
 def _object_of(response: "httpx.Response") -> dict[str, Any] | None:
-    """The JSON object of a response; None for another body."""
+    """The JSON object of a response; None for another body. Gemini's errors are the only entries of a list."""
     try:
-        answer = response.json()
-    except ValueError:
+        answer = json.loads(response.content)
+    except (ValueError, RecursionError):
         return None
+    if isinstance(answer, list) and len(answer) == 1 and isinstance(answer[0], dict) and "error" in answer[0]:
+        answer = answer[0]
     return answer if isinstance(answer, dict) else None
 
 
@@ -119,6 +159,8 @@ def _checked(url: str, response: "httpx.Response", answer: dict[str, Any] | None
     status = _error_status(response.status_code, answer)
     if status is not None:
         remedy = _REMEDIES.get(status, "the service failed: try again later" if status >= 500 else "change the request")
+        if 300 <= status < 400:
+            remedy = f"the service is at another place, {response.headers.get('location', 'unnamed')}: correct endpoint"
         under = "" if status == response.status_code else f" under status {response.status_code}"
         shown = _without(secret, response.text)[:500]
         raise LLMError(f"{url} returned {status}{under}: {remedy}. Response: {shown}", status)

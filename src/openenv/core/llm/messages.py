@@ -57,7 +57,7 @@ def content_text(content: Any) -> str:
     Raises UnexpectedContent, which names the shape, for anything else: no representation of it is a reply.
     """
     if content is None or isinstance(content, str):
-        return content or ""
+        return whole_characters(content or "")
     if not isinstance(content, list):
         raise UnexpectedContent(f"a content of type {type(content).__name__}: a text or a list of parts is expected")
     kinds = [part.get("type") if isinstance(part, dict) else type(part).__name__ for part in content]
@@ -68,7 +68,12 @@ def content_text(content: Any) -> str:
         raise UnexpectedContent(
             f"a content with parts of type {wrong}: {' and '.join(_TEXTS + _THOUGHTS)} are expected"
         )
-    return "".join(map(str, texts))
+    return whole_characters("".join(map(str, texts)))
+
+
+def whole_characters(text: str) -> str:
+    """The text with a question mark for each half of a character (a lone surrogate), which no file can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def openai_call(call: ToolCall) -> dict[str, Any]:

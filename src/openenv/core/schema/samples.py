@@ -1,10 +1,14 @@
 """Random values that a JSON Schema allows."""
 
 import math
-from collections.abc import Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from ipaddress import IPv4Address, IPv6Address
 from random import Random
 from string import ascii_lowercase
 from typing import Any
+from uuid import UUID
 
 from openenv.core.wire.arrays import is_array_schema
 
@@ -17,11 +21,27 @@ _LONGEST_WORD = 8
 _LONGEST_ARRAY = 3
 
 
+_LATEST = 2_000_000_000
+"""Seconds since 1970 of the last time that is sampled."""
+_FORMATS: Mapping[str, Callable[[Random], str]] = {
+    "date-time": lambda rng: datetime.fromtimestamp(rng.randrange(_LATEST), UTC).isoformat(),
+    "date": lambda rng: datetime.fromtimestamp(rng.randrange(_LATEST), UTC).date().isoformat(),
+    "time": lambda rng: datetime.fromtimestamp(rng.randrange(_LATEST), UTC).time().isoformat(),
+    "duration": lambda rng: f"PT{rng.randrange(3600)}S",
+    "uuid": lambda rng: str(UUID(int=rng.getrandbits(128), version=4)),
+    "ipv4": lambda rng: str(IPv4Address(rng.getrandbits(32))),
+    "ipv6": lambda rng: str(IPv6Address(rng.getrandbits(128))),
+    "uri": lambda rng: f"https://example.com/{rng.randrange(1000)}",
+    "email": lambda rng: f"user{rng.randrange(1000)}@example.com",
+    "base64": lambda rng: b64encode("".join(rng.choices(ascii_lowercase, k=6)).encode()).decode(),
+}
+
+
 class SchemaSampler:
     """Samples values of one schema.
 
     It supports what pydantic generates: types, enum, const, bounds of numbers, lengths, arrays, objects, anyOf, oneOf,
-    allOf, $ref, examples. It ignores `pattern` and `format`.
+    allOf, $ref, examples, and the formats of times, addresses and identifiers. It ignores `pattern`.
     """
 
     def __init__(
@@ -96,10 +116,17 @@ class SchemaSampler:
 
     def _number(self, schema: Mapping[str, Any]) -> float:
         low, high = _bounds(schema, margin=1e-6)
+        step = schema.get("multipleOf")
+        if step:
+            least, most = math.ceil(low / step), math.floor(high / step)
+            count = min(max(0, least), most) if self._simplest else self._rng.randint(least, max(least, most))
+            return float(step * count)
         value = 0.0 if self._simplest else round(self._rng.uniform(low, high), _decimals(high - low))
         return min(max(value, low), high)
 
     def _text(self, schema: Mapping[str, Any]) -> str:
+        if schema.get("format") in _FORMATS:
+            return _FORMATS[schema["format"]](self._rng)
         if self._words and not schema.keys() & {"minLength", "maxLength", "pattern", "format"}:
             return " ".join(self._rng.sample(self._words, min(len(self._words), self._rng.randint(1, 2))))
         shortest = int(schema.get("minLength", 0))

@@ -14,16 +14,21 @@ from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.env_server.types import Action
 from openenv.core.formats.json_text import json_text
 from openenv.core.schema.samples import SchemaSampler, resolved, words_of
+from openenv.core.text.calls import call_of, calls_of, written_calls
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.fields import fields_text, limits
 from openenv.core.text.objects import objects_in
-from openenv.core.text.reading import final_answer, named_in, number_in, texts_in
+from openenv.core.text.reading import final_answer, named_in, number_in, texts_in, unwrapped
 from openenv.core.text.sentences import reply_with_one_of
 
 _MOST_CHOICES = 1000
 _CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TOOL_CALL = ("<tool_call>", "</tool_call>")
 """The marks that Qwen's and many other chat templates put around a call."""
+
+
+_CALL_KEYS = {"name", "arguments", "parameters", "function", "type", "id"}
+"""The keys of an object that is a call and no action."""
 
 
 class UnreadableReply(ValueError):
@@ -125,7 +130,7 @@ class FieldForm(ActionForm):
             if number is None:
                 raise UnreadableReply(f"{reply!r:.200} names no number, or several. {self.instructions()}")
             return self._of(number)
-        first, *others = texts_in(reply)
+        first, *others = texts_in(self._own_text(reply))
         if not first:
             raise UnreadableReply(f"the reply is empty. {self.instructions()}")
         try:
@@ -135,6 +140,13 @@ class FieldForm(ActionForm):
                 with contextlib.suppress(UnreadableReply):
                     return self._of(text)
             raise
+
+    def _own_text(self, reply: str) -> str:
+        """The field's text in a reply that is a JSON object of the field alone; another reply itself."""
+        plain = unwrapped(reply)
+        found = list(objects_in(plain)) if plain.startswith("{") and plain.endswith("}") else []
+        value = found[0].get(self._field) if len(found) == 1 and len(found[0]) == 1 else None
+        return value if isinstance(value, str) else reply
 
     def _of(self, value: str) -> Action:
         return _validated(self._action_class, {self._field: value}, self.instructions())
@@ -148,8 +160,8 @@ class FieldForm(ActionForm):
         return str(SchemaSampler(self._schema, rng, words=words_of(seen)).sample())
 
     def wording(self, action: Action) -> str:
-        """The field's value."""
-        return str(getattr(action, self._field))
+        """The field's value, as JSON has it."""
+        return str(action.model_dump(mode="json")[self._field])
 
 
 class JsonForm(ActionForm):
@@ -231,11 +243,12 @@ class ToolForm(ActionForm):
         return list(self._tools.values())
 
     def parse(self, reply: str) -> Action:
-        """The call in the reply. `parameters` is accepted for `arguments`, which may also be JSON as text.
+        """The call in the reply, in any of the forms of `openenv.core.text.calls`.
 
         Equal calls are one. Different ones name no action, because an environment takes one at a time.
         """
-        calls = _distinct(call for entry in _objects(reply) if (call := _call_of(entry)) is not None)
+        calls = _distinct(call for entry in _objects(reply) for call in calls_of(entry))
+        calls = calls or _distinct(written_calls(reply, self._tools))
         if len(calls) != 1:
             kind = f"{len(calls)} different tool calls, of which one can be made" if calls else "no tool call"
             raise UnreadableReply(f"{reply!r:.200} contains {kind}. {self.instructions()}")
@@ -365,17 +378,8 @@ def _distinct(objects: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _called(entry: dict[str, Any], name: str) -> dict[str, Any]:
     """The arguments of a call of the function with this name; another object itself."""
-    call = _call_of(entry) if entry.keys() == {"name", "arguments"} else None
+    call = call_of(entry) if entry.keys() <= _CALL_KEYS else None
     return entry if call is None or call["name"] != name else call["arguments"]
-
-
-def _call_of(entry: dict[str, Any]) -> dict[str, Any] | None:
-    """An object as a call, with `name` and `arguments`; None for another one."""
-    arguments = entry.get("arguments", entry.get("parameters", {}))
-    if isinstance(arguments, str):
-        arguments = next(objects_in(arguments), None)
-    is_call = isinstance(entry.get("name"), str) and isinstance(arguments, dict)
-    return {"name": entry["name"], "arguments": arguments} if is_call else None
 
 
 def definition(tool: Tool) -> dict[str, Any]:

@@ -11,28 +11,47 @@ CORRECTION = re.compile(
     re.IGNORECASE,
 )
 """Words after which what was said before no longer counts."""
-_SENTENCE = re.compile(r"[.!?;:]+(?=[\"'”’)*]*(?:\s|\Z))|\n")
-_TURN = re.compile(r"\b(?:so|but|therefore|thus|hence)\b", re.IGNORECASE)
+_SENTENCE = re.compile(r"[.!?;:]+(?=[\"'”’)*]*(?:\s|\Z))|。|\n")
+_TURN = re.compile(r"\b(?:so|(?<!thing )but|therefore|thus|hence)\b", re.IGNORECASE)
 """Words after which a sentence no longer denies what it names."""
 _NOT_BEFORE = re.compile(
-    r"\b(?:not|never|neither|nor|cannot|without|avoid|refuse|against|reject|dont|wont|cant)\b|n[’']t\b|\bno\b(?!,)",
+    r"\b(?:not|never|neither|nor|cannot|without|avoid|refus\w+|declin\w+|exclud\w+|reject\w*|dont|wont|cant"
+    r"|(?:any|every)thing but|afraid to|(?:foolish|unwise|wrong|bad|risky|mistake|worse|dangerous) to"
+    r"|worst (?:\w+ ){1,2}(?:is|would be)"
+    r"|nicht|kein\w*|niemals|ne|pas|jamais|nunca|jamás|não|mai|не|нет|никогда)\b"
+    r"|n[’']t\b|\bno\b(?!,| doubt\b| question\b)|\bagainst (?:an? |the )?\W*\Z"
+    r"|\b(?:came from|com(?:e|ing) from|tried|already (?:guessed|played|said)|(?:dealer|opponent|enemy|players?)"
+    r" (?:must|will|would|may|might|can|could|has to|have to|always|usually))\b[^,]*\Z|[不别別勿沒没]",
     re.IGNORECASE,
 )
 _NOT_AFTER = re.compile(
-    r"[\"'`*_)]*\s+(?:\w+\s+){0,2}(?:(?:not|never|cannot|wrong|bad|incorrect|illegal|impossible)\b|\w+n[’']t\b)",
+    r"[\"'`*_)]*\s*=\s*(?:bad|wrong)\b"
+    r"|[\"'`*_)]*\s+(?:(?!(?:because|since|as|and|but|if|when|for|so|to|with|while)\b)\w+\s+){0,2}"
+    r"(?:(?:not|never|cannot|wrong|bad|incorrect|illegal|impossible|invalid|unavailable|risky|terrible|awful|foolish"
+    r"|unwise|dangerous|useless|worst|worse|blocked|closed|taken|occupied|loses?|busts?|leads? to a dead|too\s+\w+)\b"
+    r"|\w+n[’']t\b)",
     re.IGNORECASE,
 )
 _OPEN_BEFORE = re.compile(
-    r"\b(?:if|whether|unless|instead of|rather than|other than|except|besides)\b"
+    r"\b(?:if|whether|unless|instead of|rather than|other than|except|besides|w(?:as|ere) (?:going|about) to)\b"
     r"|\b(?:above|below|over|under|than|beyond|between|at least|at most|up to|each|every)\W*$",
     re.IGNORECASE,
 )
+_IDLE = re.compile(
+    r"\b(?:that|you|this|it)(?:[’']s|[’']re| is| are) (?:\w+ )?right\b|\ball right\b|\bright (?:now|away)\b"
+    r"|\b\d+ (?:\w+ )?left\b|\b\w{3,}s(?: are| is)? left\b|\bwait (?:a|for|until)\b",
+    re.IGNORECASE,
+)
+"""Phrases in which `left`, `right` or `wait` is no choice."""
 _ENDS_CLAUSE = re.compile(r"[\"'`*_)\]]*(?:[.,;:!\n]|\s*\Z)")
 _NEAR = 300
 """Characters of a sentence, to each side of a mention, that are read."""
 COMMON_WORDS = ("one", "no", "a", "i")
 """Words that mean a choice only where a clause ends after them, or after a word such as `option`."""
-_INTRODUCED = re.compile(r"\b(?:option|choice|letter|number|answer|column|row|cell|choose|pick)\W*$", re.IGNORECASE)
+_INTRODUCED = re.compile(r"\b(?:option|choice|letter|number|answer|column|row|cell)\W*$", re.IGNORECASE)
+_CHOSEN = re.compile(r"\b(?:choose|pick)\W*$", re.IGNORECASE)
+_GIVES_REASON = re.compile(r"\s+(?:because|since|as|for|so|now|here)\b", re.IGNORECASE)
+_LISTED = re.compile(r"(?:\A|\n)[ \t>*_(-]*\Z")
 _POINTED = re.compile(
     r"\b(?:this|that|the|which|each|any|every|no|another|other|only|best|right|correct|last|first)\s+$", re.I
 )
@@ -84,7 +103,17 @@ def _kind(before: str, after: str) -> Literal["affirmed", "denied", "open"]:
 def is_meant(text: str, start: int, end: int) -> bool:
     """Whether a common word stands where a choice would."""
     before = text[max(0, start - _NEAR) : start]
-    return bool(_INTRODUCED.search(before) or (_ENDS_CLAUSE.match(text, end) and not _POINTED.search(before)))
+    if _INTRODUCED.search(before) or (text[end : end + 1] == ")" and _LISTED.search(before)):
+        return True
+    if _CHOSEN.search(before) and _GIVES_REASON.match(text, end):
+        return True
+    is_article = text[start:end] == "a"
+    return bool(_ENDS_CLAUSE.match(text, end) and not is_article and not _POINTED.search(before))
+
+
+def phrases(text: str) -> list[tuple[int, int]]:
+    """The places of phrases whose words are no choices, such as `that's right` and `3 lives left`."""
+    return [match.span() for match in _IDLE.finditer(text)]
 
 
 def _without(text: str, mentions: Iterable[Mention]) -> str:
@@ -113,20 +142,33 @@ NUMBER_WORDS = {
 }
 _DIGITS = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+"
 _NUMBER = re.compile(rf"(?<![\w.])(?P<digits>(?:{_DIGITS})(?:[eE][-+]?[0-9]+)?)(?!\w)(?!\.[0-9])")
-_WORD = re.compile(
-    rf"\b(?:{'|'.join(sorted(map(re.escape, NUMBER_WORDS), key=len, reverse=True))})\b(?!-)", re.IGNORECASE
-)
+_ANY_WORD = "|".join(sorted(NUMBER_WORDS, key=len, reverse=True))
+_WORD = re.compile(rf"\b(?:{_ANY_WORD.replace('-', '[- ]')})\b(?!-)", re.IGNORECASE)
+_SCALE = r"hundred|thousand|million|billion|trillion|dozen"
 _WHOLE = re.compile(r"(?P<sign>[-+])?(?P<value>.+)", re.IGNORECASE | re.DOTALL)
-_SIGN_BEFORE = re.compile(r"(?:\A|(?<=[\s(\[{=:,;\"'`*$|>]))[-+]\Z")
+_SIGN_BEFORE = re.compile(r"(?:\A|(?<=[\s(\[{=:,;\"'`*$|>]))[-+][$€£¥\u200b-\u200d\u2060]?\Z")
 _OPEN_NUMBER_BEFORE = re.compile(
-    r"(?:\w[-/^×·÷]|[\d)][*:+]|[\d)][ \t]+[-*/^×·÷+][ \t]+|(?:\A|\s)[-+][ \t]+|[-+]{2}|[±~≈]|(?:\A|\s)[<>≤≥]=?[ \t]*"
-    r"|[\d.][ \t]*(?:to|through|or|\.\.+|…)[ \t]*|\bbetween[ \t]+\S+[ \t]+and[ \t]+|\b(?:minus|negative|plus)[\s-]+)\Z",
+    r"(?:\w[-/^×·÷]|[\d)][*:+]|[\d)][ \t]+[-*/^×·÷+][ \t]+|(?:\A|\s)[-+]\s+|[-+]{2}|[±~≈≠⁻₋➖][ \t]*|!=[ \t]*"
+    r"|(?:\A|[\s\w])[<≤≥]=?[ \t]*|(?:\A|\s|(?<![\w</-])\w)>=?[ \t]*"
+    r"|[\d.][ \t]*(?:to|through|or|\.\.+|…)[ \t]*|\bbetween[ \t]+\S+[ \t]+and[ \t]+|\b(?:minus|negative|plus)[\s-]+"
+    rf"|\b(?:twice|double|triple|half(?:[ \t]of)?|times|divided[ \t]by|point|{_ANY_WORD}|{_SCALE})[ \t-]+"
+    r"|(?:sqrt|frac|\b(?:log|ln|exp|sin|cos|tan))(?:[ \t]*[({]|[ \t])-?)\Z",
     re.IGNORECASE,
 )
 _OPEN_NUMBER_AFTER = re.compile(
-    r"[ \t]*[%°±]|[-*/^×·÷:+][\d.(]|[ \t]+[-*/^×·÷+=][ \t]+[\d.(]|[ \t]*(?:to|through|or|\.\.+|…)[ \t]*[-+]?\d",
+    r"[ \t]*(?:\\?%|[°±½¼¾⅓⅔]|per[ \t]?cent\b|and[ \t]a[ \t]half\b)|[-*/^×·÷:+][\d.(]"
+    r"|[ \t]+[-*/^×·÷+=][ \t]+[\d.(]|[ \t]*(?:to|through|or|\.\.+|…)[ \t]*[-+]?\d"
+    r"|[ \t]*(?:<=?(?![a-z/|]+>)|>=|≤|≥|≠)[ \t]*[\w(]"
+    rf"|[ \t-]+(?:{_SCALE}|{_ANY_WORD}|squared|cubed|point|times[ \t]+[\d.]|plus|minus|divided)\b",
     re.IGNORECASE,
 )
+_NO_VALUE_BEFORE = re.compile(r"\b(?:step|turn|round|attempt)[ \t]+\Z", re.IGNORECASE)
+_NO_VALUE_AFTER = re.compile(
+    r"-(?:indexed|based)\b|[ \t]+(?:more[ \t]+)?(?:guesses|tries|attempts|lives)\b"
+    r"|[ \t]+(?:\w+[ \t]+)?(?:left|remaining)\b",
+    re.IGNORECASE,
+)
+"""What makes a number a count of something else: `step 1:`, `0-indexed`, `3 guesses left`."""
 _OR = re.compile(r"[ \t]*(?:(?:or|to|and|through)\b|/)", re.IGNORECASE)
 _MINUS = (0x2010, 0x2011, 0x2012, 0x2013, 0x2014, 0x2015, 0x2212, 0xFE58, 0xFE63)
 _PLAIN = {
@@ -165,14 +207,29 @@ def numbers(text: str, *, words: bool = True) -> list[Mention]:
     A range such as `3-5`, a sum, a percentage, and a sign in words or apart from its number are open.
     """
     plain = plain_signs(text)
-    found = [_number(plain, match, match["digits"].replace(",", "")) for match in _NUMBER.finditer(plain)]
+    found = [
+        _number(plain, match, match["digits"].replace(",", ""))
+        for match in _NUMBER.finditer(plain)
+        if not _is_count(plain, *match.span())
+    ]
     for match in _WORD.finditer(plain) if words else ():
-        digits = str(NUMBER_WORDS[match[0].lower()])
+        digits = str(_word_value(match[0]))
         if _OR.match(plain, match.end()):
             found.append(Mention(*match.span(), digits, is_open=True))
         elif _ENDS_CLAUSE.match(plain, match.end()) and (match[0].lower() != "one" or is_meant(plain, *match.span())):
             found.append(_number(plain, match, digits))
     return sorted(found)
+
+
+def _is_count(text: str, start: int, end: int) -> bool:
+    """Whether a number counts something else than an action: a step of the reasoning, or what is left."""
+    is_label = text[end : end + 1] == ":" and _NO_VALUE_BEFORE.search(text, max(0, start - _NEAR // 10), start)
+    return bool(is_label or _NO_VALUE_AFTER.match(text, end))
+
+
+def _word_value(word: str) -> int:
+    lower = word.lower()
+    return NUMBER_WORDS[lower] if lower in NUMBER_WORDS else NUMBER_WORDS[lower.replace(" ", "-")]
 
 
 def _number(text: str, match: "re.Match[str]", digits: str) -> Mention:
@@ -181,7 +238,7 @@ def _number(text: str, match: "re.Match[str]", digits: str) -> Mention:
     before = text[max(0, start - _NEAR // 10) : start]
     sign = _SIGN_BEFORE.search(before)
     if sign is not None:
-        digits, start = _signed(sign[0], digits), start - 1
+        digits, start = _signed(sign[0][0], digits), start - len(sign[0])
     is_open = bool(sign is None and _OPEN_NUMBER_BEFORE.search(before))
     return Mention(start, match.end(), digits, is_open or bool(_OPEN_NUMBER_AFTER.match(text, match.end())))
 

@@ -1,4 +1,4 @@
-"""Finds JSON objects among the words of a reply, also with a comma too many, or in the notation of Python."""
+"""Finds JSON objects among the words of a reply, also with comments, a comma too many, or as Python writes them."""
 
 import ast
 import json
@@ -9,7 +9,10 @@ from typing import Any
 _MOST_BRACES = 200
 """Opening braces that are tried: a text of nothing else has no object."""
 _OPENS_OBJECT = re.compile(r"\{\s*(?:[\"'}]|[\w-]+\s*:)|\{\s*\Z")
-_TRAILING_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
+_TEXT = r'("(?:\\.|[^"\\])*")'
+_COMMENT = re.compile(rf"{_TEXT}|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TRAILING_COMMA = re.compile(rf"{_TEXT}|,(?=\s*[}}\]])", re.DOTALL)
+_TYPOGRAPHIC = str.maketrans("“”", '""')
 
 
 def objects_in(text: str) -> Iterator[dict[str, Any]]:
@@ -37,9 +40,13 @@ def _object_at(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
 
 
 def _lenient(written: str) -> Any:
-    """An object with commas before closing brackets, or in the notation of Python; None if it is neither."""
+    """An object with comments, commas before closing brackets or typographic quotation marks, or in the notation of
+    Python; None if it is neither."""
+    plain = written if '"' in written else written.translate(_TYPOGRAPHIC)
+    for pattern in (_COMMENT, _TRAILING_COMMA):
+        plain = pattern.sub(lambda match: match[1] or "", plain)
     try:
-        return _DECODER.decode(_TRAILING_COMMA.sub(lambda match: match[1] or "", written))
+        return _DECODER.decode(plain)
     except _TwoValues:
         return None
     except (json.JSONDecodeError, RecursionError):

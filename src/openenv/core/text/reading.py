@@ -8,6 +8,7 @@ names two actions names none, unless it marks one as its answer.
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
+from itertools import combinations, islice
 
 from openenv.core.text.mentions import (
     COMMON_WORDS,
@@ -19,22 +20,44 @@ from openenv.core.text.mentions import (
     number_text,
     numbers,
     only_named,
+    phrases,
     plain_signs,
 )
+from openenv.core.text.objects import objects_in
 
+_THINKS = r"(?:seed:)?(?:think|thinking|thoughts?|reasoning|analysis|reflection|scratchpad)\s*"
 THOUGHT = re.compile(
-    r"(?P<begin><(?:think|thinking|thought|reasoning)>|\[THINK\])|</(?:think|thinking|thought|reasoning)>|\[/THINK\]"
+    rf"(?P<begin><{_THINKS}>|\[THINK\]|◁think▷|<\|begin_of_thought\|>|<\|thinking\|>|<unused94>|<\|channel>thought"
+    r"|<\|channel\|>analysis[^<]*<\|message\|>)"
+    rf"|</{_THINKS}>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|<\|/thinking\|>|<unused95>|<channel\|>"
+    r"|<\|channel\|>(?!analysis)\w+[^<]*(?:<\|constrain\|>\w+\s*)?<\|message\|>",
+    re.IGNORECASE,
+)
+"""The marks around the thinking of the models that are common, those of gpt-oss's channels among them."""
+_ENDS_TURN = re.compile(
+    r"(?:\s*(?:<\|(?:im_end|eot_id|eom_id|end|return|call|endoftext|end_of_text|end_of_solution)\|>|</s>|<eos>"
+    r"|<end_of_turn>))+\s*\Z"
+)
+_TAG = r"(?:final_?)?(?:answer|action|move|choice|guess|decision)"
+_WORDS = (
+    r"(?:answer|action|move|choice|guess|decision|recommendation|selection"
+    r"|antwort|réponse|respuesta|risposta|resposta|ответ|答案|回答)"
 )
 _MARKS = re.compile(
-    r"<answer>(?P<tag>(?:(?!<answer>).)*?)</answer>"
-    r"|\\boxed\{(?P<box>(?:[^{}]|\{[^{}]*\})*)\}"
-    r"|(?:^|(?<=[\n.!?;:,(*#>]))[ \t>*_#(-]{0,8}"
+    rf"<{_TAG}>(?P<tag>(?:(?!<{_TAG}>).)*?)</{_TAG}>"
+    rf"|<{_TAG}>(?P<open>(?:(?!<{_TAG}>).)*)\Z"
+    r"|\\(?:boxed|fbox)\{(?P<box>(?:[^{}]|\{[^{}]*\})*)\}"
+    r"|(?:^|(?<=[\n.!?;:,(*#>。]))[ \t>*_#(-]{0,8}"
     r"(?:(?:(?:so|my|the|your|and) )?(?:(?:final|best|correct|chosen) )?"
-    r"(?:answer[*_ \t]*\n\s*|(?:answer|action|move|choice|decision|guess)(?: is)?[*_ \t]*:[*_ \t]*(?:\n\s*)?)"
+    rf"(?:answer[*_ \t]*\n\s*|{_WORDS}(?: is| would be)?[*_ \t]*[:：][*_ \t]*(?:\n\s*)?)"
     r"|(?<=####)[ \t]+)(?P<line>[^\n]*?)(?=</|\n|\Z)"
     r"|\b(?:final |best |correct )?answer is(?! not\b)\W{0,6}?\s(?P<rest>.*)\Z",
     re.IGNORECASE | re.DOTALL,
 )
+_STRUCK = re.compile(r"~~[^~\n]*~~")
+_QUOTED = re.compile(r"^[ \t]*>[^\n]*(?:\n|\Z)|^Reply with one of (?:these:|the legal)[^\n]*(?:\n|\Z)", re.MULTILINE)
+"""Lines that repeat the prompt: a quotation of Markdown, and the sentences of `openenv.core.text.sentences`."""
+_ANSWER_KEYS = ("final_answer", "answer", "action", "move", "choice", "decision", "guess", "reply", "response")
 _DEEPEST = 3
 _NEXT_QUESTION = re.compile(r"^\W*(?:user|human|question|q)\W*:", re.IGNORECASE | re.MULTILINE)
 """A model that goes on by itself with another question, whose answer is none to ours."""
@@ -49,26 +72,47 @@ def after_thinking(reply: str, *, is_thought: bool = False) -> str | None:
     for mark in THOUGHT.finditer(reply):
         is_thought = mark["begin"] is not None
         start = mark.end()
-    return None if is_thought else reply[start:].lstrip() if start else reply
+    if is_thought:
+        return None
+    return _ENDS_TURN.sub("", reply[start:].lstrip() if start else reply)
 
 
 def final_answer(reply: str, *, loose: bool = True, depth: int = 0) -> str:
     """What a reply marks as its answer: `Answer: hit`, `<answer>`, `\\boxed{}`; the whole reply without such a mark.
 
     The last mark counts. Where the reply corrects itself after it, the correction is part of the answer. loose: whether
-    `the answer is` is a mark, too, after which the whole rest is the answer. depth: number of marks around the reply.
+    `the answer is` is a mark, too, after which the whole rest is the answer; so is the key `action` of an object, and
+    what is struck out or repeats the prompt is not read. depth: number of marks around the reply.
     """
+    reply = _own_words(reply) if loose and depth == 0 else reply
     marks = [mark for mark in _MARKS.finditer(reply) if loose or mark.lastgroup != "rest"]
     if not marks or depth > _DEEPEST:
-        return reply.strip()
+        return (_value_in(reply) if loose else None) or reply.strip()
     last = marks[-1]
     is_next = _NEXT_QUESTION.search(reply, marks[0].end(), last.start())
     answer = "\n".join(mark[str(mark.lastgroup)].strip() for mark in (marks if is_next else [last]))
     after = reply[last.end() :]
     if CORRECTION.search(after):
         return f"{answer}\n{after}"
-    is_nested = last.lastgroup in ("line", "rest") and not is_next
+    is_nested = last.lastgroup != "box" and (loose or last.lastgroup in ("line", "rest")) and not is_next
     return final_answer(answer, loose=loose, depth=depth + 1) if is_nested else answer
+
+
+def _own_words(reply: str) -> str:
+    """A reply without what it strikes out, and without the lines that repeat the prompt, if it has others."""
+    reply = _STRUCK.sub("", reply) if "~~" in reply else reply
+    own = _QUOTED.sub("", reply)
+    return own if own.strip() else reply
+
+
+def _value_in(reply: str) -> str | None:
+    """The answer in a reply with one JSON object: the value of its only key, or of the only one for an answer."""
+    found = list(islice(objects_in(reply), 2)) if "{" in reply else []
+    if len(found) != 1:
+        return None
+    keys = [key for key in found[0] if len(found[0]) == 1 or key.lower() in _ANSWER_KEYS]
+    value = found[0][keys[0]] if len(keys) == 1 else None
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
 def said_in_full(reply: str) -> str | None:
@@ -78,7 +122,7 @@ def said_in_full(reply: str) -> str | None:
 
 
 _FENCE = re.compile(r"```[\w+-]*\s*\n?(.*?)\s*```", re.DOTALL)
-_LATEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mathtt)\{([^{}]*)\}")
+_LATEX = re.compile(r"\\(?:text|textbf|textit|texttt|textrm|mathrm|mathbf|mathtt|mathit)\{([^{}]*)\}")
 _TEXT_PAIRS = ("**", "`", '"', "'", "“”", "‘’")
 _PAIRS = ("**", "__", "*", "_", "`", '"', "'", "$$", "$", "“”", "‘’", "«»", "()", "[]", r"\(\)", r"\[\]")
 
@@ -172,6 +216,10 @@ class _Choices:
         for wording in wordings:
             lower.setdefault(_key(wording), []).append(wording)
         self._by_key = {key: same[0] for key, same in lower.items() if len(same) == 1}
+        joined: dict[str, set[str]] = {}
+        for wording in wordings:
+            joined.setdefault(_joined(wording), set()).add(wording)
+        self._by_joined = {key: next(iter(same)) for key, same in joined.items() if len(same) == 1}
         self._by_value: dict[float, str] = {}
         for wording in wordings:
             value = number_of(wording)
@@ -191,7 +239,37 @@ class _Choices:
             return text
         named = self._by_key.get(_key(text))
         value = number_of(text) if named is None else None
+        if named is None and value is None:
+            return self._by_key.get(_key(_BETWEEN.sub(" ", text))) or self._by_joined.get(_joined(text) or text)
         return named if value is None else self._by_value.get(value)
+
+    @cached_property
+    def _beside(self) -> dict[str, set[tuple[bool, str]]]:
+        """The words beside a wording in longer ones, as `wild` beside `draw`: whether one stands before it, and it."""
+        known = {tuple(_key(wording).split()): wording for wording in self._wordings}
+        found: dict[str, set[tuple[bool, str]]] = {}
+        for words in known:
+            for start, end in combinations(range(len(words) + 1), 2):
+                part = known.get(words[start:end]) if end - start < len(words) else None
+                if part is not None:
+                    found.setdefault(part, set()).update([(True, words[start - 1])] if start else [])
+                    found[part].update([(False, words[end])] if end < len(words) else [])
+            for cut in range(1, len(words[0])) if len(words) == 1 else ():
+                first, last = words[0][:cut], words[0][cut:]
+                if (last,) in known:
+                    found.setdefault(known[(last,)], set()).add((True, first))
+                if (first,) in known:
+                    found.setdefault(known[(first,)], set()).add((False, last))
+        return found
+
+    def _is_part(self, mention: Mention, text: str) -> bool:
+        """Whether a word beside a wording belongs to a longer wording that the text does not have as a whole."""
+        beside = self._beside.get(mention.name)
+        if not beside:
+            return False
+        before = _WORD_BEFORE.search(text, max(0, mention.start - _LONGEST_WORD), mention.start)
+        after = _WORD_AFTER.match(text, mention.end)
+        return bool((before and (True, before[1].lower()) in beside) or (after and (False, after[1].lower()) in beside))
 
     def mentions(self, text: str) -> list[Mention]:
         """The places that name a wording, without those inside longer ones."""
@@ -202,7 +280,13 @@ class _Choices:
                 for number in numbers(text)
                 if (value := float(number.name)) in self._by_value
             ]
-        return _outermost([mention for mention in found if mention is not None])
+        kept = _outermost([mention for mention in found if mention is not None])
+        idle = phrases(text)
+        return [
+            mention._replace(is_open=True) if self._is_part(mention, text) else mention
+            for mention in kept
+            if not any(start <= mention.start and mention.end <= end for start, end in idle)
+        ]
 
     def continues(self, text: str, named: str) -> bool:
         """Whether a text that is a wording can be the begin of another one."""
@@ -225,6 +309,19 @@ def _choices(wordings: tuple[str, ...]) -> _Choices:
     return _Choices(wordings)
 
 
+_BETWEEN = re.compile(r"(?<=\w)[ \t]*[(\[][ \t]*(?=\d)|(?<=\d),[ \t]*(?=\d)|(?<=\d)[ \t]*[)\]]\Z")
+"""The signs of `water(3, 4)`."""
+_WORD_BEFORE = re.compile(r"([^\W_]+)[\s_-]+\Z")
+_WORD_AFTER = re.compile(r"[\s_-]+([^\W_]+)")
+_LONGEST_WORD = 40
+
+
+def _joined(text: str) -> str:
+    """The letters of a text without spaces between them; nothing for a text that has others."""
+    parts = re.split(r"[\s_-]+", plain_signs(text).lower())
+    return "".join(parts) if all(part.isalpha() and len(part) > 1 for part in parts) else ""
+
+
 def _key(text: str) -> str:
     return " ".join(plain_signs(text).lower().replace("_", " ").split())
 
@@ -234,6 +331,8 @@ def _pattern(wording: str) -> str:
     text = r"[\s_]+".join(map(re.escape, re.split(r"[\s_]+", plain_signs(wording))))
     before = r"(?<![\w+-])(?<![\d.][.,/])" if wording[:1].isdigit() else r"(?<!\w)"
     after = r"(?!\w)(?!%|[.,/-][0-9])" if wording[-1:].isdigit() else r"(?!\w)"
+    if len(wording) == 1 and wording.isalpha():  # no letter of `I'd`
+        before, after = rf"(?<!\w['’]){before}", rf"{after}(?!['’]\w)"
     if number_of(wording) is not None:
         before, after = rf"{before}(?<!\w-)", rf"{after}(?!-\w)"
     return f"{before}{text}{after}"

@@ -1,5 +1,6 @@
 """What a server writes of a message's fields, and how a client reads them as its own class."""
 
+import math
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import lru_cache
@@ -8,6 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from openenv.core.errors import UnreadableResponse
+from openenv.core.wire.json_codec import to_plain
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -42,7 +44,8 @@ def read_message(cls: type[ModelT], fields: dict[str, Any]) -> ModelT:
     """The fields of a response as an object of the class, or of a subclass that has further ones.
 
     Fields may have their own names or their aliases. Computed ones are computed again. Objects inside may be of
-    subclasses: what the class does not know of them is left out. Raises UnreadableResponse for other fields.
+    subclasses: what the class does not know of them is left out. A null where a number must be is NaN, which JSON does
+    not have. Raises UnreadableResponse for other fields.
     """
     computed = cls.model_computed_fields
     if computed:
@@ -55,10 +58,24 @@ def read_message(cls: type[ModelT], fields: dict[str, Any]) -> ModelT:
                 return read_message(subclass, fields)
             except UnreadableResponse:
                 continue
-        known = _without_unknown_inside(fields, error)
+        known = _as_written(fields, error)
         if known is not None:
             return read_message(cls, known)
         raise UnreadableResponse(f"the response is no {cls.__name__} of this client: {_text(error)}") from error
+
+
+def unwritable(message: BaseModel, error: Exception) -> str:
+    """The first field of a message that JSON cannot have, with the remedy. error: what writing the message raised."""
+    cls = type(message)
+    for name in cls.model_fields:
+        try:
+            cls.__pydantic_serializer__.to_json(message, include={name}, fallback=to_plain)
+        except (ValueError, TypeError) as reason:
+            return (
+                f"{cls.__name__}.{name} cannot be written as JSON ({reason}): give it a value that JSON has. "
+                "Bytes that are no UTF-8 are a field of pydantic.Base64Bytes"
+            )
+    return str(error) or type(error).__name__
 
 
 def _validated(cls: type[ModelT], fields: dict[str, Any]) -> ModelT:
@@ -68,19 +85,25 @@ def _validated(cls: type[ModelT], fields: dict[str, Any]) -> ModelT:
     return read
 
 
-def _without_unknown_inside(fields: dict[str, Any], error: ValidationError) -> dict[str, Any] | None:
-    """The fields without those that objects inside them may not have; None where something else is wrong."""
-    places = [row["loc"] for row in error.errors(include_url=False, include_input=False, include_context=False)
-              if row["type"] == "extra_forbidden" and len(row["loc"]) > 1]  # fmt: skip
-    if len(places) < error.error_count():
-        return None
+def _as_written(fields: dict[str, Any], error: ValidationError) -> dict[str, Any] | None:
+    """The fields with NaN for each null of a number, and without those that objects inside them may not have.
+
+    None where something else is wrong.
+    """
+    rows = error.errors(include_url=False, include_input=False, include_context=False)
     known = deepcopy(fields)
     try:
-        for *path, name in places:
+        for row in rows:
+            *path, name = row["loc"]
             holder: Any = known
             for part in path:
                 holder = holder[part]
-            del holder[name]
+            if row["type"] == "extra_forbidden" and path:
+                del holder[name]
+            elif row["type"] == "float_type" and holder[name] is None:
+                holder[name] = math.nan
+            else:
+                return None
     except (LookupError, TypeError):  # a place names the member of a union
         return None
     return known

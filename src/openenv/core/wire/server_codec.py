@@ -19,7 +19,7 @@ from openenv.core.errors import InvalidJSON, InvalidMessage, MessageTooBig, Requ
 from openenv.core.formats.json_text import json_text
 from openenv.core.wire.arrays import BinaryFrame, read_frame
 from openenv.core.wire.json_codec import to_plain, to_plain_or_text
-from openenv.core.wire.message_fields import has_models
+from openenv.core.wire.message_fields import has_models, unwritable
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -228,10 +228,13 @@ def checked(model: type[ModelT], data: dict[str, Any]) -> ModelT:
 
 
 def state_data(state: BaseModel) -> bytes:
-    """A state as a JSON object."""
-    data: bytes = type(state).__pydantic_serializer__.to_json(
-        state, fallback=to_plain, serialize_as_any=has_models(type(state))
-    )
+    """A state as a JSON object. Raises ValueError, which names the field, for a value that JSON does not have."""
+    try:
+        data: bytes = type(state).__pydantic_serializer__.to_json(
+            state, fallback=to_plain, serialize_as_any=has_models(type(state))
+        )
+    except ValueError as error:
+        raise ValueError(unwritable(state, error)) from error
     return data
 
 

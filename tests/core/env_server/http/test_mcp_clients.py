@@ -59,9 +59,28 @@ async def test_the_client_of_the_package_mcp_lists_and_calls_tools(url):
 
 
 def test_notifications_and_responses_of_a_client_have_no_answer(url):
-    for message in ({"method": "notifications/initialized"}, {"id": 3, "result": {}}):
+    call = {"method": "tools/call", "params": {"name": "write", "arguments": {"text": "a"}}}
+    for message in ({"method": "notifications/initialized"}, {"id": 3, "result": {}}, {"method": "ping"}, call):
         answer = post(url, message, **begin(url))
         assert (answer.status_code, answer.content) == (202, b"")
+
+
+@pytest.mark.finding("R5")
+def test_the_messages_of_a_batch_that_have_answers_are_answered_together(url):
+    headers = {**ACCEPT, **begin(url)}
+    ping, note = (
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+    )
+    unknown = {"jsonrpc": "2.0", "id": "b", "method": "resources/list"}
+    both, none, empty = (
+        httpx.post(f"{url}/mcp", json=batch, headers=headers, timeout=60)
+        for batch in ([ping, note, unknown], [note], [])
+    )
+
+    assert [(answer["id"], "result" in answer) for answer in both.json()] == [(1, True), ("b", False)]
+    assert (none.status_code, none.content) == (202, b"")
+    assert (empty.status_code, empty.json()["error"]["code"]) == (400, -32600)
 
 
 def test_a_field_that_is_not_set_is_left_out(url):

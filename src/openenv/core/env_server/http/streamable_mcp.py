@@ -42,12 +42,28 @@ class StreamableMcp:
 
         Raises WrongWorker for a request of a session that another worker has.
         """
-        message = _object_of(body)
         is_mcp = SESSION_ID in request.headers or "text/event-stream" in request.headers.get("accept", "")
+        batch = _batch_of(body) if is_mcp else None
+        return await (self._respond_one(request, body, is_mcp) if batch is None else self._respond_all(request, batch))
+
+    async def _respond_all(self, request: Request, batch: list[Any]) -> Response:
+        """The responses to a batch, which clients of 2025-03-26 may send; none where no message has an answer."""
+        if not batch:
+            return _failure(None, "Invalid request: the batch is empty", 400)
+        bodies = []
+        for message in batch:
+            response = await self._respond_one(request, write_json(message), is_mcp=True)
+            bodies += [bytes(response.body)] if response is not None and response.body else []
+        if not bodies:
+            return Response(status_code=202)
+        return Response(b"[%b]" % b",".join(bodies), media_type="application/json")
+
+    async def _respond_one(self, request: Request, body: bytes, is_mcp: bool) -> Response | None:
+        message = _object_of(body)
         method, request_id = message.get("method"), message.get("id")
         if method == "initialize":
             return await self._initialize(message.get("params"), request_id)
-        if _is_notification(message):
+        if _is_notification(message, is_mcp=is_mcp):
             return Response(status_code=202)
         if method == "ping":
             return _answer(request_id, {})
@@ -112,12 +128,24 @@ def _object_of(body: bytes) -> dict[str, Any]:
     return message if isinstance(message, dict) else {}
 
 
-def _is_notification(message: dict[str, Any]) -> bool:
-    """Whether a message has no answer: a notification, or a client's response."""
+def _batch_of(body: bytes) -> list[Any] | None:
+    """The messages of a batch; None for another body."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, list) else None
+
+
+def _is_notification(message: dict[str, Any], *, is_mcp: bool) -> bool:
+    """Whether a message has no answer: a notification, which has no id, or a client's response.
+
+    Requests of the published wire may leave the id out.
+    """
     method = message.get("method")
     if method is None:
         return "result" in message or "error" in message
-    return "id" not in message and str(method).startswith("notifications/")
+    return "id" not in message and (is_mcp or str(method).startswith("notifications/"))
 
 
 def _call_answer(answer: dict[str, Any]) -> dict[str, Any]:

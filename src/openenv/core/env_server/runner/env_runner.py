@@ -28,6 +28,7 @@ from openenv.core.env_server.types import Observation
 from openenv.core.errors import EnvironmentFault, NotSupported, UnknownTask
 from openenv.core.text.outcomes import SUCCESS_RETURN, is_success_return
 from openenv.core.wire.constants import EPISODE_VERBS
+from openenv.core.wire.message_fields import unwritable
 from openenv.core.wire.server_codec import NO_KEYWORDS, state_data
 
 log = logging.getLogger(__name__)
@@ -239,7 +240,7 @@ class EnvRunner:
             raise
         except Exception as error:  # border: what reading an author's observation raises, each of which is its fault
             log.warning("the observation of %s cannot be serialised: %s", self._spec.name, error)
-            raise EnvironmentFault(without_paths(str(error)) or type(error).__name__) from error
+            raise EnvironmentFault(without_paths(unwritable(observation, error))) from error
 
 
 async def _described(method: Callable[..., Any], question: str, arguments: list[Any]) -> bytes:
