@@ -108,6 +108,12 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         if self._mode not in _MODES:
             source = "mode" if mode else MODE_VARIABLE
             raise ValueError(f"{source}={named!r}: must be one of {', '.join(map(repr, _MODES))}")
+        if base_url is not None:
+            if not isinstance(base_url, str):
+                raise TypeError(f"base_url is of type {type(base_url).__name__}: give a text such as localhost:8000")
+            websocket_uri(base_url)  # raises for a wrong URL now, not at the first verb
+        if not max_message_size_mb * _MEGABYTE >= 1:
+            raise ValueError(f"max_message_size_mb={max_message_size_mb}: give a size above 0, such as 100")
         address = Address(
             base_url=(base_url or "").rstrip("/"),
             connect_timeout_s=connect_timeout_s,
@@ -118,8 +124,6 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             ping_timeout_s=websocket_ping_timeout_s,
             reads_arrays=has_array_fields(self._message_classes[1]),
         )
-        if base_url is not None:
-            websocket_uri(base_url)  # raises for a wrong URL now, not at the first verb
         self._endpoint = Endpoint(address, provider)
         self._session: Any = self._session_classes[0](self._endpoint, session_id)
         self._children: list[EnvClient[ActT, ObsT, StateT]] = []
