@@ -168,7 +168,7 @@ def test_a_server_that_cannot_serve_is_not_announced(port, tmp_path, served, rea
 
 @pytest.mark.finding("N10")
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_program_that_serves_tells_where_once_it_answers(port, tmp_path, workers):
+def test_a_program_that_serves_prints_where_once_it_answers(port, tmp_path, workers):
     program = tmp_path / "serving.py"
     program.write_text(
         "from openenv import serve\n"

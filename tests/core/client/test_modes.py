@@ -99,6 +99,37 @@ def test_a_client_may_be_used_in_one_event_loop_after_another(url):
     asyncio.run(play())
 
 
+def test_a_client_left_open_in_an_event_loop_that_has_ended_opens_a_session_in_the_next(url):
+    env = CountEnv(base_url=url, message_timeout_s=5)
+
+    async def begin() -> None:
+        await env.connect()
+        await env.reset()
+
+    async def go_on() -> int:
+        with pytest.raises(SessionLost, match=r"an event loop that has ended: reset\(\) starts a new episode"):
+            await asyncio.wait_for(env.step(CountAction(amount=1)), 10)
+        await asyncio.wait_for(env.reset(), 10)
+        result = await env.step(CountAction(amount=2))
+        return result.observation.total
+
+    async def end() -> None:
+        await asyncio.wait_for(env.close(), 10)
+
+    asyncio.run(begin())
+    assert asyncio.run(go_on()) == 2
+    asyncio.run(end())
+
+
+async def test_a_client_of_a_loop_that_runs_is_refused_in_another_thread(url):
+    async with CountEnv(base_url=url) as env:
+        await env.reset()
+
+        with pytest.raises(OpenEnvError, match="used in the event loop of another thread: make a client for each"):
+            await asyncio.to_thread(lambda: asyncio.run(asyncio.wait_for(env.reset(), 10)))
+        assert (await env.step(CountAction(amount=2))).observation.total == 2
+
+
 async def test_a_late_answer_goes_to_no_other_request(url):
     async with CountEnv(base_url=url, message_timeout_s=0.2) as env:
         await env.reset()
