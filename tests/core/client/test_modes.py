@@ -1,7 +1,9 @@
 """One client, two modes: plain use is synchronous, also where a loop runs; entered or awaited, it is asynchronous."""
 
 import asyncio
+import copy
 import math
+import pickle
 
 import pytest
 
@@ -97,6 +99,23 @@ def test_a_client_may_be_used_in_one_event_loop_after_another(url):
 
     asyncio.run(play())
     asyncio.run(play())
+
+
+@pytest.mark.parametrize("copied", [lambda env: pickle.loads(pickle.dumps(env)), copy.copy, copy.deepcopy])
+def test_a_copy_of_a_client_has_its_settings_and_a_session_of_its_own(url, copied):
+    with CountEnv(url, message_timeout_s=7) as env:
+        env.reset()
+        env.step(CountAction(amount=3))
+        with copied(env) as twin:
+            twin.reset()
+            assert twin.step(CountAction(amount=1)).observation.total == 1
+            assert twin.address.message_timeout_s == 7
+        assert env.step(CountAction(amount=1)).observation.total == 4
+
+
+def test_a_client_that_runs_a_server_of_its_own_is_not_copied():
+    with pytest.raises(TypeError, match=r"CountEnv runs a server of its own.* make a client of its base_url there"):
+        pickle.dumps(CountEnv.from_docker_image("count:latest"))
 
 
 def test_a_client_left_open_in_an_event_loop_that_has_ended_opens_a_session_in_the_next(url):
