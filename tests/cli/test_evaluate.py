@@ -74,6 +74,32 @@ def test_where_the_environment_refuses_actions_the_remedy_is_named_and_no_cell_i
         assert heading in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ('{}["gate"]', "step: step() raised KeyError: 'gate' (2 times)"),
+        ("return {}", "returned dict: it must return an Observation: reward and done are fields of it (2 times)"),
+    ],
+)
+def test_a_fault_of_the_code_has_no_remedy_for_refused_actions(tmp_path, code, reason):
+    (tmp_path / "gates.py").write_text(GATES.replace('raise ValueError("the gate is shut")', code))
+    done = run("eval", "gates.py:Gates", "--policy", "random", "--episodes", "4", cwd=tmp_path)
+
+    assert reason in done.stderr
+    assert "refuses actions" not in done.stderr
+
+
+def test_an_environment_that_cannot_be_made_is_the_error_and_not_its_server(tmp_path):
+    (tmp_path / "gates.py").write_text(
+        GATES + "\n    def __init__(self):\n        raise RuntimeError('no data file')\n"
+    )
+    done = run("eval", "gates.py:Gates", cwd=tmp_path)
+
+    assert done.returncode == 1
+    assert "answers 500: Gates could not be made: no data file" in done.stderr
+    assert "is the server running" not in done.stderr
+
+
 def test_eval_prints_json_for_programs(openspiel_url, tmp_path):
     command = ["eval", openspiel_url, "--game", "catch", "--policy", "smart", "--episodes", "5", "--json"]
     done = run(*command, cwd=tmp_path)
@@ -169,6 +195,33 @@ def test_resume_refuses_the_episodes_of_another_evaluation(openspiel_url, tmp_pa
     assert "--success-return nan: give a finite number" in endless.stderr
     assert re.search(r"1-random.jsonl have reset=.*catch.*, and this evaluation has .*blackjack", other.stderr)
     assert "add --save DIR" in without.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--save", "file", "'--save': dir 'file' is a file"),
+        ("--plot", "folder", "'--plot': file 'folder' is a directory"),
+        ("--plot", "eval.docx", "--plot eval.docx: give a file that ends with .png, .svg, .pdf"),
+        ("--plot", "eval", "--plot eval: give a file that ends with .png, .svg, .pdf"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_an_episode_is_played(tmp_path, option, value, message):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+
+    refused = run("eval", "http://127.0.0.1:9", option, value, cwd=tmp_path)  # where no server answers
+
+    assert refused.returncode != 0
+    assert message in refused.stderr
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999", "http://", "ftp://localhost"])
+def test_a_url_that_no_client_can_use_is_refused(url):
+    refused = run("eval", url)
+
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"openenv: base_url={url!r}: ")
 
 
 def test_eval_plays_the_same_episodes_for_the_same_seed(openspiel_url, tmp_path):

@@ -58,6 +58,14 @@ def test_a_wrong_argument_ends_with_one_line_and_the_remedy(args, words, tmp_pat
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(("args", "words"), [(["replay", "."], "is a directory"), (["runs", __file__], "is a file")])
+def test_a_file_in_place_of_a_folder_is_a_wrong_argument_and_the_other_way_round_too(args, words):
+    done = run(*args)
+
+    assert done.returncode == 2
+    assert words in " ".join(done.stderr.replace("│", " ").split())
+
+
 def test_the_command_runs_without_any_extra():
     extras = (
         "numpy", "torch", "transformers", "docker", "kubernetes", "huggingface_hub", "fastmcp", "gymnasium", "pyspiel",

@@ -148,6 +148,8 @@ def test_an_image_is_served_in_a_container_until_interrupted(port, tmp_path, eng
         (["docker:my-echo:v2", "--workers", "2"], "only --port can be set here"),
         (["docker:my-echo:v2", "--game", "chess"], "docker run --env NAME=VALUE"),
         (["http://localhost:8000"], "is a server that runs already"),
+        (["echo", "--port", "99999"], "'--port' / '-p': Input should be less than or equal to 65535"),
+        (["game.py"], "openenv: 'game.py' names no class: write game.py:CLASS"),
     ],
 )
 def test_what_cannot_be_served_is_an_error_with_the_remedy(arguments, message):

@@ -1,6 +1,5 @@
 """Finds environments: the bundled ones, and those of installed `openenv-*` distributions."""
 
-import difflib
 import importlib
 import importlib.metadata
 import importlib.util
@@ -113,12 +112,8 @@ def find_environment(name: str) -> EnvironmentInfo:
     """Return an environment by name; `echo`, `echo-env` and `echo_env` are equal. Raises UnknownEnvironment."""
     known = environments()
     key = _key(name)
-    if name.endswith(".py"):
-        raise UnknownEnvironment(f"{name!r} names no class: write {name}:CLASS")
-    if key not in known:
-        near = difflib.get_close_matches(key, known, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise UnknownEnvironment(f"environment {name!r} is not among {', '.join(known)}.{hint}")
+    if name.endswith(".py") or key not in known:
+        raise UnknownEnvironment(catalog.unknown(name, known))
     return known[key]
 
 

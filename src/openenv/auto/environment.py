@@ -18,6 +18,7 @@ from openenv.core.containers.runtime.owned_server import BoundProvider, OwnedSer
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.serving.environment_folder import folder_target
 from openenv.core.env_server.types import Observation
+from openenv.core.net.websocket_protocol import websocket_uri
 from openenv.core.text.derived import DerivedText
 from openenv.core.text_interface import TextInterface
 from openenv.core.wire.constants import UNIX
@@ -160,7 +161,7 @@ def named_environment(name: str, *, text: str | None = None) -> NamedEnvironment
     """The environment of a name (`FORMS` lists the kinds). text: a class that replaces its text interface.
 
     Raises UnknownEnvironment that lists the bundled and installed ones, LookupError for a folder or file that is not
-    there.
+    there, ValueError for a URL that no client can use.
     """
     if name.startswith((VERIFIERS, ORS)):
         return NamedEnvironment(name=name, served_as=name, text=text)
@@ -171,6 +172,7 @@ def named_environment(name: str, *, text: str | None = None) -> NamedEnvironment
     if not names_source(name):
         return NamedEnvironment(name=name, info=find_environment(name), text=text)
     if "://" in name or name.startswith(UNIX):
+        websocket_uri(name)  # raises for a wrong URL
         return NamedEnvironment(name=name, url=name.rstrip("/"), text=text)
     if name.startswith(IMAGE):
         return NamedEnvironment(name=name, image=name.removeprefix(IMAGE), text=text)

@@ -90,9 +90,8 @@ def describe_server(base_url: str, *, headers: Mapping[str, str] | None = None) 
     try:
         schemas, metadata, tools = run_async_safely(_answers(address))
     except (httpx.HTTPError, MessageTooBig, *_Unreadable) as error:
-        raise ServerUnreachable(
-            f"{base_url} does not answer as a server of an environment (is the server running?): {error}"
-        ) from error
+        hint = " (is the server running?)" if isinstance(error, httpx.TransportError) else ""
+        raise ServerUnreachable(f"{base_url} does not answer as a server of an environment{hint}: {error}") from error
     name = str(metadata.get("name") or "Environment")
     return ServerDescription(
         name="".join(letter for letter in name if letter.isalnum()).removesuffix("Environment") or "Env",
@@ -114,7 +113,7 @@ async def _answer(http: httpx.AsyncClient, method: str, path: str, **request: An
     timeout = httpx.Timeout(_ANSWER_TIMEOUT_S)
     response = await async_whole_response(http, _MAX_BYTES, method=method, url=path, timeout=timeout, **request)
     if response.is_error:
-        raise ValueError(f"{path} answers {response.status_code}: {response.text:.500}")
+        raise ValueError(f"{path} answers {response.status_code}: {_reason(response):.500}")
     try:
         found = orjson.loads(response.content)
     except ValueError as error:
@@ -123,6 +122,14 @@ async def _answer(http: httpx.AsyncClient, method: str, path: str, **request: An
         raise ValueError(f"{path} is no JSON object")
     _refuse_deep(path, found)
     return found
+
+
+def _reason(response: httpx.Response) -> str:
+    """The message of an error, or the body where it has none."""
+    try:
+        return str(orjson.loads(response.content)["message"])
+    except (ValueError, LookupError, TypeError):
+        return response.text
 
 
 def _refuse_deep(path: str, found: Any) -> None:

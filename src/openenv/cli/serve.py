@@ -46,7 +46,7 @@ def serve(
         "image of docker:IMAGE; or one of another standard, verifiers:NAME or ors:URL.",
     ),
     host: str = typer.Option("127.0.0.1", help="Listen on this address, or on a socket at unix:/path."),
-    port: int = typer.Option(8000, "--port", "-p", help="Listen on this port."),
+    port: int = typer.Option(8000, "--port", "-p", min=0, max=65535, help="Listen on this port; 0 for a free one."),
     workers: int = typer.Option(1, help="Share the sessions among this many processes."),
     dialect: str = typer.Option(
         None, help="Serve over the routes of another standard: ors, the Open Reward Standard (default: OpenEnv)."
@@ -163,6 +163,8 @@ def _bundled(name: str) -> CatalogEntry:
     try:
         return load(name)
     except LookupError as error:
+        if name.endswith(".py"):
+            raise
         raise LookupError(
             f"{error} Write your own as MODULE:NAME, such as {with_colon(name)}, or as a folder with openenv.yaml"
         ) from None

@@ -108,6 +108,12 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         if self._mode not in _MODES:
             source = "mode" if mode else MODE_VARIABLE
             raise ValueError(f"{source}={named!r}: must be one of {', '.join(map(repr, _MODES))}")
+        if base_url is not None:
+            if not isinstance(base_url, str):
+                raise TypeError(f"base_url is of type {type(base_url).__name__}: give a text such as localhost:8000")
+            websocket_uri(base_url)  # raises for a wrong URL now, not at the first verb
+        if not max_message_size_mb * _MEGABYTE >= 1:
+            raise ValueError(f"max_message_size_mb={max_message_size_mb}: give a size above 0, such as 100")
         address = Address(
             base_url=(base_url or "").rstrip("/"),
             connect_timeout_s=connect_timeout_s,
@@ -118,8 +124,6 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             ping_timeout_s=websocket_ping_timeout_s,
             reads_arrays=has_array_fields(self._message_classes[1]),
         )
-        if base_url is not None:
-            websocket_uri(base_url)  # raises for a wrong URL now, not at the first verb
         self._endpoint = Endpoint(address, provider)
         self._session: Any = self._session_classes[0](self._endpoint, session_id)
         self._children: list[EnvClient[ActT, ObsT, StateT]] = []
@@ -338,6 +342,22 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
 
     def _sibling(self, session_id: str | None) -> Self:
         """A client of the same server and settings; asynchronous when this one is and it attaches to a session."""
+        sibling = type(self)(base_url=self.base_url, **self._settings())
+        is_async = self.is_async and session_id is not None
+        sibling._session = self._session_classes[is_async](sibling._endpoint, session_id)
+        return sibling
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled and copied are the URL and the settings: each copy opens a session of its own at its first verb."""
+        if self._endpoint.owns_server or not self.base_url:
+            raise TypeError(
+                f"{type(self).__name__} runs a server of its own, which a copy would not have: make a client of its "
+                "base_url there"
+            )
+        return _made, (type(self), self.base_url, self._settings())
+
+    def _settings(self) -> dict[str, Any]:
+        """Of the constructor, apart from the URL."""
         address = self.address
         settings: dict[str, Any] = {
             "connect_timeout_s": address.connect_timeout_s,
@@ -350,11 +370,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         }
         accepted = inspect.signature(type(self)).parameters  # a subclass may have a constructor of its own
         accepts_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in accepted.values())
-        settings = {name: value for name, value in settings.items() if accepts_all or name in accepted}
-        sibling = type(self)(base_url=self.base_url, **settings)
-        is_async = self.is_async and session_id is not None
-        sibling._session = self._session_classes[is_async](sibling._endpoint, session_id)
-        return sibling
+        return {name: value for name, value in settings.items() if accepts_all or name in accepted}
 
     @property
     def is_async(self) -> bool:
@@ -399,3 +415,8 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         Of a client that is asynchronous already it is another, with a session of its own.
         """
         return SyncEnvClient(self)
+
+
+def _made(cls: Callable[..., Any], base_url: str, settings: dict[str, Any]) -> Any:
+    """The copy of a client, as pickle calls it."""
+    return cls(base_url=base_url, **settings)

@@ -4,7 +4,7 @@ import difflib
 import importlib
 import importlib.util
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,10 +86,20 @@ def load(name: str) -> CatalogEntry:
     known = {entry.name: entry for entry in entries()}
     entry = known.get(name.removesuffix("_env").removesuffix("-env"))
     if entry is None:
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise LookupError(f"environment {name!r} is not among {', '.join(known)}.{hint}")
+        raise LookupError(unknown(name, known))
     return entry
+
+
+def unknown(name: str, known: Iterable[str]) -> str:
+    """What is wrong with a name that is not among the known ones: a file or a folder is taken for what it is."""
+    if name.endswith(".py"):
+        missing = "" if Path(name).is_file() else f", of a file that is there: {name} is not"
+        return f"{name!r} names no class: write {name}:CLASS{missing}"
+    if Path(name).is_dir():
+        return f"{name} has no openenv.yaml: give an environment's folder, or FILE.py:CLASS of a file in it"
+    near = difflib.get_close_matches(name, list(known), n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"environment {name!r} is not among {', '.join(known)}.{hint}"
 
 
 def game_keyword(environment: str) -> str | None:

@@ -102,3 +102,12 @@ def test_a_folder_with_something_in_it_is_left_as_it_is(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert "exists already" in refused.stderr
     assert [path.read_text() for path in (tmp_path / "my_env").iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("name", ["json", "random", "numpy", "typer"])
+def test_a_name_that_would_replace_a_module_of_python_is_refused(name: str, tmp_path: Path) -> None:
+    refused = run("init", name, cwd=tmp_path)
+
+    assert refused.returncode == 2
+    assert f"choose another name, such as {name}_env" in " ".join(refused.stderr.replace("│", " ").split())
+    assert not list(tmp_path.iterdir())

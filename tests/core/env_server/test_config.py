@@ -1,5 +1,7 @@
 """ServerConfig: its limits, and the former names of fields."""
 
+import math
+
 import pytest
 
 from openenv.core.env_server import ServerConfig
@@ -30,6 +32,9 @@ def test_a_field_under_both_names_is_refused():
         pytest.param({"token": ""}, "token='': an empty token guards nothing", marks=pytest.mark.finding("M1")),
         pytest.param({"token": " "}, "token=' ': an empty token guards nothing", marks=pytest.mark.finding("M1")),
         ({"max_envs_per_session": 0}, "max_envs_per_session=0: give 1 or more"),
+        ({"idle_timeout_s": math.nan}, "idle_timeout_s=nan: give a time above 0 seconds"),
+        ({"reconnect_grace_s": math.nan}, "reconnect_grace_s=nan: give 0"),
+        ({"max_sessions": math.nan}, "max_sessions=nan: give 1 or more"),
         ({"execution": "gpu"}, "execution='gpu': give inline, thread, process, or None"),
     ],
 )

@@ -1,7 +1,9 @@
 """Writes packages of environments from the templates of this program."""
 
+import importlib.metadata
 import keyword
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Container, Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
@@ -18,8 +20,19 @@ def require_name(name: str) -> None:
         raise typer.BadParameter(
             f"name={name!r}: use lower-case letters, digits and _, beginning with a letter, as in my_env"
         )
-    if not _words(name) or name in ("openenv", "tests"):
+    if not _words(name) or name in ("openenv", "openenv_core", "tests"):
         raise typer.BadParameter(f"name={name!r}: choose another name, such as my_env")
+    if name in sys.stdlib_module_names or name in _installed_modules():
+        raise typer.BadParameter(
+            f"name={name!r}: Python has a module of that name already, which the package would replace: choose "
+            f"another name, such as {name}_env"
+        )
+
+
+def _installed_modules() -> Container[str]:
+    """The names of the modules that installed distributions have, apart from packages of environments."""
+    distributions = importlib.metadata.packages_distributions()
+    return {name for name, by in distributions.items() if not all(one.startswith("openenv-") for one in by)}
 
 
 def require_empty(folder: Path) -> None:

@@ -14,7 +14,7 @@ EXAMPLE = "Example: `openenv runs`, while `openenv train` runs in another termin
 
 def runs(
     folder: Path = typer.Argument(
-        Path("runs"), help="Serve the runs in this folder (default runs).", show_default=False
+        Path("runs"), file_okay=False, help="Serve the runs in this folder (default runs).", show_default=False
     ),
     port: int = PORT,
     host: str = HOST,
@@ -22,5 +22,6 @@ def runs(
     """Serve a page with curves of runs while they train, their transcripts, and their settings, until interrupted."""
     app = runs_app(folder, access_config(host, os.environ.get("OPENENV_TOKEN")))
     with PageServer(app, host, port) as server:
-        typer.echo(f"runs of {folder} at {server.url}; stop it with Ctrl-C", err=True)
+        place = folder if folder.is_dir() else f"{folder}, which is not there yet,"
+        typer.echo(f"runs of {place} at {server.url}; stop it with Ctrl-C", err=True)
         server.wait()

@@ -34,6 +34,9 @@ from openenv.policies.registry import EndpointOptions, policy_named
 
 log = logging.getLogger(__name__)
 
+_FAULTS = ("step: step()", "step: reward=", "step: Error serializing")
+"""Begin reasons that name a fault of the environment's code, not a refused action."""
+_PLOTS = (".png", ".svg", ".pdf")
 EXAMPLE = "Example: `openenv eval openspiel --game catch --policy random,stay,smart,learning --episodes 50`"
 
 
@@ -90,7 +93,9 @@ def evaluate(
         show_default=False,
     ),
     save: Path = typer.Option(
-        None, help="Write the episodes of each policy to a file in this folder, for `openenv export` (default: none)."
+        None,
+        file_okay=False,
+        help="Write the episodes of each policy to a file in this folder, for `openenv export` (default: none).",
     ),
     resume: bool = typer.Option(
         False,
@@ -99,7 +104,10 @@ def evaluate(
         "(default: play all).",
     ),
     plot: Path = typer.Option(
-        Path("runs/eval.png"), help="Write the plot to this file (default runs/eval.png).", show_default=False
+        Path("runs/eval.png"),
+        dir_okay=False,
+        help="Write the plot to this file (default runs/eval.png).",
+        show_default=False,
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: a table)."),
     web: bool = typer.Option(
@@ -116,6 +124,8 @@ def evaluate(
         raise ValueError("--resume continues from the episodes of a folder: add --save DIR")
     if success_return is not None and not math.isfinite(success_return):
         raise ValueError(f"--success-return {success_return}: give a finite number")
+    if plot.suffix not in _PLOTS:
+        raise ValueError(f"--plot {plot}: give a file that ends with {', '.join(_PLOTS)}")
     named = replace(named_environment(environment, text=text), success_return=success_return)
     keywords = reset_keywords(environment, reset, game)
     summaries: list[Summary] = []
@@ -216,7 +226,7 @@ def _report_failures(summaries: list[Summary]) -> None:
     """Print why episodes are invalid. Raise RuntimeError where a policy has no valid episode."""
     for summary in summaries:
         reasons = "; ".join(f"{reason} ({count} times)" for reason, count in summary.invalid_reasons.most_common(3))
-        if any(reason.startswith("step: ") for reason in summary.invalid_reasons):
+        if any(reason.startswith("step: ") and not reason.startswith(_FAULTS) for reason in summary.invalid_reasons):
             reasons += f". Where the environment refuses actions, {REFUSED_REMEDY}"
         if summary.num_episodes == 0:
             raise RuntimeError(f"no episode of {summary.name} was valid: {reasons}")

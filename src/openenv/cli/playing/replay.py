@@ -21,7 +21,9 @@ EXAMPLE = "Example: `openenv replay recordings/1f3a.jsonl --web`"
 
 
 def replay(
-    recording: Path = typer.Argument(help="Replay this recording, a file of a server with --record-dir.", exists=True),
+    recording: Path = typer.Argument(
+        help="Replay this recording, a file of a server with --record-dir.", exists=True, dir_okay=False
+    ),
     env: str = typer.Option(
         None, help=f"Replay on a server of this environment: {FORMS} (default: the one that the recording names)."
     ),

@@ -16,6 +16,12 @@ from openenv.core.net.websocket_protocol import websocket_uri
 from openenv.core.wire.constants import UNIX
 
 
+def check_seconds(name: str, seconds: float) -> None:
+    """Raise ValueError, with the setting's name, unless this is a time above 0 that the system can wait."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= threading.TIMEOUT_MAX:
+        raise ValueError(f"{name}={seconds!r:.50}: give a finite number of seconds above 0, such as 60")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Address:
     """Where a server listens, and the settings of connections to it."""
@@ -38,6 +44,12 @@ class Address:
     """The query of a new session's URL: how many environments it has."""
 
     def __post_init__(self) -> None:
+        for name in ("connect_timeout_s", "message_timeout_s"):
+            check_seconds(name, getattr(self, name))
+        for header, value in self.headers.items():
+            if not (isinstance(value, str) and f"{header}{value}".isprintable()):
+                # without the value, which may be a token
+                raise ValueError(f"headers[{header!r}]: the name or the value holds a line break, or is no text")
         for name in ("ping_interval_s", "ping_timeout_s"):
             seconds = getattr(self, name)
             if seconds is not None and not seconds > 0:

@@ -26,6 +26,10 @@ ResultT = TypeVar("ResultT")
 _CLOSE_FRAME_S = 1.0
 """How long the server has to answer a close frame."""
 
+_OTHER_LOOP = (
+    "the session belongs to an event loop that has ended: reset() starts a new episode in a session of its own"
+)
+
 
 class AsyncConnection(asyncio.Protocol):
     """One WebSocket connection of a session. Messages are passed to the session as they arrive."""
@@ -199,6 +203,8 @@ class AsyncSession(AsyncLifecycle):
         self._next_check = math.inf
         """When deadlines are checked next, in monotonic seconds."""
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of the session."""
 
     def request(self, request: Request, read: Callable[[dict[str, Any]], ResultT]) -> Coroutine[Any, Any, ResultT]:
         """As `BlockingSession.request`. A step belongs to the session that is open now, any other request to the one
@@ -208,6 +214,7 @@ class AsyncSession(AsyncLifecycle):
     async def _request(
         self, session: ClientSession | None, request: Request, read: Callable[[dict[str, Any]], ResultT]
     ) -> ResultT:
+        self._leave_other_loop()
         if session is None:
             session = await self._usable(may_replace=request.kind == "reset")
         async with self._in_flight:
@@ -233,6 +240,7 @@ class AsyncSession(AsyncLifecycle):
 
     async def connect(self) -> None:
         """Open the session unless it is open."""
+        self._leave_other_loop()
         await self._usable(may_replace=False)
 
     async def _usable(self, *, may_replace: bool) -> ClientSession:
@@ -259,6 +267,7 @@ class AsyncSession(AsyncLifecycle):
         session = ClientSession(self._attach_to, address.message_timeout_s)
         self._forget_deadlines()
         self._in_flight = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._loop = asyncio.get_running_loop()
         gives_up_at = time.monotonic() + address.connect_timeout_s
         while True:
             try:
@@ -349,13 +358,27 @@ class AsyncSession(AsyncLifecycle):
         """Called in a forked child. The connection is the parent's event loop's, which nothing here may touch: the two
         processes share what the loop waits on."""
         super().leave_to_parent()
+        self._leave(FORKED)
+
+    def _leave(self, reason: str) -> None:
+        """The session is lost, and what its event loop runs is not touched."""
         if self._session is not None:
-            self._session.lost = self._session.lost or SessionLost(FORKED)
-        self._connection = self._reconnecting = self._timer = None
+            self._session.lost = self._session.lost or SessionLost(reason)
+        self._connection = self._reconnecting = self._timer = self._loop = None
         self._next_check = math.inf
+
+    def _leave_other_loop(self) -> None:
+        """The session of an event loop that has ended is lost. Raises OpenEnvError where that loop still runs."""
+        if self._loop is None or self._loop is asyncio.get_running_loop():
+            return
+        if self._loop.is_running():
+            raise OpenEnvError("this client is used in the event loop of another thread: make a client for each loop")
+        self._leave(_OTHER_LOOP)
+        self._opening = asyncio.Lock()
 
     async def _end(self) -> None:
         """End the session. The server's place is free when this returns, unless it takes long."""
+        self._leave_other_loop()
         session, connection = self._session, self._connection
         self._session = self._connection = None
         self._forget_deadlines()

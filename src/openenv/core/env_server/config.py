@@ -111,19 +111,19 @@ class ServerConfig:
             "max_snapshot_bytes",
             "max_message_bytes",
         ):
-            if getattr(self, name) < 1:
+            if not getattr(self, name) >= 1:
                 raise ValueError(f"{name}={getattr(self, name)}: give 1 or more")
-        if self.max_queue < 0:
+        if not self.max_queue >= 0:
             raise ValueError(f"max_queue={self.max_queue}: give 0 (no queue) or more")
         for name in (
             "idle_timeout_s", "http_idle_timeout_s", "step_timeout_s", "reset_timeout_s", "queue_timeout_s",
             "head_timeout_s", "body_timeout_s",
         ):  # fmt: skip
-            if getattr(self, name) <= 0:
+            if not getattr(self, name) > 0:
                 raise ValueError(f"{name}={getattr(self, name)}: give a time above 0 seconds")
         if self.token is not None and not self.token.strip():
             raise ValueError(f"token={self.token!r}: an empty token guards nothing: give a text, or None for no token")
-        if self.reconnect_grace_s < 0:
+        if not self.reconnect_grace_s >= 0:
             raise ValueError(
                 f"reconnect_grace_s={self.reconnect_grace_s}: give 0 (a broken connection ends its session) or more "
                 "seconds"

@@ -31,6 +31,14 @@ _REQUEST_ID = re.compile(rb'\{"type":"\w+","id":"([^"\\]*)"')
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 
 
+_URL_REMEDY = "Give a URL such as http://localhost:8000"
+
+
+def _is_printed_whole(url: str) -> bool:
+    """Whether a URL has neither spaces, nor line ends such as that of a file, nor control characters."""
+    return url.isprintable() and " " not in url
+
+
 @functools.lru_cache(maxsize=256)
 def websocket_uri(base_url: str, *, query: str = "") -> WebSocketURI:
     """The WebSocket address of an environment's base URL. Raises ValueError when it is no http(s) or ws(s) URL.
@@ -41,10 +49,13 @@ def websocket_uri(base_url: str, *, query: str = "") -> WebSocketURI:
         if not base_url.startswith(f"{UNIX}/"):
             raise ValueError(f"base_url={base_url!r}: give the socket's whole path, such as unix:/run/echo.sock")
         return parse_uri(urlunsplit(("ws", "localhost", "/ws", query, "")))
-    parts = urlsplit(base_url if "://" in base_url else f"http://{base_url}")
-    scheme = _SCHEMES.get(parts.scheme)
-    if scheme is None or not parts.hostname:
-        raise ValueError(f"base_url={base_url!r}: give a URL such as http://localhost:8000")
+    try:
+        parts = urlsplit(base_url if "://" in base_url else f"http://{base_url}")
+        host, scheme, _ = (parts.hostname or "").encode("idna"), _SCHEMES.get(parts.scheme), parts.port
+    except ValueError as error:  # also of a host that is no name, which is a UnicodeError
+        raise ValueError(f"base_url={base_url!r:.200}: {error}. {_URL_REMEDY}") from None
+    if scheme is None or not host or not _is_printed_whole(base_url):
+        raise ValueError(f"base_url={base_url!r:.200}: {_URL_REMEDY}")
     queries = "&".join(filter(None, (parts.query, query)))
     return parse_uri(urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + "/ws", queries, "")))
 

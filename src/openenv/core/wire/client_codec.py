@@ -1,5 +1,6 @@
 """The client's side of the wire: requests to frames, and frames to responses."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,11 @@ class Request:
     has_arrays: bool = False
     """Whether the data hold arrays, which travel as raw bytes in a binary frame."""
 
+    def __post_init__(self) -> None:
+        limit = self.timeout_s
+        if limit is not None and not (isinstance(limit, int | float) and limit > -math.inf):
+            raise ValueError(f"timeout_s={limit!r:.50}: give a number of seconds above 0")
+
     def response_timeout_s(self, message_timeout_s: float) -> float:
         """Limit of the response. A server that enforces a time limit of its own needs a little longer to report it."""
         return message_timeout_s if self.timeout_s is None else max(message_timeout_s, self.timeout_s + _REPORT_S)
@@ -48,8 +54,30 @@ class Request:
 
 
 def encode_body(body: Any) -> bytes:
-    """JSON bytes of what a client sends. Raises TypeError for values that JSON cannot represent."""
-    return write_json(body, default=to_plain)
+    """JSON bytes of what a client sends. Raises TypeError, with its place, for a value that JSON cannot represent."""
+    try:
+        return write_json(body, default=to_plain)
+    except TypeError as error:
+        place, value = _unwritable(body)
+        raise TypeError(
+            f"{place or 'the request'}={value!r:.80} cannot be sent as JSON ({error}): send numbers, UTF-8 texts, "
+            "lists, arrays, and objects whose keys are texts"
+        ) from error
+
+
+def _unwritable(value: Any, place: str = "") -> tuple[str, Any]:
+    """The innermost part of a value that JSON cannot represent, and its place, such as `point.x[0]`."""
+    parts: list[tuple[str, Any]] = []
+    if isinstance(value, dict):
+        parts = [(f"{place}.{key}".lstrip("."), item) for key, item in value.items()]
+    elif isinstance(value, list | tuple):
+        parts = [(f"{place}[{number}]", item) for number, item in enumerate(value)]
+    for inner, item in parts:
+        try:
+            write_json(item, default=to_plain)
+        except TypeError:
+            return _unwritable(item, inner)
+    return place, value
 
 
 def unreadable(frame: bytes, why: str) -> dict[str, Any]:

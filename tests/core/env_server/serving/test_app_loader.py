@@ -87,6 +87,23 @@ def test_a_missing_library_of_a_module_and_a_missing_module_are_different_errors
         load_app("needless:app")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def play(:", r"SyntaxError: invalid syntax \(awry_0\.py, line 1\)"),
+        ("x = 1\nlevels = levles", r"NameError: name 'levles' is not defined \(.*awry_1\.py, line 2\)"),
+        ("from .models import Move", r"ImportError: attempted relative import .* import by the whole name"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_named_with_the_place_of_its_fault(tmp_path, monkeypatch, text, message):
+    name = f"awry_{['def', 'x =', 'fro'].index(text[:3])}"
+    (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(ImportError, match=f"module {name} cannot be imported: {message}"):
+        load_app(f"{name}:app")
+
+
 def test_an_application_is_served_as_it_is():
     app = create_app(CountingEnvironment)
     assert load_app(app) is app

@@ -59,6 +59,14 @@ class Faulty(Environment[Do, Seen, State]):
             raise ValueError("no " * 40_000)
         if action.what == "object":
             raise ValueError("no")
+        if action.what == "key":
+            {}["level"]
+        if action.what == "silence":
+            raise RuntimeError
+        if action.what == "field":
+            return Seen(num_stepz=1)
+        if action.what == "tuple":
+            return Seen(), 1.0, False, {}
         other = Unreadable() if action.what == "unreadable" else None
         return Seen(num_steps=self.num_steps, other=other, reward=self.rewards.get(action.what, 1.0))
 
@@ -128,6 +136,23 @@ def test_a_step_that_cannot_be_recorded_is_answered_in_the_published_dialect_too
 
     assert (failed["type"], failed["data"]["code"]) == ("error", "EXECUTION_ERROR")
     assert after["data"]["observation"]["num_steps"] == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("key", r"^step\(\) raised KeyError: 'level'$"),
+        ("silence", r"^step\(\) raised RuntimeError$"),
+        ("field", r"^step\(\) raised ValidationError: Seen\.num_stepz: Extra inputs are not permitted$"),
+        ("tuple", r"returned tuple: it must return an Observation: reward and done are fields of it$"),
+        ("object", r"^no$"),
+    ],
+)
+def test_a_fault_of_the_code_names_the_method_and_the_exception_and_a_refusal_is_its_text(url, what, words):
+    with FaultyEnv(url, message_timeout_s=20) as env:
+        env.reset()
+        with pytest.raises(EnvironmentFault, match=words):
+            env.step(Do(what=what))
 
 
 @pytest.mark.finding("H1")

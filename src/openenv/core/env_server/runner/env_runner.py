@@ -207,7 +207,10 @@ class EnvRunner:
         if isinstance(returned, Observation):
             return returned
         name, kind = self._spec.name, type(returned).__name__
-        raise EnvironmentFault(f"{verb}() of {name} returned {kind}: it must return an Observation")
+        remedy = f". An asynchronous method is named {verb}_async" if inspect.iscoroutine(returned) else ""
+        if isinstance(returned, tuple | dict):
+            remedy = ": reward and done are fields of it"
+        raise EnvironmentFault(f"{verb}() of {name} returned {kind}: it must return an Observation{remedy}")
 
     def _declare_success(self, first: Observation) -> None:
         """Add the return of a success to an episode's first observation. Raises EnvironmentFault for what is none."""

@@ -54,7 +54,22 @@ def environment_error(verb: str, error: BaseException) -> BaseException:
     log.info("%s raised", verb, exc_info=error)
     if isinstance(error, SystemExit):
         return EnvironmentFault(f"{verb}() called sys.exit({error.code!r})")
-    return EnvironmentFault(without_paths(str(error)) or type(error).__name__)
+    return EnvironmentFault(without_paths(_text_of(verb, error)))
+
+
+_BUGS = (ArithmeticError, AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError)
+"""Exceptions that an environment does not raise to refuse an action, and whose text alone names no cause."""
+
+
+def _text_of(verb: str, error: BaseException) -> str:
+    """What an exception means: the text that its author wrote, or the method and the class of the exception."""
+    text = str(error)
+    if isinstance(error, ValidationError):
+        rows = [f"{'.'.join(map(str, (error.title, *row['loc'])))}: {row['msg']}" for row in error.errors()]
+        return f"{verb}() raised ValidationError: {'; '.join(rows)}"
+    if isinstance(error, _BUGS) or not text:
+        return f"{verb}() raised {type(error).__name__}{text and f': {text}'}"
+    return text
 
 
 def _is_being_cancelled() -> bool:

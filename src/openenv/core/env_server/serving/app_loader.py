@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
@@ -194,6 +195,21 @@ def _import_module(name: str, attribute: str) -> ModuleType:
         else:
             reason = f"there is no module {error.name!r}: run in the folder that has it, or install its package"
         raise ModuleNotFoundError(reason, name=error.name) from error
+    except Exception as error:  # border: an author's module may raise anything
+        remedy = ""
+        if isinstance(error, ImportError) and "relative import" in str(error):
+            remedy = ". It is no part of a package here: import by the whole name, or name it as PACKAGE.MODULE:NAME"
+        raise ImportError(
+            f"module {name} cannot be imported: {type(error).__name__}: {error}{_place_of(error)}{remedy}"
+        ) from error
+
+
+def _place_of(error: Exception) -> str:
+    """The last line that ran before an exception was raised; a SyntaxError has its own place in its text."""
+    if isinstance(error, SyntaxError) or error.__traceback__ is None:
+        return ""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f" ({frame.filename}, line {frame.lineno})"
 
 
 def _example_name(module: ModuleType) -> str:

@@ -1,5 +1,6 @@
 """The sockets on which a server listens, and the line that says where that is."""
 
+import errno
 import socket
 import sys
 from typing import Any
@@ -7,11 +8,18 @@ from typing import Any
 from openenv.core.wire.constants import INHERITED, UNIX
 
 _BACKLOG = 2048
+_HOST_REMEDY = "Give an address of this machine, such as 127.0.0.1"
 
 
 def open_listeners(host: str, port: int) -> list[socket.socket]:
-    """Sockets that listen on every address of `host`. Port 0 takes a free one. Raises OSError with the address."""
-    addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    """Sockets that listen on every address of `host`. Port 0 takes a free one. Raises OSError with the address,
+    ValueError for a number that is no port."""
+    check_port(port)
+    try:
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise OSError(f"cannot listen on {host}:{port}: {reason}. {_HOST_REMEDY}") from None
     opened: list[socket.socket] = []
     try:
         for family, _, _, _, address in dict.fromkeys(addresses):
@@ -19,8 +27,15 @@ def open_listeners(host: str, port: int) -> list[socket.socket]:
     except OSError as error:
         for listener in opened:
             listener.close()
-        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}. Give another port") from None
+        remedy = _HOST_REMEDY if error.errno == errno.EADDRNOTAVAIL else "Give another port"
+        raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}. {remedy}") from None
     return opened
+
+
+def check_port(port: int) -> None:
+    """Raise ValueError unless a server can listen on this port. The system would take the number's last 16 bits."""
+    if not 0 <= port <= 65535:
+        raise ValueError(f"port={port}: give 1 to 65535, or 0 for a free one")
 
 
 def enable_keepalive(listener: socket.socket) -> None:
