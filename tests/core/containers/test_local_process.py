@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -168,6 +169,18 @@ def test_a_module_is_run_as_by_python_itself(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     with pytest.raises(NotReady, match=r"ended with code 3(?s:.*)__main__ \['--game', 'x'\]"):
         LocalServer("ending", ["--game", "x"]).launch()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot keep a port for a server")
+def test_a_free_port_is_kept_for_the_server_that_asks_for_it() -> None:
+    port = free_port()
+
+    with socket.socket() as other, pytest.raises(OSError, match="Address already in use"):
+        other.bind(("127.0.0.1", port))
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind(("127.0.0.1", port))
+        server.listen()
 
 
 def test_whether_a_server_has_ended_is_asked_at_first_and_at_last_and_not_with_each_try() -> None:

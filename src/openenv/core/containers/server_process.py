@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from typing import Self
+from urllib.parse import urlsplit
 
 from openenv.core.errors import ContainerFault, NotReady
 from openenv.core.net.forks import ProcessBound
@@ -188,8 +189,8 @@ class ServerProcess(ChildProcess):
 
     def __init__(self, command: Sequence[str], base_url: str, env_vars: Mapping[str, str] | None = None) -> None:
         """As `ChildProcess`."""
-        super().__init__(command, env_vars)
         self.base_url = base_url
+        super().__init__(command, env_vars)
 
     def wait_until_healthy(self, timeout_s: float) -> None:
         """Wait until the server is healthy. Raises NotReady, with its output, if it ends or after `timeout_s`."""
@@ -197,6 +198,10 @@ class ServerProcess(ChildProcess):
             wait_until_healthy(self.base_url, self._process, timeout_s)
         except NotReady as error:
             raise NotReady(f"{error}\n{self.output()[-_OUTPUT_IN_ERRORS:]}") from None
+
+    def _close(self) -> None:
+        super()._close()
+        _release_port(urlsplit(self.base_url).port)
 
 
 def module_command(module: str, port: int, args: Sequence[str] = ()) -> list[str]:
@@ -223,9 +228,28 @@ def _command_of(process: "subprocess.Popen[bytes]") -> str:
     return " ".join(map(str, process.args)) if isinstance(process.args, list) else str(process.args)
 
 
+_MOST_KEPT = 64
+_kept_ports: dict[int, int] = {}
+"""Ports that were given out and whose server has not ended, each with the file descriptor that keeps it."""
+
+
 def free_port() -> int:
-    """An unused port of the loopback interface."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """An unused port of the loopback interface.
+
+    Linux gives it to nobody else meanwhile: a bound socket keeps it for a server that asks for this very port, with
+    SO_REUSEADDR, as servers do. Otherwise another server may take it while this one starts, and answer in its place.
+    """
+    with socket.socket() as keeper:
+        keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        keeper.bind(("127.0.0.1", 0))
+        port: int = keeper.getsockname()[1]
+        if sys.platform == "linux":
+            _kept_ports[port] = keeper.detach()
+    if len(_kept_ports) > _MOST_KEPT:
+        _release_port(next(iter(_kept_ports)))
+    return port
+
+
+def _release_port(port: int | None) -> None:
+    if port in _kept_ports:
+        os.close(_kept_ports.pop(port))
