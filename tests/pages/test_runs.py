@@ -193,6 +193,25 @@ def test_the_pointer_reads_a_chart_and_another_metric_is_drawn(page: Page, serve
     expect(chart(page)).to_have_attribute("aria-label", re.compile("Entropy .*tiny: 40 values, from 0.967"))
 
 
+def test_an_answer_that_a_later_search_has_overtaken_is_not_shown(page: Page, served: Served, tmp_path: Path) -> None:
+    transcripts = [transcript(step, "won", "left") for step in range(1, 31)]
+    write_transcripts(make_run(tmp_path, "tiny"), *transcripts, transcript(31, "lost", "right"))
+    page.goto(served(runs_app(tmp_path)))
+    found, held = page.locator("#found"), []
+    expect(found).to_have_text("31 of 31 transcripts, 20 shown, newest first")
+
+    page.route("**/transcripts?*outcome=won*", lambda route: held.append(route))
+    page.get_by_label("Outcome").select_option("won")
+    page.get_by_label("Outcome").select_option("lost")
+    expect(found).to_have_text("1 of 31 transcripts, 1 shown, newest first")
+    with page.expect_response("**/transcripts?*outcome=won*"):
+        held[0].continue_()
+    page.get_by_label("With the words").fill("right")
+
+    expect(found).to_have_text("1 of 31 transcripts, 1 shown, newest first")
+    expect(page.get_by_role("article")).to_have_count(1)
+
+
 def test_transcripts_are_filtered_by_outcome_and_by_their_words(page: Page, served: Served, tmp_path: Path) -> None:
     run_dir = make_run(tmp_path, "tiny")
     write_transcripts(

@@ -71,6 +71,7 @@ function history(index, side) {
 async function follow(number) {
   if (match !== number) return;
   const state = await call("GET", `matches/${number}`);
+  if (match !== number) return;  // another match has begun meanwhile
   const lengths = state.sides.map(side => side.turns);
   SIDES.forEach(side => {
     const {policy, turns, outcome, reason} = state.sides[side];

@@ -4,7 +4,7 @@ import {LineChart, smoothed} from "./chart.js";
 
 const POLL_MS = 1000;
 
-let runs = [], titles = {}, isChosen = false, offset = 0, searched;
+let runs = [], titles = {}, isChosen = false, offset = 0, searches = 0, comparisons = 0, searched;
 const chosen = new Set();
 const curves = new Map();  // by run and metric
 const colours = new Map();  // by run: a run keeps its colour
@@ -135,20 +135,22 @@ function draw() {
 }
 
 async function search(isMore) {
+  const ordinal = ++searches;
   if (!at("of").value) {
     at("found").textContent = "Choose a run above.";
     at("transcripts").replaceChildren();
     at("more").hidden = true;
     return;
   }
+  const first = isMore ? offset : 0;
   if (!isMore) {
-    offset = 0;
     searched = bytes();
     at("newer").hidden = true;
   }
   const words = at("text").value;
-  const answer = await call("GET", `transcripts?${query({run: at("of").value, outcome: at("outcome").value, text: words, offset})}`);
-  offset += answer.transcripts.length;
+  const answer = await call("GET", `transcripts?${query({run: at("of").value, outcome: at("outcome").value, text: words, offset: first})}`);
+  if (ordinal !== searches) return;  // a later search has begun meanwhile
+  offset = first + answer.transcripts.length;
   const drawn = answer.transcripts.map(one => transcript(one, words));
   if (isMore) at("transcripts").append(...drawn); else at("transcripts").replaceChildren(...drawn);
   at("found").textContent = answer.total ? `${answer.found} of ${answer.total} transcripts, ${offset} shown, newest first` : "This run has no transcripts yet.";
@@ -182,8 +184,9 @@ function transcript(one, words) {
 }
 
 async function compare() {
-  const of = names(), table = at("settings"), all = document.querySelector("[name=keys]:checked").value === "all";
+  const ordinal = ++comparisons, of = names(), table = at("settings"), all = document.querySelector("[name=keys]:checked").value === "all";
   const rows = of.length ? await call("GET", `settings?${query({run: of})}`) : [];
+  if (ordinal !== comparisons) return;  // a later one has begun meanwhile
   const shown = rows.filter(row => all || row.differ);
   table.tHead.replaceChildren(element("tr", {}, element("th", {scope: "col"}, "Setting"), ...of.map(name => element("th", {scope: "col"}, name))));
   table.tBodies[0].replaceChildren(...shown.map(row => element("tr", {class: row.differ && all ? "differ" : ""},
