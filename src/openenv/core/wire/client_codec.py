@@ -27,14 +27,17 @@ class Request:
     has_arrays: bool = False
     """Whether the data hold arrays, which travel as raw bytes in a binary frame."""
 
-    def __post_init__(self) -> None:
-        limit = self.timeout_s
-        if limit is not None and not (isinstance(limit, int | float) and limit > -math.inf):
-            raise ValueError(f"timeout_s={limit!r:.50}: give a number of seconds above 0")
-
     def response_timeout_s(self, message_timeout_s: float) -> float:
-        """Limit of the response. A server that enforces a time limit of its own needs a little longer to report it."""
-        return message_timeout_s if self.timeout_s is None else max(message_timeout_s, self.timeout_s + _REPORT_S)
+        """Limit of the response. A server that enforces a time limit of its own needs a little longer to report it.
+
+        Raises ValueError for a `timeout_s` that is no number.
+        """
+        limit = self.timeout_s
+        if limit is None:
+            return message_timeout_s
+        if not (isinstance(limit, int | float) and limit > -math.inf):
+            raise ValueError(f"timeout_s={limit!r:.50}: give a number of seconds above 0")
+        return max(message_timeout_s, limit + _REPORT_S)
 
     def encode(self, request_id: str | None) -> bytes:
         """The frame to send. request_id: None in the published dialect, which has none."""
