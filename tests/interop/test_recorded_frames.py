@@ -69,6 +69,9 @@ BETTER_FRAMES: dict[str, Callable[[Any], bool]] = {
     '{"type": "step", "data": {"message": "numpy"}}': lambda now: (
         now["data"]["observation"]["payload"] == [[0, 0], [0, 0]]
     ),
+    '{"type": "step", "data": {"message": "bytes"}}': lambda now: (  # names the field and the remedy
+        now["data"]["code"] == "EXECUTION_ERROR" and "payload" in now["data"]["message"]
+    ),
     '{"type": "step", "data": {"message": "nan"}}': error("EXECUTION_ERROR"),  # a diverged environment is no reward
     '{"type": "step", "data": {"message": "after done"}}': error("EPISODE_OVER"),
     '{"type": "step", "data": {"message": "badval"}}': error("VALIDATION_ERROR"),

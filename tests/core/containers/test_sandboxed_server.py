@@ -147,7 +147,7 @@ def test_a_terminal_obeys_nothing_that_a_server_writes(tmp_path):
         server.stop()
 
     for shown in (relay.getvalue().decode(), str(failure.value)):
-        assert ": \\x1b]52;c;cHdu\\x07 \\x9b2J \\u202e caf\u00e9\tend\n" in f"{shown}\n"
+        assert ": \\x1b]52;c;cHdu\\x07 \\x9b2J \\u202e caf\u00e9\tend (" in shown
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="elsewhere the sandbox has the rights of this user")
