@@ -287,7 +287,7 @@ class ClosesWithAnything(ClosesBadly):
 @pytest.mark.parametrize("execution", EXECUTIONS)
 @pytest.mark.parametrize("environment_cls", [ClosesBadly, ClosesWithInterrupt, ClosesWithAnything])
 def test_a_close_that_raises_anything_ends_its_own_session_alone(serving, execution, environment_cls):
-    config = ServerConfig(execution=execution, idle_timeout_s=0.2, reconnect_grace_s=0)
+    config = ServerConfig(execution=execution, idle_timeout_s=0.6, reconnect_grace_s=0)
     url = serving(create_app(environment_cls, config=config))
     with FaultyEnv(url) as env:
         env.reset()
