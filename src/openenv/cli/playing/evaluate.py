@@ -124,7 +124,7 @@ def evaluate(
         raise ValueError("--resume continues from the episodes of a folder: add --save DIR")
     if success_return is not None and not math.isfinite(success_return):
         raise ValueError(f"--success-return {success_return}: give a finite number")
-    if plot.suffix not in _PLOTS:
+    if plot.suffix.lower() not in _PLOTS:
         raise ValueError(f"--plot {plot}: give a file that ends with {', '.join(_PLOTS)}")
     named = replace(named_environment(environment, text=text), success_return=success_return)
     keywords = reset_keywords(environment, reset, game)
