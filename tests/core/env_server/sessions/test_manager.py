@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import threading
+import time
 from typing import ClassVar
 
 import httpx
@@ -245,6 +246,22 @@ def test_a_close_that_never_returns_stops_an_inline_server_for_seconds_only():
             env.reset()
         with CountEnv(server.base_url, message_timeout_s=30) as env:  # far below the limit of a reset
             assert env.reset(start=2).observation.total == 2
+
+
+def test_the_time_in_which_an_environment_is_made_is_no_idle_time_of_its_session(serving):
+    class SlowlyMade(CountingEnvironment):
+        def __init__(self) -> None:
+            super().__init__()
+            time.sleep(1.2)
+
+    url = serving(
+        create_app(SlowlyMade, config=ServerConfig(execution="thread", idle_timeout_s=1, reconnect_grace_s=0))
+    )
+    with CountEnv(url) as env:
+        env.connect()
+        time.sleep(0.3)
+
+        assert env.reset(start=2).observation.total == 2
 
 
 @pytest.mark.finding("L6")

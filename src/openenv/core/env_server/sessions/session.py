@@ -100,6 +100,7 @@ class Session:
     async def open(self) -> None:
         """Make the environment. Raises FactoryFault when that fails."""
         await self._executor.open(self._limits.reset_timeout_s)
+        self.last_activity = time.monotonic()  # an environment that takes long to make is no idle client
 
     def request(self, request: SessionRequest) -> Result | Pending:
         """Run a verb. Returns its response or error, or a future of that if the verb waits for something.
