@@ -236,7 +236,7 @@ _kept_ports: dict[int, int] = {}
 def free_port() -> int:
     """An unused port of the loopback interface.
 
-    Linux gives it to nobody else meanwhile: a bound socket keeps it for a server that asks for this very port, with
+    Linux gives it to no other program meanwhile: a bound socket keeps it for a server that asks for this port, with
     SO_REUSEADDR, as servers do. Otherwise another server may take it while this one starts, and answer in its place.
     """
     with socket.socket() as keeper:

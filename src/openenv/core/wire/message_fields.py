@@ -69,7 +69,7 @@ def unwritable(message: BaseModel, error: Exception) -> str:
     cls = type(message)
     for name in cls.model_fields:
         try:
-            cls.__pydantic_serializer__.to_json(message, include={name}, fallback=to_plain)
+            cls.__pydantic_serializer__.to_json(message, include={name}, fallback=to_plain, warnings=False)
         except (ValueError, TypeError) as reason:
             return (
                 f"{cls.__name__}.{name} cannot be written as JSON ({reason}): give it a value that JSON has. "
