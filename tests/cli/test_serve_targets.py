@@ -148,7 +148,7 @@ def test_an_image_is_served_in_a_container_until_interrupted(port, tmp_path, eng
         (["docker:my-echo:v2", "--workers", "2"], "only --port can be set here"),
         (["docker:my-echo:v2", "--game", "chess"], "docker run --env NAME=VALUE"),
         (["http://localhost:8000"], "is a server that runs already"),
-        (["echo", "--port", "99999"], "'--port' / '-p': Input should be less than or equal to 65535"),
+        (["echo", "--port", "99999"], "error: port=99999: give 1 to 65535, or 0 for a free one"),
         (["game.py"], "openenv: 'game.py' names no class: write game.py:CLASS"),
     ],
 )

@@ -27,7 +27,7 @@ from openenv.core.env_server.serving.cli_options import (
     server_config,
 )
 from openenv.core.env_server.serving.environment_folder import file_target, folder_target
-from openenv.core.wire.constants import UNIX
+from openenv.core.env_server.serving.listeners import announce
 from openenv.envs.catalog import CatalogEntry, entries, load
 from openenv.integrations.dialects import dialect_app
 
@@ -46,7 +46,7 @@ def serve(
         "image of docker:IMAGE; or one of another standard, verifiers:NAME or ors:URL.",
     ),
     host: str = typer.Option("127.0.0.1", help="Listen on this address, or on a socket at unix:/path."),
-    port: int = typer.Option(8000, "--port", "-p", min=0, max=65535, help="Listen on this port; 0 for a free one."),
+    port: int = typer.Option(8000, "--port", "-p", help="Listen on this port; 0 for a free one."),
     workers: int = typer.Option(1, help="Share the sessions among this many processes."),
     dialect: str = typer.Option(
         None, help="Serve over the routes of another standard: ors, the Open Reward Standard (default: OpenEnv)."
@@ -126,7 +126,7 @@ def _serve_image(image: str, options: list[str], host: str, port: int, workers: 
     server = OwnedServer(BoundProvider(None, image, port=port), is_running=False)
     try:
         server.start()
-        _announce(f"{IMAGE}{image}", host, port)
+        announce(f"{IMAGE}{image}", host, port)
         while True:
             signal.pause()
     finally:
@@ -142,7 +142,7 @@ def _serve_sandboxed(environment: str, options: list[str], host: str, port: int,
     exit_on_sigterm()
     try:
         server.start(port, host=host)
-        _announce(environment, host, port)
+        announce(environment, host, port)
         missing = [f"{layer} {state}" for layer, state in server.layers.items() if state != "on"]
         typer.echo(f"sandbox: {'; '.join(missing) or 'all layers are on'}", err=True)
         typer.echo(f"the server has ended: {server.wait()}", err=True)
@@ -189,14 +189,6 @@ def _limits(options: list[str]) -> ServerConfig:
 def _run_program(module: str, args: list[str]) -> None:
     sys.argv = [module, *args]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
-
-
-def _announce(environment: str, host: str, port: int) -> None:
-    """Say where a server in another process listens. One in this process says so itself."""
-    where = host if host.startswith(UNIX) else f"http://{host}:{port}"
-    typer.echo(
-        f"serving {environment} at {where} (page at /web, documentation at /docs); stop it with Ctrl-C", err=True
-    )
 
 
 def installed(entry: CatalogEntry) -> CatalogEntry:

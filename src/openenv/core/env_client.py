@@ -8,6 +8,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -354,7 +355,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
                 f"{type(self).__name__} runs a server of its own, which a copy would not have: make a client of its "
                 "base_url there"
             )
-        return _made, (type(self), self.base_url, self._settings())
+        return partial(type(self), self.base_url, **self._settings()), ()
 
     def _settings(self) -> dict[str, Any]:
         """Of the constructor, apart from the URL."""
@@ -415,8 +416,3 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         Of a client that is asynchronous already it is another, with a session of its own.
         """
         return SyncEnvClient(self)
-
-
-def _made(cls: Callable[..., Any], base_url: str, settings: dict[str, Any]) -> Any:
-    """The copy of a client, as pickle calls it."""
-    return cls(base_url=base_url, **settings)

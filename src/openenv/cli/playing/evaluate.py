@@ -34,8 +34,8 @@ from openenv.policies.registry import EndpointOptions, policy_named
 
 log = logging.getLogger(__name__)
 
-_FAULTS = ("step: step()", "step: reward=", "step: Error serializing")
-"""Begin reasons that name a fault of the environment's code, not a refused action."""
+_FAULT = "step: step() "
+"""Begins reasons in which the server names a fault of the environment's code, not a refused action."""
 _PLOTS = (".png", ".svg", ".pdf")
 EXAMPLE = "Example: `openenv eval openspiel --game catch --policy random,stay,smart,learning --episodes 50`"
 
@@ -226,7 +226,7 @@ def _report_failures(summaries: list[Summary]) -> None:
     """Print why episodes are invalid. Raise RuntimeError where a policy has no valid episode."""
     for summary in summaries:
         reasons = "; ".join(f"{reason} ({count} times)" for reason, count in summary.invalid_reasons.most_common(3))
-        if any(reason.startswith("step: ") and not reason.startswith(_FAULTS) for reason in summary.invalid_reasons):
+        if any(reason.startswith("step: ") and not reason.startswith(_FAULT) for reason in summary.invalid_reasons):
             reasons += f". Where the environment refuses actions, {REFUSED_REMEDY}"
         if summary.num_episodes == 0:
             raise RuntimeError(f"no episode of {summary.name} was valid: {reasons}")

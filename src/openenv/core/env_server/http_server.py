@@ -45,7 +45,7 @@ from openenv.core.env_server.serialization import (  # noqa: F401
     deserialize_action,
     serialize_observation,
 )
-from openenv.core.env_server.serving.listeners import announce, open_listeners
+from openenv.core.env_server.serving.listeners import announce_app, open_listeners
 from openenv.core.env_server.types import (  # noqa: F401
     Action,
     ConcurrencyConfig,
@@ -313,7 +313,7 @@ def serve(
         if not host.startswith((UNIX, INHERITED)):
             listeners = open_listeners(host, port)
             port = listeners[0].getsockname()[1]
-        running.on_listening = partial(announce, running.config.app, host, port)
+        running.on_listening = partial(announce_app, running.config.app, host, port)
         try:
             running.run(listeners)
         except KeyboardInterrupt:

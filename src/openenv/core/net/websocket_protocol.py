@@ -29,14 +29,7 @@ from openenv.core.wire.constants import ARRAYS_SUBPROTOCOL, SUBPROTOCOL, UNIX
 _REQUEST_ID = re.compile(rb'\{"type":"\w+","id":"([^"\\]*)"')
 """The place of the request's id in a response of the extended dialect."""
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
-
-
 _URL_REMEDY = "Give a URL such as http://localhost:8000"
-
-
-def _is_printed_whole(url: str) -> bool:
-    """Whether a URL has neither spaces, nor line ends such as that of a file, nor control characters."""
-    return url.isprintable() and " " not in url
 
 
 @functools.lru_cache(maxsize=256)
@@ -54,7 +47,7 @@ def websocket_uri(base_url: str, *, query: str = "") -> WebSocketURI:
         host, scheme, _ = (parts.hostname or "").encode("idna"), _SCHEMES.get(parts.scheme), parts.port
     except ValueError as error:  # also of a host that is no name, which is a UnicodeError
         raise ValueError(f"base_url={base_url!r:.200}: {error}. {_URL_REMEDY}") from None
-    if scheme is None or not host or not _is_printed_whole(base_url):
+    if scheme is None or not host or not base_url.isprintable() or " " in base_url:  # such as a file's line end
         raise ValueError(f"base_url={base_url!r:.200}: {_URL_REMEDY}")
     queries = "&".join(filter(None, (parts.query, query)))
     return parse_uri(urlunsplit((scheme, parts.netloc, parts.path.rstrip("/") + "/ws", queries, "")))

@@ -50,6 +50,9 @@ class Faulty(Environment[Do, Seen, State]):
         self.num_steps = 0
         return Seen()
 
+    async def _later(self) -> Seen:
+        return Seen()
+
     def step(self, action: Do, timeout_s: float | None = None) -> Seen:
         self.num_steps += 1
         if action.what == "two truths":
@@ -67,6 +70,8 @@ class Faulty(Environment[Do, Seen, State]):
             return Seen(num_stepz=1)
         if action.what == "tuple":
             return Seen(), 1.0, False, {}
+        if action.what == "coroutine":
+            return self._later()
         other = Unreadable() if action.what == "unreadable" else None
         return Seen(num_steps=self.num_steps, other=other, reward=self.rewards.get(action.what, 1.0))
 
@@ -145,6 +150,7 @@ def test_a_step_that_cannot_be_recorded_is_answered_in_the_published_dialect_too
         ("silence", r"^step\(\) raised RuntimeError$"),
         ("field", r"^step\(\) raised ValidationError: Seen\.num_stepz: Extra inputs are not permitted$"),
         ("tuple", r"returned tuple: it must return an Observation: reward and done are fields of it$"),
+        ("coroutine", r"returned coroutine: it must .*\. An asynchronous method is named step_async$"),
         ("object", r"^no$"),
     ],
 )

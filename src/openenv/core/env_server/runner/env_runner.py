@@ -207,9 +207,10 @@ class EnvRunner:
         if isinstance(returned, Observation):
             return returned
         name, kind = self._spec.name, type(returned).__name__
-        remedy = f". An asynchronous method is named {verb}_async" if inspect.iscoroutine(returned) else ""
-        if isinstance(returned, tuple | dict):
-            remedy = ": reward and done are fields of it"
+        remedy = ": reward and done are fields of it" if isinstance(returned, tuple | dict) else ""
+        if inspect.iscoroutine(returned):
+            returned.close()  # nothing will await it
+            remedy = f". An asynchronous method is named {verb}_async"
         raise EnvironmentFault(f"{verb}() of {name} returned {kind}: it must return an Observation{remedy}")
 
     def _declare_success(self, first: Observation) -> None:

@@ -3,6 +3,7 @@
 import errno
 import socket
 import sys
+from collections.abc import Container
 from typing import Any
 
 from openenv.core.wire.constants import INHERITED, UNIX
@@ -14,7 +15,8 @@ _HOST_REMEDY = "Give an address of this machine, such as 127.0.0.1"
 def open_listeners(host: str, port: int) -> list[socket.socket]:
     """Sockets that listen on every address of `host`. Port 0 takes a free one. Raises OSError with the address,
     ValueError for a number that is no port."""
-    check_port(port)
+    if not 0 <= port <= 65535:  # the system would take the number's last 16 bits
+        raise ValueError(f"port={port}: give 1 to 65535, or 0 for a free one")
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as error:
@@ -32,12 +34,6 @@ def open_listeners(host: str, port: int) -> list[socket.socket]:
     return opened
 
 
-def check_port(port: int) -> None:
-    """Raise ValueError unless a server can listen on this port. The system would take the number's last 16 bits."""
-    if not 0 <= port <= 65535:
-        raise ValueError(f"port={port}: give 1 to 65535, or 0 for a free one")
-
-
 def enable_keepalive(listener: socket.socket) -> None:
     """Let the kernel probe the connections that `listener` accepts, and break those whose client has vanished.
 
@@ -51,23 +47,29 @@ def enable_keepalive(listener: socket.socket) -> None:
             listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
-def announce(app: Any, host: str, port: int) -> None:
-    """Write to stderr where `app` is served, and which pages it has. Nothing for an inherited socket, whose opener
-    knows it."""
-    if host.startswith(INHERITED):
-        return
-    paths = {getattr(route, "path", None) for route in getattr(app, "routes", ())}
-    pages = {"page": "/web", "documentation": "/docs"}
-    shown = ", ".join(f"{name} at {path}" for name, path in pages.items() if path in paths)
-    address = f"[{host}]" if ":" in host else host
-    where = host if host.startswith(UNIX) else f"http://{address}:{port}"
-    name = getattr(app, "title", "the application").removesuffix(TITLE_END)
-    sys.stderr.write(f"serving {name} at {where}{f' ({shown})' if shown else ''}; stop it with Ctrl-C\n")
-    sys.stderr.flush()
-
-
+_PAGES = {"/web": "page", "/docs": "documentation"}
 TITLE_END = ": an OpenEnv environment"
 """Of an application's title, after the environment's name."""
+
+
+def announce_app(app: Any, host: str, port: int) -> None:
+    """`announce` an application of this process, by its title."""
+    paths = {getattr(route, "path", None) for route in getattr(app, "routes", ())}
+    announce(getattr(app, "title", "the application").removesuffix(TITLE_END), host, port, paths)
+
+
+def announce(name: str, host: str, port: int, paths: Container[str | None] = _PAGES) -> None:
+    """Write to stderr where an environment is served, and which of the pages at `paths` it has.
+
+    Nothing for an inherited socket, whose opener knows it.
+    """
+    if host.startswith(INHERITED):
+        return
+    shown = ", ".join(f"{page} at {path}" for path, page in _PAGES.items() if path in paths)
+    address = f"[{host}]" if ":" in host else host
+    where = host if host.startswith(UNIX) else f"http://{address}:{port}"
+    sys.stderr.write(f"serving {name} at {where}{f' ({shown})' if shown else ''}; stop it with Ctrl-C\n")
+    sys.stderr.flush()
 
 
 def _open_listener(family: int, address: object) -> socket.socket:

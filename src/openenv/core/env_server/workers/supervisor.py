@@ -18,7 +18,7 @@ from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http.auth import warn_if_exposed
 from openenv.core.env_server.observability.log_context import logging_settings
 from openenv.core.env_server.serving.app_loader import AppSource, is_application, load_app, setting_of
-from openenv.core.env_server.serving.listeners import announce, open_listeners
+from openenv.core.env_server.serving.listeners import announce_app, open_listeners
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.worker_share import WorkerShare
 from openenv.core.env_server.workers.dispatcher import ConnectionDispatcher
@@ -64,7 +64,7 @@ def serve_with_workers(source: AppSource, host: str, port: int, *, workers: int,
     warn_if_exposed(host, config)
     shares = [whole.of_worker(number, workers) for number in range(workers)]
     listeners = open_listeners(host, port)
-    announced = partial(announce, app, host, listeners[0].getsockname()[1])
+    announced = partial(announce_app, app, host, listeners[0].getsockname()[1])
     supervisor = Supervisor(partial(load_app, source), shares, log_level, config.head_timeout_s, announced)
     try:
         asyncio.run(supervisor.run(listeners))  # noqa: TID251  `serve` refuses to run where a loop runs
