@@ -348,6 +348,8 @@ OTHERS: dict[str, list[Row]] = {
         ("Stop. It'd be foolish to hit", None),
         ("I'm afraid to hit", None),
         ("The rules state that the player may hit", None),
+        ("The player will hit.", "hit"),
+        ("Players usually stand here, so stand.", "stand"),
         ("The dealer must hit on 16.", None),
         ("The dealer will hit, so I", None),
         ("Reply with one of these: hit, stand.\nhit", "hit"),
@@ -448,6 +450,9 @@ OTHERS: dict[str, list[Row]] = {
         ("All right, LEFT", "LEFT"),
         ("I have 3 lives left", None),
         ("steps left: 3", None),
+        ("The paddle moves left.", "LEFT"),
+        ("Go 2 steps left.", "LEFT"),
+        ("go 2 left", "LEFT"),
     ],
     "order": [
         ('{"kind": "buy", /* five */ "amount": 5}', {"kind": "buy", "amount": 5}),
@@ -500,6 +505,11 @@ OTHERS: dict[str, list[Row]] = {
 
 SMOLLM2: dict[str, list[Row]] = {
     "hit or stand": [
+        (
+            "Although this is a random probability, and assuming each so far was hit but not allowed, so even a single "
+            "single will do it, a flip of a single emergency coin would likely result in one of",
+            None,
+        ),
         (
             "The rules state that a regular card is always in Terminal. Players must reveal Q before th"
             "e 20 and choose a value (9 or higher) for Ace, with a carryover of 1 to the other card fro"

@@ -20,13 +20,15 @@ _NOT_BEFORE = re.compile(
     r"|worst (?:\w+ ){1,2}(?:is|would be)"
     r"|nicht|kein\w*|niemals|ne|pas|jamais|nunca|jamás|não|mai|не|нет|никогда)\b"
     r"|n[’']t\b|\bno\b(?!,| doubt\b| question\b)|\bagainst (?:an? |the )?\W*\Z"
-    r"|\b(?:came from|com(?:e|ing) from|tried|already (?:guessed|played|said)|(?:dealer|opponent|enemy|players?)"
-    r" (?:must|will|would|may|might|can|could|has to|have to|always|usually))\b[^,]*\Z|[不别別勿沒没]",
+    r"|\b(?:came from|com(?:e|ing) from|tried|already (?:guessed|played|said)"
+    r"|players? (?:must|may|might|can|could|ha(?:s|ve) to)"
+    r"|(?:dealer|opponent|enemy) (?:must|will|would|may|might|can|could|has to|always|usually))\b[^,]*\Z"
+    r"|[不别別勿沒没]",
     re.IGNORECASE,
 )
 _NOT_AFTER = re.compile(
     r"[\"'`*_)]*\s*=\s*(?:bad|wrong)\b"
-    r"|[\"'`*_)]*\s+(?:(?!(?:because|since|as|and|but|if|when|for|so|to|with|while)\b)\w+\s+){0,2}"
+    r"|[\"'`*_)]*\s+(?:(?!(?:because|since|as|and|if|when|for|so|to|with|while)\b)\w+\s+){0,2}"
     r"(?:(?:not|never|cannot|wrong|bad|incorrect|illegal|impossible|invalid|unavailable|risky|terrible|awful|foolish"
     r"|unwise|dangerous|useless|worst|worse|blocked|closed|taken|occupied|loses?|busts?|leads? to a dead|too\s+\w+)\b"
     r"|\w+n[’']t\b)",
@@ -39,7 +41,11 @@ _OPEN_BEFORE = re.compile(
 )
 _IDLE = re.compile(
     r"\b(?:that|you|this|it)(?:[’']s|[’']re| is| are) (?:\w+ )?right\b|\ball right\b|\bright (?:now|away)\b"
-    r"|\b\d+ (?:\w+ )?left\b|\b\w{3,}s(?: are| is)? left\b|\bwait (?:a|for|until)\b",
+    r"|\b(?:ha(?:s|ve|d)|are|is|with|only) \d+ left\b"
+    r"|\b(?:guesses|tries|attempts|lives|cards|points)(?: are| is)? left\b"
+    r"|\b(?:\d+|no|few|more|many) (?!(?:steps?|squares?|cells?|spaces?|columns?|places?|tiles?|units?|times)\b)"
+    r"\w+ left\b"
+    r"|\b(?:moves|steps|turns) left:|\bwait (?:a|for|until)\b",
     re.IGNORECASE,
 )
 """Phrases in which `left`, `right` or `wait` is no choice."""
