@@ -107,7 +107,7 @@ async def test_an_illegal_number_forfeits_too_and_never_reaches_the_server(opens
     )
 
 
-async def test_an_environments_error_makes_the_episode_invalid_with_its_reason(openspiel_url: str) -> None:
+async def test_a_refused_action_ends_its_episode_alone(openspiel_url: str) -> None:
     class WrongGame(TheirPolicy):
         def select_action(self, observation: Any) -> Any:
             ball_is_left = observation.info_state[0] == 1.0
@@ -115,9 +115,9 @@ async def test_an_environments_error_makes_the_episode_invalid_with_its_reason(o
 
     episodes = await play(openspiel_url, WrongGame(), 40)
 
-    invalid = [e for e in episodes if e.outcome == "invalid"]
-    assert 0 < len(invalid) < 40
-    assert all("this session plays 'catch'" in (e.reason or "") for e in invalid)
+    refused = [e for e in episodes if e.outcome == "unparseable"]
+    assert 0 < len(refused) < 40
+    assert all("this session plays 'catch'" in (e.reason or "") for e in refused)
     assert [e.seed for e in episodes] == list(range(100, 140))
 
 

@@ -53,7 +53,15 @@ class RememberingEchoText(EchoText):
 class EchoPool:
     """Sessions that show words drawn from the seed, and win 1 when all were repeated rightly, else lose 1."""
 
-    def __init__(self, num_sessions: int = 8, turns: int = 2, broken_seeds: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self,
+        num_sessions: int = 8,
+        turns: int = 2,
+        broken_seeds: frozenset[int] = frozenset(),
+        refused: frozenset[str] = frozenset(),
+    ) -> None:
+        """refused: words that the environment does not take."""
+        self.refused = refused
         self.num_sessions = num_sessions
         self.turns = turns
         self.broken_seeds = broken_seeds
@@ -79,6 +87,8 @@ class EchoPool:
         seed, words, turn, right = self._games[index]
         if seed in self.broken_seeds:
             return EnvironmentFault("the table broke")
+        if word in self.refused:
+            return EnvironmentFault(f"{word} is not spoken here", refused=True)
         right = right and word == words[turn]
         self._games[index] = (seed, words, turn + 1, right)
         if turn + 1 == self.turns:

@@ -18,7 +18,7 @@ class RequestRefused(OpenEnvError):
     """
 
     code: ClassVar[str] = "SESSION_ERROR"
-    validity: ClassVar[Literal["invalid", "refused"]] = "invalid"
+    validity: Literal["invalid", "refused"] = "invalid"
     """`refused`: the request was wrong and nothing happened. `invalid`: the environment or its server failed, so the
     step has no outcome, which is not the same as a reward of 0."""
 
@@ -54,9 +54,18 @@ class InvalidMessage(RequestRefused):
 
 
 class EnvironmentFault(RequestRefused):
-    """The environment raised an exception, as it does for an illegal action; the session goes on."""
+    """The environment raised an exception; the session goes on.
+
+    A ValueError of `step` refuses the action: `details["refused"]` is True, and `validity` is `refused`. The episode
+    stands where it was, and another action may follow.
+    """
 
     code = "EXECUTION_ERROR"
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message, **details)
+        if details.get("refused") is True:
+            self.validity = "refused"
 
 
 class EpisodeOver(RequestRefused):
@@ -162,6 +171,11 @@ def error_from_wire(data: Mapping[str, Any]) -> RequestRefused:
     details = {key: value for key, value in data.items() if key not in ("message", "code")}
     cls = _BY_CODE.get(data.get("code", ""), SessionFault)
     return cls(str(data.get("message", "the server sent no message")), **details)
+
+
+def is_refused_action(error: OpenEnvError) -> bool:
+    """Whether a step failed because of its action alone: its class or the environment does not take it."""
+    return isinstance(error, InvalidMessage) or (isinstance(error, EnvironmentFault) and error.validity == "refused")
 
 
 def _row_text(row: Any) -> str:

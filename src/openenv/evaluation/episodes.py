@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from openenv.core.errors import EnvironmentFault, OpenEnvError
+from openenv.core.errors import EnvironmentFault, OpenEnvError, is_refused_action
 
 
 class EpisodeSessions(Protocol):
@@ -45,6 +45,14 @@ class EpisodePlayer(Protocol):
         """Receive the result of the reset or of a step. `result.done` marks the episode's end."""
         ...
 
+    def on_refusal(self, episode: int, error: OpenEnvError, refusals: int) -> bool:
+        """The environment refused the action, and the episode stands where it was.
+
+        refusals: actions in a row that it refused there. Returns whether `act` is asked again; otherwise the episode
+        has ended.
+        """
+        ...
+
     def on_failure(self, episode: int, error: OpenEnvError) -> None:
         """Receive the error that ended the episode. An exception raised here ends the run."""
         ...
@@ -58,7 +66,7 @@ class EpisodeRunner:
     """Plays each episode once, as many at a time as there are sessions; a free session takes the next episode.
 
     All running episodes act together, in the order of their numbers, so that the player may answer them in one batch.
-    An environment's error ends one episode only.
+    An environment's error ends one episode only. A refused action is no error: the player may choose another one.
 
     Example:
         await EpisodeRunner(pool, player).run({"seed": seed} for seed in range(100))
@@ -79,6 +87,7 @@ class EpisodeRunner:
         self._free = list(range(len(pool) if num_sessions is None else num_sessions))
         self._pending: dict[int, PendingAction] = {}  # by session
         self._num_steps: dict[int, int] = {}  # by episode
+        self._refusals: dict[int, int] = {}  # by episode, since its last step
 
     async def run(self, resets: Iterable[Mapping[str, Any]]) -> None:
         """Play one episode for each set of reset keywords. The episodes are numbered from 0; `resets` may be lazy."""
@@ -105,9 +114,20 @@ class EpisodeRunner:
         for session in chosen.keys() - actions.keys():
             self._release(session, self._pending.pop(session).episode)
         for session, result in (await self._pool.step(actions) if actions else {}).items():
-            episode = self._pending.pop(session).episode
-            self._num_steps[episode] = self._num_steps.get(episode, 0) + 1
-            self._receive(session, episode, result)
+            turn = self._pending.pop(session)
+            if isinstance(result, OpenEnvError) and is_refused_action(result):
+                self._refuse(session, turn, result)
+                continue
+            self._refusals.pop(turn.episode, None)
+            self._num_steps[turn.episode] = self._num_steps.get(turn.episode, 0) + 1
+            self._receive(session, turn.episode, result)
+
+    def _refuse(self, session: int, turn: PendingAction, error: OpenEnvError) -> None:
+        refusals = self._refusals[turn.episode] = self._refusals.get(turn.episode, 0) + 1
+        if self._player.on_refusal(turn.episode, error, refusals):
+            self._pending[session] = turn
+        else:
+            self._release(session, turn.episode)
 
     def _receive(self, session: int, episode: int, result: Any) -> None:
         """Pass a result on; the episode continues, ends, fails, or is stopped."""
@@ -126,6 +146,7 @@ class EpisodeRunner:
 
     def _release(self, session: int, episode: int) -> None:
         self._num_steps.pop(episode, None)
+        self._refusals.pop(episode, None)
         self._free.append(session)
 
 

@@ -23,6 +23,7 @@ from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingA
 from openenv.evaluation.intervals import EpisodeResult, Summary, summarize
 from openenv.policies.base import EndEpisode, Policy, PolicyReply
 from openenv.policies.baselines import RandomPolicy
+from openenv.policies.conversations import REFUSED
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +43,9 @@ class EpisodeObserver:
 
     def on_replies(self, episode: int, replies: Sequence[PolicyReply], action: Action | None) -> None:
         """The policy has chosen. action: None if its last reply names none."""
+
+    def on_refusal(self, episode: int) -> None:
+        """The environment has refused the newest action."""
 
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
         """A reset or a step has returned."""
@@ -252,6 +256,7 @@ class _PolicyPlayer:
             running = self._running[episode] = _RunningEpisode(success_return=success_return)
         else:
             running.num_steps += 1
+            self._count_decision(running, as_action(running.action))
             gained = 0.0 if result.reward is None else float(result.reward)
             self._policy.learn(running.observation, running.action, gained, result.observation, result.done)
         running.observation = result.observation
@@ -259,6 +264,17 @@ class _PolicyPlayer:
             running.total_reward = (running.total_reward or 0.0) + float(result.reward)
         if result.done:
             self._end(episode, outcome_of(running.total_reward, running.success_return), running.total_reward)
+
+    def on_refusal(self, episode: int, error: OpenEnvError, refusals: int) -> bool:
+        """Let the policy choose again if it does that. Otherwise the episode ends as unparseable."""
+        running = self._running[episode]
+        running.replies["num_unparseable_replies"] += running.replies["num_replies"] > 0
+        for observer in self._observers:
+            observer.on_refusal(episode)
+        if self._policy.on_refusal(episode, str(error), refusals):
+            return True
+        self._end(episode, "unparseable", running.total_reward, f"{REFUSED}: {error}")
+        return False
 
     def on_failure(self, episode: int, error: OpenEnvError) -> None:
         """Finish the episode as invalid. Raises ServerUnreachable when that is why it could not begin."""
@@ -293,7 +309,6 @@ class _PolicyPlayer:
             self._end(waiting.episode, "unparseable", running.total_reward, problem)
             return None
         running.action = choice
-        self._count_decision(running, action)
         return action
 
     def _fail(self, episode: int, error: Exception, reason: str) -> None:

@@ -100,6 +100,13 @@ class Policy:
     def forget_episode(self) -> None:
         """An episode has failed: nothing more is learned of it. Does nothing unless overridden."""
 
+    def on_refusal(self, episode: int, reason: str, refusals: int) -> bool:
+        """The environment refused the action that was chosen last in an episode. refusals: how many in a row.
+
+        Returns whether the policy chooses again, for the same observation. Otherwise the episode ends as unparseable.
+        """
+        return False
+
     def take_replies(self, episode: int) -> list[PolicyReply]:
         """The replies in an episode since the last call, if the policy follows episodes and is shown messages."""
         return []

@@ -11,12 +11,14 @@ from openenv.envs.openspiel_env.text import blackjack_hand, blackjack_total
 from openenv.policies.base import Policy, legal_names
 
 HIT, STAND = 0, 1
+_MOST_DRAWS = 100
+"""Actions of random play that an environment may refuse in a row."""
 COLUMNS = 5
 LEFT, STAY, RIGHT = 0, 1, 2
 
 
 class RandomPolicy(Policy):
-    """Chooses each legal action with the same probability."""
+    """Chooses each legal action with the same probability. Where the environment refuses one, it draws again."""
 
     name = "random"
 
@@ -33,6 +35,10 @@ class RandomPolicy(Policy):
         if self._text is not None:
             return self.select_reply(observation)[1]
         return self._rng.choice(self.legal_choices(observation))
+
+    def on_refusal(self, episode: int, reason: str, refusals: int) -> bool:
+        """Draw again, so that play is legal where the observation does not name the legal actions."""
+        return refusals < _MOST_DRAWS
 
     def select_reply(self, observation: Any) -> tuple[str, Action]:
         """A random reply of the text interface, and the action that it names. Raises ValueError without `text`."""

@@ -21,6 +21,9 @@ from openenv.policies.prompts import (
     is_cut_off,
 )
 
+REFUSED = "the environment refused the action"
+"""Begins the reason of an episode that such an action ended, and what a model is shown before a retry."""
+
 OutOfTokens = Literal["fail", "end", "forget"]
 
 CompleteTurns = Callable[[Sequence[Hashable], list[list[ChatMessage]], Sequence[ReplyConstraint | None]], Sequence[str]]
@@ -35,7 +38,8 @@ class ReplyRules:
     """What happens to replies that name no legal action, and to episodes with too many tokens."""
 
     retries: int = 0
-    """Further replies to one observation after a reply that names no legal action. The model is shown the problem."""
+    """Further replies to one observation after a reply that names no legal action, or one that the environment
+    refuses. The model is shown the problem."""
     max_episode_tokens: int | None = None
     """Tokens sampled in an episode after which no reply begins. It counts replies whose tokens are known."""
     out_of_tokens: OutOfTokens = "fail"
@@ -75,6 +79,10 @@ class Conversations:
         self._on_reply = on_reply
         self._sampled: Counter[Hashable] = Counter()
         """Tokens sampled in each episode."""
+        self._tries: Counter[Hashable] = Counter()
+        """Replies to the newest observation of each episode."""
+        self._refusals: dict[Hashable, str] = {}
+        """Why the environment refused the newest action, of episodes that may reply again."""
 
     @property
     def num_episodes(self) -> int:
@@ -87,11 +95,8 @@ class Conversations:
         A turn whose reply could not be had ends its episode alone.
         """
         choices: list[Choice] = [None] * len(turns)
-        waiting = {number: self._prompts.messages(*turn) for number, turn in enumerate(turns)}
-        for _ in range(1 + self.rules.retries):
-            asked = self._within_limits(turns, waiting, choices)
-            if not asked:
-                break
+        waiting = {number: self._prompt(*turn) for number, turn in enumerate(turns)}
+        while asked := self._within_limits(turns, waiting, choices):
             episodes = [turns[number][0] for number in asked]
             constraints = [self._text.constraint(turns[number][1]) for number in asked] if self._constrains else ()
             replies = self._replies(episodes, list(asked.values()), constraints)
@@ -101,14 +106,36 @@ class Conversations:
                     choices[number] = EndEpisode.of_error(reply)
                     continue
                 choice = choices[number] = self._choice(*turns[number], reply)
-                if isinstance(choice, EndEpisode):
+                if isinstance(choice, EndEpisode) and self._may_retry(turns[number][0]):
                     waiting[number] = self._prompts.with_problem(turns[number][0], choice.reason)
         return choices
+
+    def refuse(self, episode: Hashable, reason: str) -> bool:
+        """The environment refused the action that the newest reply named.
+
+        Returns whether a retry is left: `choose` then shows the reason in place of the observation.
+        """
+        if self._may_retry(episode):
+            self._refusals[episode] = f"{REFUSED}: {reason}"
+        return episode in self._refusals
+
+    def _may_retry(self, episode: Hashable) -> bool:
+        return self._tries[episode] <= self.rules.retries
+
+    def _prompt(self, episode: Hashable, observation: Any) -> list[ChatMessage]:
+        """The prompt of a new turn, or of a retry after a refused action."""
+        refusal = self._refusals.pop(episode, None)
+        if refusal is not None:
+            return self._prompts.with_problem(episode, refusal)
+        self._tries[episode] = 0
+        return self._prompts.messages(episode, observation)
 
     def end_episode(self, episode: Hashable) -> None:
         """Forget an episode that has ended."""
         self._prompts.end_episode(episode)
         self._sampled.pop(episode, None)
+        self._tries.pop(episode, None)
+        self._refusals.pop(episode, None)
 
     def _replies(
         self,
@@ -152,6 +179,7 @@ class Conversations:
     def _choice(self, episode: Hashable, observation: Any, reply: str) -> Choice:
         """The action that a reply names, or the end of the episode."""
         self._prompts.add_reply(episode, reply)
+        self._tries[episode] += 1
         self._sampled[episode] += len(reply.token_ids) if isinstance(reply, SampledReply) else 0
         action = action_of(reply, self._text, observation)
         if self._on_reply is not None:

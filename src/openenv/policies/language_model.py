@@ -34,7 +34,8 @@ CompleteWithFunctions = Callable[[list[list[ChatMessage]], Sequence[Sequence[Too
 class LanguageModelPolicy(Policy):
     """Shows each observation to a language model as text and parses its reply, without its thinking, as an action.
 
-    After the retries that `rules` allows, a reply that names no legal action ends the episode as unparseable.
+    After the retries that `rules` allows, a reply that names no legal action, or a refused one, ends the episode as
+    unparseable.
     """
 
     is_slow: ClassVar[bool] = True
@@ -89,6 +90,10 @@ class LanguageModelPolicy(Policy):
                 raise ValueError(f"{self.name}: the prompts or limits are of whole episodes: give `episodes`.")
             return self._of_new_episodes(observations)
         return self._choose(list(zip(episodes, observations, strict=True)))
+
+    def on_refusal(self, episode: int, reason: str, refusals: int) -> bool:
+        """Show the reason to the model, if a retry is left."""
+        return self.conversations.refuse(episode, reason)
 
     def take_replies(self, episode: int) -> list[PolicyReply]:
         """The replies in an episode since the last call."""

@@ -123,6 +123,28 @@ async def test_a_reply_without_a_legal_action_ends_the_episode_and_has_its_price
     assert all(t.valid and t.num_sampled > 0 for t in unparseable)
 
 
+async def test_a_refused_action_ends_the_episode_as_unparseable_or_is_followed_by_a_retry() -> None:
+    for retries in (0, 3):
+        conversation = {"retries": retries, "history": "full"}
+        config = echo_config(reward={"unparseable": -3.0, "retry_penalty": 0.25}, conversation=conversation)
+        groups = await played(EchoPool(refused=frozenset({"red"})), config=config, generator_class=LegalGenerator)
+
+        episodes = [t for group in groups for t in group.trajectories]
+        refused = [t for t in episodes if "red" in [turn.reply for turn in t.turns]]
+        assert refused
+        assert all(turn.action != "red" for t in episodes for turn in t.turns)
+        assert all(len(t.segments) == 1 and len(t.segments[0].replies) == len(t.turns) for t in episodes)
+        unparseable = [t for t in episodes if t.outcome == "unparseable"]
+        assert {t.reason for t in unparseable} <= {"the environment refused the action: red is not spoken here"}
+        if retries == 0:
+            assert refused == unparseable
+            assert {t.reward for t in refused} == {-3.0}
+        else:
+            went_on = [t for t in refused if t.outcome != "unparseable"]
+            assert went_on
+            assert all(t.reward == t.game_return - 0.25 * (len(t.turns) - 2) for t in went_on)
+
+
 async def test_an_episode_that_the_environment_broke_is_invalid_with_its_reason() -> None:
     pool = EchoPool(broken_seeds=frozenset({1}))
     groups = await played(pool, indices=(0, 1))

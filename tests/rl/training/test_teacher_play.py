@@ -111,3 +111,15 @@ async def test_a_language_model_teaches_with_what_it_wrote_and_not_where_that_na
 def test_a_policy_that_learns_while_it_plays_is_no_teacher() -> None:
     with pytest.raises(ValueError, match="learns while it plays"):
         PolicyTeacher(LearningPolicy(), EchoText())
+
+
+async def test_what_the_environment_refuses_is_drawn_again_and_not_taught() -> None:
+    for text in (EchoText(), RememberingEchoText()):
+        pool = EchoPool(refused=frozenset({"red"}))
+        play = await random_play(text, pool=pool, max_episodes=50)
+
+        replies = [content for messages, _ in play.transcripts for role, content in messages if role == "assistant"]
+        assert (play.num_episodes, play.num_left_out, play.num_decisions) == (50, 0, 100)
+        assert set(replies) == {"green", "blue"}
+        roles = [[role for role, _ in messages] for messages, _ in play.transcripts]
+        assert all(one == ["user", "assistant"] * (len(one) // 2) for one in roles)

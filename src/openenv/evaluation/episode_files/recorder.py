@@ -58,6 +58,10 @@ class EpisodeRecorder(EpisodeObserver):
             shown[-1].action = action.model_dump(mode="json", exclude_unset=True)
         recording.turns += [turn.model_copy(update={"observation": seen}) for turn in shown]
 
+    def on_refusal(self, episode: int) -> None:
+        """The newest turn has no action that a replay could take."""
+        self._running[episode].turns[-1].action = None
+
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
         """Begin the episode, or complete its newest turn."""
         recording = self._running.get(episode)

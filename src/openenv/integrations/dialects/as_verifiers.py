@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
+from openenv.core.errors import OpenEnvError, is_refused_action
 from openenv.core.formats.json_text import json_text
 from openenv.core.utils import install_line
 
@@ -25,7 +26,7 @@ except ImportError as missing:
 
 from openenv.auto.environment import ServedEnvironment, named_environment
 from openenv.core.llm.messages import ToolCall, content_text
-from openenv.policies.conversations import action_of, problem_of
+from openenv.policies.conversations import REFUSED, action_of, problem_of
 from openenv.policies.prompts import ChatMessage, EndpointReply, PromptBuilder, openai_message
 
 SESSION = "openenv"
@@ -47,8 +48,8 @@ def load_environment(
 
     environment: any name of an environment (`openenv.auto.environment.FORMS`); its server runs until `close`, or the
     end of the program. reset: keywords of every reset. text: a text interface instead of the environment's own.
-    retries: replies that may name no action, one after the other, before the rollout ends. tool_calls: whether the
-    environment's tools, or its action of several fields, are tools of the model.
+    retries: replies that may name no action, or a refused one, one after the other, before the rollout ends.
+    tool_calls: whether the environment's tools, or its action of several fields, are tools of the model.
     """
     servers = ExitStack()
     served = servers.enter_context(named_environment(environment, text=text).served())
@@ -161,8 +162,16 @@ class _Session:
             self.num_unparseable += 1
             problem = problem_of(reply, self._text, self._observation)
             return _after_reply(self._prompts.with_problem(0, problem))
+        try:
+            result = await self._connected.step(action)
+        except OpenEnvError as error:
+            if not is_refused_action(error):
+                raise
+            self.num_problems += 1
+            self.num_unparseable += 1
+            return _after_reply(self._prompts.with_problem(0, f"{REFUSED}: {error}"))
         self.num_problems = 0
-        self._take(await self._connected.step(action))
+        self._take(result)
         return _after_reply(self._prompts.messages(0, self._observation))
 
     async def close(self) -> None:

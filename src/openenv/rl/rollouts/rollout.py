@@ -14,7 +14,7 @@ from openenv.core.text.outcomes import outcome_of
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodePlayer, EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.policies.base import Choice, EndEpisode
-from openenv.policies.conversations import Conversations
+from openenv.policies.conversations import REFUSED, Conversations
 from openenv.policies.prompts import ChatMessage, PromptBuilder, answer_of, is_cut_off
 from openenv.rl.config import Config
 from openenv.rl.models.base_generator import BaseGenerator
@@ -197,6 +197,15 @@ class _RecordingPlayer:
         trajectory.add_result(result.reward, getattr(result.observation, "metadata", None))
         if result.done:
             self._finish(trajectory)
+
+    def on_refusal(self, episode: int, error: OpenEnvError, refusals: int) -> bool:
+        """The reply named no legal action: a retry follows, or the episode ends as unparseable."""
+        trajectory = self.trajectories[episode]
+        trajectory.turns[-1].action = None
+        if self._conversations.refuse(episode, str(error)):
+            return True
+        trajectory.outcome, trajectory.reason = "unparseable", f"{REFUSED}: {error}"
+        return False
 
     def on_failure(self, episode: int, error: OpenEnvError) -> None:
         """Mark the episode invalid, with the error as the reason."""

@@ -125,6 +125,11 @@ class SelfPlayPlayer(EpisodePlayer):
         rewards: Sequence[float] = metadata["rewards"]
         self._recording.on_result(episode, replace(result, reward=rewards[self._seats[episode]]))
 
+    def on_refusal(self, episode: int, error: OpenEnvError, refusals: int) -> bool:
+        """End the episode as invalid: games of several seats name their legal actions."""
+        self.on_failure(episode, error)
+        return False
+
     def on_failure(self, episode: int, error: OpenEnvError) -> None:
         """Pass it on."""
         self._recording.on_failure(episode, error)

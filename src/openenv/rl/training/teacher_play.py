@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from openenv.core.client_types import StepResult
+from openenv.core.errors import OpenEnvError
 from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.core.text.content import frozen
 from openenv.core.text_interface import TextInterface
@@ -44,6 +45,10 @@ class Teacher(Protocol):
         """A reply for each episode. None or an error ends the episode, which is then left out."""
         ...
 
+    def on_refusal(self, episode: int, reason: str, refusals: int) -> bool:
+        """As in `Policy`."""
+        ...
+
     def end_episode(self, episode: int) -> None:
         """The episode has ended."""
         ...
@@ -61,6 +66,10 @@ class RandomTeacher:
     async def choose(self, pending: Sequence[PendingAction]) -> list[NamedAction | Exception | None]:
         """A random reply for each episode."""
         return [self._policy.select_reply(turn.observation) for turn in pending]
+
+    def on_refusal(self, episode: int, reason: str, refusals: int) -> bool:
+        """Draw again."""
+        return self._policy.on_refusal(episode, reason, refusals)
 
     def end_episode(self, episode: int) -> None:
         """It remembers none."""
@@ -82,6 +91,10 @@ class PolicyTeacher:
         """The policy's replies, or the failures to get one. Raises ValueError for an action that no reply names."""
         choices = await choices_of(self._policy, pending)
         return [self._named(turn, choice) for turn, choice in zip(pending, choices, strict=True)]
+
+    def on_refusal(self, episode: int, reason: str, refusals: int) -> bool:
+        """As the policy does."""
+        return self._policy.on_refusal(episode, reason, refusals)
 
     def end_episode(self, episode: int) -> None:
         """Let the policy forget it."""
@@ -210,6 +223,10 @@ class _TranscribingPlayer:
         self._on_progress = on_progress
         self._running: dict[int, list[list[ChatMessage]]] = {}
         """By episode: what was shown and replied, of each decision or of the whole episode."""
+        self._shown: dict[int, list[ChatMessage]] = {}
+        """By episode: the prompt of the action that is taken."""
+        self._replies: dict[int, str] = {}
+        """By episode: the reply that names it."""
         self._returns: Counter[int] = Counter()
         self._num_turns: Counter[int] = Counter()
         self._seats: dict[int, Any] = {}
@@ -219,13 +236,13 @@ class _TranscribingPlayer:
     async def act(self, pending: list[PendingAction]) -> list[Any]:
         """The action of the teacher's reply in each episode; None where it has none."""
         named = await self._teacher.choose(pending)
-        actions = [self._write(turn, one) for turn, one in zip(pending, named, strict=True)]
+        actions = [self._take(turn, one) for turn, one in zip(pending, named, strict=True)]
         if self._on_progress is not None:
             self._on_progress(min(self.collected.num_decisions, self._max_decisions), self._max_decisions)
         return actions
 
-    def _write(self, turn: PendingAction, named: NamedAction | Exception | None) -> Any:
-        """Add a reply to its episode. Returns its action."""
+    def _take(self, turn: PendingAction, named: NamedAction | Exception | None) -> Any:
+        """Hold a reply until the environment has taken its action, which is returned."""
         if isinstance(named, Exception):
             self.on_failure(turn.episode, named)
             return None
@@ -234,19 +251,27 @@ class _TranscribingPlayer:
             return None
         seat = (getattr(turn.observation, "metadata", None) or {}).get("agent_player")
         self.collected.acts_for_all |= self._seats.setdefault(turn.episode, seat) != seat
-        reply, action = named
-        messages = [*self._prompts.messages(turn.episode, turn.observation), assistant_message(reply)]
-        self._prompts.add_reply(turn.episode, reply)
-        conversations = self._running.setdefault(turn.episode, [])
+        if turn.episode not in self._shown:  # otherwise an action was refused there
+            self._shown[turn.episode] = self._prompts.messages(turn.episode, turn.observation)
+        self._replies[turn.episode], action = named
+        return action
+
+    def _write(self, episode: int, reply: str) -> None:
+        """Add a reply to its episode."""
+        messages = [*self._shown.pop(episode), assistant_message(reply)]
+        self._prompts.add_reply(episode, reply)
+        conversations = self._running.setdefault(episode, [])
         if self._prompts.remembers_episodes:
             conversations.clear()
         conversations.append(messages)
-        self._num_turns[turn.episode] += 1
+        self._num_turns[episode] += 1
         self.collected.num_decisions += 1
-        return action
 
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
-        """Add the reward; at the end of the episode keep its conversations."""
+        """Add the reply and the reward; at the end of the episode keep its conversations."""
+        reply = self._replies.pop(episode, None)
+        if reply is not None:
+            self._write(episode, reply)
         if result.reward is not None:
             self.collected.num_rewards += 1
             self._returns[episode] += result.reward  # type: ignore[assignment]
@@ -268,6 +293,13 @@ class _TranscribingPlayer:
             written = tuple((message["role"], frozen(message["content"])) for message in messages)
             self.conversations[written, value] += 1
 
+    def on_refusal(self, episode: int, error: OpenEnvError, refusals: int) -> bool:
+        """Ask the teacher again, or leave the episode out."""
+        if self._teacher.on_refusal(episode, str(error), refusals):
+            return True
+        self.on_failure(episode, error)
+        return False
+
     def on_failure(self, episode: int, error: Exception) -> None:
         """Leave the episode out. Raises the error if many have failed and none has ended."""
         log.warning("play of the teacher %s: left out an episode: %s", self._teacher.name, error)
@@ -285,7 +317,7 @@ class _TranscribingPlayer:
 
     def _forget(self, episode: int) -> list[list[ChatMessage]]:
         """The conversations of an episode that has ended."""
-        for known in (self._returns, self._num_turns, self._seats):
+        for known in (self._returns, self._num_turns, self._seats, self._shown, self._replies):
             known.pop(episode, None)
         self._prompts.end_episode(episode)
         self._teacher.end_episode(episode)

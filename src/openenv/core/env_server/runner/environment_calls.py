@@ -54,7 +54,9 @@ def environment_error(verb: str, error: BaseException) -> BaseException:
     log.info("%s raised", verb, exc_info=error)
     if isinstance(error, SystemExit):
         return EnvironmentFault(f"{verb}() called sys.exit({error.code!r})")
-    return EnvironmentFault(without_paths(_text_of(verb, error)))
+    text = without_paths(_text_of(verb, error))
+    refuses = verb == "step" and isinstance(error, ValueError) and not isinstance(error, ValidationError)
+    return EnvironmentFault(text, refused=True) if refuses else EnvironmentFault(text)
 
 
 _BUGS = (ArithmeticError, AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError)

@@ -212,7 +212,7 @@ def _element_reader(space: Space[Any]) -> Callable[[Any], _Elements]:
             try:
                 read_one.append(to_element(space, value.tolist() if hasattr(value, "tolist") else value))
             except ValueError as error:
-                errors[row] = EnvironmentFault(str(error))
+                errors[row] = EnvironmentFault(str(error), refused=True)
                 read_one.append(None)
         return read_one, errors
 

@@ -177,9 +177,9 @@ def _done(games: Sequence[SubEnvironment]) -> np.ndarray[Any, np.dtype[np.bool_]
 
 def _refusal(game: SubEnvironment, action: Any) -> RequestRefused:
     if type(action) is not int:
-        return EnvironmentFault(f"action_id={str(action)[:80]}: expected a whole number")
+        return EnvironmentFault(f"action_id={str(action)[:80]}: expected a whole number", refused=True)
     try:
         game.check(action)
     except ValueError as error:
-        return EnvironmentFault(str(error))
+        return EnvironmentFault(str(error), refused=True)
     raise AssertionError(f"{action} is legal")

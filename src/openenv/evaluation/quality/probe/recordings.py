@@ -146,6 +146,10 @@ class _PolicyPlayer:
     def on_result(self, episode: int, result: _RawResult) -> None:
         """The session records the result."""
 
+    def on_refusal(self, episode: int, error: OpenEnvError, refusals: int) -> bool:
+        """Raise the error: the session returns refusals as results."""
+        raise error
+
     def on_failure(self, episode: int, error: OpenEnvError) -> None:
         """Raise the error."""
         raise error
