@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from openenv.core.errors import OpenEnvError
+from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.rl.config import Config
 from openenv.rl.rollouts.trajectory import Group
 
@@ -93,7 +94,10 @@ def legal_reply_remedy(config: Config, num_cut_off: int = 0) -> str:
     if num_cut_off:
         return f"raise max_res_tokens={config.max_res_tokens}, which cut off {num_cut_off} replies"
     if config.sampling.constrain:
-        return f"raise max_res_tokens={config.max_res_tokens}: replies are cut off, or the thinking before them"
+        return (
+            f"raise max_res_tokens={config.max_res_tokens} where thinking is cut off. Where the environment refuses the "
+            f"actions, {REFUSED_REMEDY}, or set conversation.retries"
+        )
     if config.model.path:
         start = "warm_start: {policy: random}"
     elif config.max_minutes is None:
