@@ -29,8 +29,9 @@ _NOT_BEFORE = re.compile(
 _NOT_AFTER = re.compile(
     r"[\"'`*_)]*\s*=\s*(?:bad|wrong)\b"
     r"|[\"'`*_)]*\s+(?:(?!(?:because|since|as|and|if|when|for|so|to|with|while)\b)\w+\s+){0,2}"
-    r"(?:(?:not|never|cannot|wrong|bad|incorrect|illegal|impossible|invalid|unavailable|risky|terrible|awful|foolish"
-    r"|unwise|dangerous|useless|worst|worse|blocked|closed|taken|occupied|loses?|busts?|leads? to a dead|too\s+\w+)\b"
+    r"(?:(?:not|never|cannot|wrong|bad|incorrect|illegal|impossible|invalid|unavailable|risky|terrible|awful"
+    r"|foolish|unwise|dangerous|useless|worst|worse|blocked|closed|locked|taken|occupied|loses?|busts?|leads? to a dead"
+    r"|too\s+\w+)\b"
     r"|\w+n[’']t\b)",
     re.IGNORECASE,
 )
@@ -39,6 +40,25 @@ _OPEN_BEFORE = re.compile(
     r"|\b(?:above|below|over|under|than|beyond|between|at least|at most|up to|each|every)\W*$",
     re.IGNORECASE,
 )
+_OF_A_CHOICE = (
+    r"(?:answers?|actions?|moves?|choices?|options?|plays?|guess\w*|decisions?|steps?|letters?|words?|directions?|colou?rs?"
+    r"|bets?|ways?|things?|strateg\w+|pick|reply|response|solution|call|path|turn|bid|card|winner|best|better|correct|right"
+    r"|optimal|ideal|safe\w*|smart\w*|wise\w*|logical|final|only|good|next|one)"
+)
+_PLACE = r"(?:(?:just|directly|straight|right) )?(?:(?:to|on|at|in|towards?) )?(?:(?:the|my|your|our|its) )?"
+_STATED_BEFORE = re.compile(
+    rf"\b(?:the|an?|another|my|your|our|its) (?:(?!{_OF_A_CHOICE}\b)\w+ ){{1,3}}(?:is|are|lies|sits|stands) {_PLACE}\Z"
+    r"|\b(?:last|previous|earlier|first|old) \w+ (?:was|were) \Z"
+    r"|\bthere(?:[’']s| is| are| was| were) [^,]*\Z"
+    r"|\b(?:facing|faces?|faced|from the|in the) \Z",
+    re.IGNORECASE,
+)
+_STATED_AFTER = re.compile(
+    r"[\"'`*_)]*\s+(?:is|are|looks?|seems?) (?:\w+ )?(?:free|open|clear|empty|available|possible|legal|allowed)\b",
+    re.IGNORECASE,
+)
+_LIES_BEFORE = re.compile(rf"(?:\b(?:am|is|are|was|were)|[’'](?:m|s|re)) {_PLACE}\Z", re.IGNORECASE)
+_LIES_AFTER = re.compile(r"\s+of\s+(?:me|us|it|you|here|the|my|our|your)\b", re.IGNORECASE)
 _IDLE = re.compile(
     r"\b(?:that|you|this|it)(?:[’']s|[’']re| is| are) (?:\w+ )?right\b|\ball right\b|\bright (?:now|away)\b"
     r"|\b(?:ha(?:s|ve|d)|are|is|with|only) \d+ left\b"
@@ -76,7 +96,8 @@ class Mention(NamedTuple):
 def only_named(text: str, mentions: Iterable[Mention]) -> Any:
     """The one name that a text affirms; None where it names several or none, or denies it, or only asks.
 
-    `don't hit` and `hit is not good` deny; `if you hit` and `hit?` leave it open, and so does all before `wait`.
+    `don't hit` and `hit is not good` deny; `if you hit` and `hit?` leave it open, and so does all before `wait`. What
+    describes the situation, as in `a wall is north`, names nothing.
     """
     found = list(mentions)
     masked = _without(text, found)
@@ -90,6 +111,8 @@ def only_named(text: str, mentions: Iterable[Mention]) -> Any:
         start = max(starts[begun - 1] if begun else 0, mention.start - _NEAR)
         stop, end = breaks[ended] if ended < len(breaks) else (len(text), len(text))
         before, after = masked[start : mention.start], masked[mention.end : min(stop, mention.end + _NEAR)]
+        if _is_stated(mention, before, after):
+            continue
         is_open = mention.is_open or corrected >= mention.end or "?" in masked[stop:end]
         kinds["open" if is_open else _kind(before, after)].add(mention.name)
     named = kinds["affirmed"] | kinds["open"]
@@ -104,6 +127,14 @@ def _kind(before: str, after: str) -> Literal["affirmed", "denied", "open"]:
     if _NOT_BEFORE.search(before) or _NOT_AFTER.match(after):
         return "denied"
     return "open" if _OPEN_BEFORE.search(before) else "affirmed"
+
+
+def _is_stated(mention: Mention, before: str, after: str) -> bool:
+    """Whether a word describes what there is, and no choice, as `north` does in `the goal is to the north`."""
+    if number_of(str(mention.name)) is not None:
+        return False
+    is_place = _LIES_AFTER.match(after) and _LIES_BEFORE.search(before)
+    return bool(is_place or _STATED_BEFORE.search(before) or _STATED_AFTER.match(after))
 
 
 def is_meant(text: str, start: int, end: int) -> bool:

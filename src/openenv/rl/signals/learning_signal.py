@@ -95,7 +95,7 @@ def legal_reply_remedy(config: Config, num_cut_off: int = 0) -> str:
         return f"raise max_res_tokens={config.max_res_tokens}, which cut off {num_cut_off} replies"
     if config.sampling.constrain:
         return (
-            f"raise max_res_tokens={config.max_res_tokens} where thinking is cut off. Where the environment refuses the "
+            f"raise max_res_tokens={config.max_res_tokens} where thinking is cut off. Where the environment refuses "
             f"actions, {REFUSED_REMEDY}, or set conversation.retries"
         )
     if config.model.path:
