@@ -372,6 +372,8 @@ OTHERS: dict[str, list[Row]] = {
         ("b1 loses", None),
     ],
     "digits": [
+        ("I will be there in 2 steps", None),
+        ("In 3 turns I win, so 5", "5"),
         ("I tried 3, now 5", "5"),
         ("Column 3 (0-indexed)", "3"),
         ("≠3", None),
@@ -474,6 +476,11 @@ OTHERS: dict[str, list[Row]] = {
         ("The paddle is left, the ball is right. Move right!", "RIGHT"),
     ],
     "order": [
+        ('I will not {"kind": "buy", "amount": 5}', None),
+        ('Do not use {"kind": "buy", "amount": 5}.', None),
+        ('Instead of {"kind": "buy", "amount": 5}, {"kind": "sell", "amount": 2}', {"kind": "sell", "amount": 2}),
+        ('I cannot buy more. {"kind": "sell", "amount": 2}', {"kind": "sell", "amount": 2}),
+        ('I don\'t hesitate, {"kind": "sell", "amount": 2}', {"kind": "sell", "amount": 2}),
         ('{"kind": "buy", /* five */ "amount": 5}', {"kind": "buy", "amount": 5}),
         ('{"kind": "buy", // five\n "amount": 5}', {"kind": "buy", "amount": 5}),
         ("{“kind”: “buy”, “amount”: 5}", {"kind": "buy", "amount": 5}),

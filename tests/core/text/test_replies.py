@@ -165,6 +165,7 @@ def test_a_wording_inside_a_longer_one_is_not_counted() -> None:
     assert named_in("It is a trap", ["A", "B"]) is None
     assert named_in("There is no way", ["yes", "no"]) is None
     assert named_in("No, thank you", ["yes", "no"]) == "no"
+    assert named_in("Oh no.", ["yes", "no"]) is None
 
 
 @pytest.mark.parametrize("piece", ["Answer: ", "hit ", "<answer>", "- 5 ", "{", '{"a": ', "\\boxed{", "*", "not "])

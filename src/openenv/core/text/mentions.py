@@ -65,7 +65,7 @@ _IDLE = re.compile(
     r"|\b(?:guesses|tries|attempts|lives|cards|points)(?: are| is)? left\b"
     r"|\b(?:\d+|no|few|more|many) (?!(?:steps?|squares?|cells?|spaces?|columns?|places?|tiles?|units?|times)\b)"
     r"\w+ left\b"
-    r"|\b(?:moves|steps|turns) left:|\bwait (?:a|for|until)\b",
+    r"|\b(?:moves|steps|turns) left:|\boh,? no\b|\bwait (?:a|for|until)\b",
     re.IGNORECASE,
 )
 """Phrases in which `left`, `right` or `wait` is no choice."""
@@ -127,6 +127,12 @@ def _kind(before: str, after: str) -> Literal["affirmed", "denied", "open"]:
     if _NOT_BEFORE.search(before) or _NOT_AFTER.match(after):
         return "denied"
     return "open" if _OPEN_BEFORE.search(before) else "affirmed"
+
+
+def is_denied(text: str, start: int) -> bool:
+    """Whether the clause before a place denies what stands there, as in `do not use {...}`, or leaves it open."""
+    clause = re.split(r"[,\n]|[.!?;:](?=\s)", text[max(0, start - _NEAR) : start])[-1]
+    return _kind(clause, "") != "affirmed"
 
 
 def _is_stated(mention: Mention, before: str, after: str) -> bool:
@@ -206,6 +212,8 @@ _NO_VALUE_AFTER = re.compile(
     re.IGNORECASE,
 )
 """What makes a number a count of something else: `step 1:`, `0-indexed`, `3 guesses left`."""
+_IN_BEFORE = re.compile(r"\b(?:in|after|within)[ \t]+\Z", re.IGNORECASE)
+_STEPS_AFTER = re.compile(r"[ \t]+(?:more[ \t]+)?(?:steps?|moves?|turns?|rounds?)\b", re.IGNORECASE)
 _OR = re.compile(r"[ \t]*(?:(?:or|to|and|through)\b|/)", re.IGNORECASE)
 _MINUS = (0x2010, 0x2011, 0x2012, 0x2013, 0x2014, 0x2015, 0x2212, 0xFE58, 0xFE63)
 _PLAIN = {
@@ -261,7 +269,8 @@ def numbers(text: str, *, words: bool = True) -> list[Mention]:
 def _is_count(text: str, start: int, end: int) -> bool:
     """Whether a number counts something else than an action: a step of the reasoning, or what is left."""
     is_label = text[end : end + 1] == ":" and _NO_VALUE_BEFORE.search(text, max(0, start - _NEAR // 10), start)
-    return bool(is_label or _NO_VALUE_AFTER.match(text, end))
+    is_time = _STEPS_AFTER.match(text, end) and _IN_BEFORE.search(text, max(0, start - _NEAR // 10), start)
+    return bool(is_label or is_time or _NO_VALUE_AFTER.match(text, end))
 
 
 def _word_value(word: str) -> int:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from openenv.core.text.mentions import is_denied
+
 _MOST_BRACES = 200
 """Opening braces that are tried: a text of nothing else has no object."""
 _OPENS_OBJECT = re.compile(r"\{\s*(?:[\"'}]|[\w-]+\s*:)|\{\s*\Z")
@@ -16,13 +18,15 @@ _TYPOGRAPHIC = str.maketrans("“”", '""')
 
 
 def objects_in(text: str) -> Iterator[dict[str, Any]]:
-    """The objects in a text, from the left. Objects inside another one are part of it, also where it cannot be read."""
+    """The objects in a text, from the left, but those that it denies, as in `do not use {...}`. Objects inside another
+    one are part of it, also where it cannot be read."""
     start, tries = text.find("{"), 0
     while start >= 0 and tries < _MOST_BRACES:
         tries += 1
         found, end = _object_at(text, start)
         if found is not None:
-            yield found
+            if not is_denied(text, start):
+                yield found
         elif _OPENS_OBJECT.match(text, start):
             end = _closing(text, start)
         start = text.find("{", end)
