@@ -1,6 +1,7 @@
 """`openenv replay` replays a recorded session."""
 
 import contextlib
+import json
 from functools import partial
 
 import pytest
@@ -12,6 +13,7 @@ from openenv.core.errors import EnvironmentFault
 from openenv.core.mcp_client import MCPToolClient
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
+from openenv.evaluation.replay import read_recording
 from tests.cli.commands import run
 from tests.core.tool_env import NotebookEnvironment
 
@@ -104,3 +106,53 @@ def test_a_replay_reports_its_first_difference(recording, openspiel_url):
     assert done.returncode == 1
     assert "observation_sha256 was" in done.stdout
     assert done.stdout.startswith("line 2, reset")
+
+
+def write_recording(path, head, *requests):
+    lines = [{"format": 1, "options": [], **head}, *requests]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "url", "image"])
+def test_a_recording_starts_and_calls_nothing_but_environments_that_are_installed(tmp_path, serving, kind):
+    ran = tmp_path / "ran"
+    folder = tmp_path / "echo_env"
+    (folder / "server").mkdir(parents=True)
+    (folder / "openenv.yaml").write_text("name: echo_env\n")
+    for file in (folder / "server" / "app.py", folder / "own.py"):
+        file.write_text(f"import pathlib\npathlib.Path({str(ran)!r}).touch()\napp = Own = None\n")
+    names = {
+        "file": f"{folder}/own.py:Own",
+        "folder": str(folder),
+        "url": serving(create_app(OpenSpielEnvironment)),
+        "image": "docker:any",
+    }
+    recording = write_recording(
+        tmp_path / "a.jsonl", {"environment": names[kind]}, {"verb": "reset", "data": {}, "done": False}
+    )
+
+    done = run("replay", str(recording))
+
+    assert (done.returncode, "--env" in done.stderr, ran.exists()) == (1, True, False), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("option", ["--host", "--host=0.0.0.0", "--record-d", "--trusted-proxies", "--"])
+def test_a_recording_has_no_options_of_servers(tmp_path, option):
+    recording = write_recording(tmp_path / "a.jsonl", {"environment": "echo", "options": [option, "0.0.0.0"]})
+
+    with pytest.raises(ValueError, match="an option of servers"):
+        read_recording(recording)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[" * 100_000, "9" * 5000, "null", '{"verb": "step"}', '{"verb": "save", "data": {}}', '{"verb": 1, "data": {}}'],
+)
+def test_a_line_that_is_no_request_is_named(tmp_path, line):
+    recording = write_recording(tmp_path / "a.jsonl", {"environment": "echo"})
+    with recording.open("a") as file:
+        file.write(line + "\n")
+
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 2"):
+        read_recording(recording)

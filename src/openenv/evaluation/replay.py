@@ -1,30 +1,29 @@
 """Replays a recorded session on a server, and compares each result with the recorded one."""
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from openenv.auto.discovery import UnknownEnvironment
+from openenv.auto.discovery import UnknownEnvironment, find_environment
 from openenv.auto.environment import NamedEnvironment, named_environment
 from openenv.core.client_types import StepResult
+from openenv.core.env_server.serving.cli_options import server_options
 from openenv.core.env_server.sessions.recording import FORMAT, observation_hash
 from openenv.core.errors import EnvironmentFault, RequestRefused
-from openenv.core.formats.json_text import json_lines, json_text
+from openenv.core.formats.json_text import json_lines, json_text, object_of
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.mcp_client import rpc_result
 from openenv.core.wire.client_codec import Request
 
 _NO_RESULT = frozenset({"save", "restore", "fork", "branch"})
 """What happened to a session without a result of the environment."""
+_KEYS = {"save": "token", "restore": "token", "branch": "from", "mcp": "method"}
+"""What the data of a verb have."""
 
 
 def is_session_recording(first_line: str) -> bool:
     """Whether this is the first line of a session's recording."""
-    try:
-        return bool(json.loads(first_line).get("format") == FORMAT)
-    except (ValueError, AttributeError):
-        return False
+    return (object_of(first_line) or {}).get("format") == FORMAT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,32 +40,52 @@ class SessionRecording:
     def named(self, env: str | None, *, text: str | None = None) -> NamedEnvironment:
         """The environment to replay it on, with the recorded options of its server.
 
-        env: its name; None: the recorded one. text: a class that replaces its text interface. Raises LookupError.
+        env: its name; None: the recorded one, of a bundled or installed environment: a recording starts nothing else.
+        text: a class that replaces its text interface. Raises LookupError.
         """
+        if env:
+            return replace(named_environment(env, text=text), options=self.options)
         try:
-            named = named_environment(env or self.environment, text=text)
+            info = find_environment(self.environment)
         except UnknownEnvironment as error:
-            if env:
-                raise
             raise LookupError(
                 f"{self.path} is of {self.environment!r}, which is no bundled or installed environment: name the one "
                 "that replays it (--env)"
             ) from error
-        return replace(named, options=self.options)
+        return NamedEnvironment(name=self.environment, info=info, text=text, options=self.options)
 
 
 def read_recording(path: Path) -> SessionRecording:
     """Read a file of `openenv serve --record-dir`. Raises ValueError for a file that is no recording."""
     first, *lines = json_lines(path) or [""]
-    if not is_session_recording(first):
+    head = object_of(first) or {}
+    options = head.get("options", [])
+    if not (is_session_recording(first) and isinstance(head.get("environment"), str) and _is_texts(options)):
         raise ValueError(f"{path} is not a recording of format {FORMAT}: its first line is {first[:200]!r}")
-    head = json.loads(first)
+    for option in options:
+        if option.startswith("-") and any(known.startswith(option.partition("=")[0]) for known in server_options()):
+            raise ValueError(f"{path}: {option} is an option of servers, and none of an environment: remove it")
     return SessionRecording(
         path=path,
         environment=head["environment"],
-        options=tuple(head.get("options", ())),
-        requests=[json.loads(line) for line in lines],
+        options=tuple(options),
+        requests=[_request(line, f"{path}, line {number}") for number, line in enumerate(lines, start=2)],
     )
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _request(line: str, place: str) -> dict[str, Any]:
+    """A line of a recording. Raises ValueError for one that is no request."""
+    request = object_of(line) or {}
+    verb, data = request.get("verb"), request.get("data")
+    if not (isinstance(verb, str) and isinstance(data, dict)):
+        raise ValueError(f"{place}: {line[:200]!r} is no request of a recording, which has `verb` and `data`")
+    if verb in _KEYS and not isinstance(data.get(_KEYS[verb]), str):
+        raise ValueError(f"{place}: the data of {verb} have `{_KEYS[verb]}`, these are {line[:200]!r}")
+    return request
 
 
 class ReplayClient(GenericEnvClient):

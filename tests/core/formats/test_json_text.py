@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.formats.json_text import is_object, json_lines, json_text
+from openenv.core.formats.json_text import json_lines, json_text, object_of
 
 
 def test_numbers_that_json_does_not_have_are_null() -> None:
@@ -34,6 +34,16 @@ def test_a_line_feed_alone_ends_a_line(tmp_path: Path, separator: str) -> None:
     assert json_lines(path) == lines
 
 
-@pytest.mark.parametrize(("line", "whole"), [('{"a": 1}', True), ('{"a": ', False), ("[1]", False), ("", False)])
-def test_a_line_that_was_cut_off_is_no_object(line: str, whole: bool) -> None:
-    assert is_object(line) == whole
+@pytest.mark.parametrize(
+    ("line", "whole"),
+    [
+        ('{"a": 1}', True),
+        ('{"a": ', False),
+        ("[1]", False),
+        ("", False),
+        ('{"a":' * 100_000, False),
+        (f'{{"a": {"9" * 5000}}}', False),
+    ],
+)
+def test_a_line_that_was_cut_off_or_has_no_end_is_no_object(line: str, whole: bool) -> None:
+    assert (object_of(line) is not None) == whole

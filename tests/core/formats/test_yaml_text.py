@@ -7,6 +7,12 @@ import pytest
 from openenv.core.formats.yaml_text import parse_yaml, read_yaml
 
 
+def _repeated(form: str) -> str:
+    """Twenty lines, of which each has the one before nine times."""
+    lines = (f"a{n}: &a{n} {form.format(', '.join([f'*a{n - 1}'] * 9))}" for n in range(1, 20))
+    return "\n".join(["a0: &a0 {k: 1}", *lines])
+
+
 @pytest.mark.parametrize(
     ("text", "key", "lines"),
     [
@@ -37,6 +43,10 @@ def test_a_key_that_is_written_twice_is_an_error_that_names_both_lines(
         ("a: \x00", "unacceptable character"),
         ("[" * 3000, "nested too deep"),
         ("{a: " * 3000, "nested too deep"),
+        ("&a [*a]", "its aliases repeat more than"),
+        ("&a {b: {<<: *a}}", "its aliases repeat more than"),
+        (_repeated("[{}]"), "its aliases repeat more than"),
+        (_repeated("{{<<: [{}]}}"), "its aliases repeat more than"),
     ],
 )
 @pytest.mark.finding("R5")

@@ -252,7 +252,9 @@ async def test_a_body_that_cannot_be_decompressed_is_a_failure_that_is_retried(s
     assert await OpenAIClient(service.url, None, "tiny").complete("?") == "yes"
 
 
-@pytest.mark.parametrize("error", [{"type": "invalid_request_error"}, {"code": "content_filter"}])
+@pytest.mark.parametrize(
+    "error", [{"type": "invalid_request_error"}, {"code": "content_filter"}, {"code": "9" * 5000, "type": "invalid"}]
+)
 async def test_an_error_object_that_names_a_refusal_by_a_word_is_not_retried(service, error):
     service.answers = [(200, {"error": error})]
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from openenv.core import Action, Observation
 from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.text.action_forms import ActionForm, ChoiceForm, ToolForm, form_of
-from openenv.core.text.reading import named_in
+from openenv.core.text.reading import last_block, named_in
 from openenv.core.text_interface import TextInterface
 from openenv.policies.conversations import action_of, problem_of
 from openenv.policies.prompts import EndpointReply, SampledReply
@@ -168,10 +168,37 @@ def test_a_wording_inside_a_longer_one_is_not_counted() -> None:
     assert named_in("Oh no.", ["yes", "no"]) is None
 
 
-@pytest.mark.parametrize("piece", ["Answer: ", "hit ", "<answer>", "- 5 ", "{", '{"a": ', "\\boxed{", "*", "not "])
-def test_a_long_reply_of_one_piece_is_read_at_once(piece: str) -> None:
-    begun = time.monotonic()
-    for form in FORMS:
-        reading_of(form, piece * 2000)
+_LENGTH = 50_000
+_PIECES = (
+    *("Answer: ", "hit ", "<answer>", "- 5 ", "{", '{"a": ', "\\boxed{", "*", "not ", "`", "```\n", "?", "1, ", "-1"),
+    *(" ", "\t", "\n", "\\", '"', "'", "(", "<think>", "{/*", '{"\\"', ", ", "that's right ", "stop() ", '{"a": 1} '),
+    *("<function=add>{", "<function=add><parameter=a>", "<function=add><parameter=a>1</parameter>", "add(a=1) "),
+)
+_BEGINS = ("", "```", "Answer: a", "<function=add>", '{"')
 
-    assert time.monotonic() - begun < 30.0, "a reader whose time grows with the square of the length takes minutes"
+
+@pytest.mark.parametrize("piece", _PIECES)
+def test_a_long_reply_of_one_piece_is_read_in_a_time_that_grows_with_its_length(piece: str) -> None:
+    begun = time.process_time()
+    for form in ("hit or stand", "signed", "number", "text", "order", "tools"):
+        for begin in _BEGINS:
+            reading_of(form, begin + piece * (_LENGTH // len(piece)) + "\nAnswer: hit")
+            assert time.process_time() - begun < 30.0, "a time that grows with the square of the length takes minutes"
+
+
+def test_a_call_with_many_parameters_and_no_end_is_read_at_once() -> None:
+    begun = time.process_time()
+
+    assert reading_of("tools", "<function=add>" + "<parameter=a>1</parameter>" * 30) is None
+    assert time.process_time() - begun < 10.0
+
+
+def test_a_reply_that_repeats_one_mention_without_an_end_names_nothing() -> None:
+    assert reading_of("hit or stand", "hit " * 1000) == "hit"
+    assert reading_of("hit or stand", "hit " * 1001) is None
+
+
+def test_a_fence_keeps_the_spaces_inside_and_loses_those_around_it() -> None:
+    assert last_block("```python\n\n  a\n  b \n\n```") == "a\n  b"
+    assert last_block("```a``` and ``` b```") == "b"
+    assert last_block("``` never closed") == ""

@@ -1,5 +1,6 @@
 """The text interface of the web tasks: no browser is needed."""
 
+import time
 from random import Random
 
 import pytest
@@ -139,3 +140,12 @@ def test_random_play_waits_where_there_is_nothing_to_do():
 def test_an_action_with_wrong_fields_is_an_error_that_names_the_field(fields, message):
     with pytest.raises(ValueError, match=message.replace("(", r"\(").replace(".", r"\.")):
         BrowserAction(**fields)
+
+
+@pytest.mark.parametrize("piece", ['click("\\', 'click(\\"', "click('\\'", "click(3", 'click("'])
+def test_a_long_reply_of_calls_without_an_end_is_read_at_once(piece):
+    begun = time.process_time()
+    for begin in ("", "click("):
+        assert TEXT.parse(begin + piece * (100_000 // len(piece)), SEEN) is None
+
+    assert time.process_time() - begun < 10.0

@@ -1,5 +1,6 @@
 """How chess reads as a prompt, and how replies become moves."""
 
+import time
 from random import Random
 
 import pytest
@@ -109,3 +110,11 @@ def test_random_replies_are_legal_moves():
 
     assert {reply for reply, _ in replies} == set(seen.legal_actions)
     assert all(TEXT.parse(reply, seen) == action for reply, action in replies)
+
+
+@pytest.mark.parametrize("piece", ["a", "x-", "a1b2 ", "e4 ", "O-O "])
+def test_a_long_reply_of_one_piece_names_no_move_and_is_read_at_once(piece):
+    seen, begun = shown(), time.process_time()
+
+    assert TEXT.parse(piece * (100_000 // len(piece)), seen) is None
+    assert time.process_time() - begun < 10.0

@@ -356,3 +356,13 @@ def test_a_prompt_shows_the_task_first_and_then_what_happened(url: str) -> None:
     assert action == CodeAction(code=code)
     assert TEXT.parse("x" * 100_001, first) is None
     assert "longer than 100000" in TEXT.problem("x" * 100_001, first)
+
+
+@pytest.mark.parametrize("blank", ["\n", " \n", "\r\n", " "])
+def test_a_block_of_blank_lines_without_an_end_is_read_at_once(blank):
+    begun = time.process_time()
+    reply = "```python" + blank * 49_000 + "x"
+
+    assert TEXT.parse(reply, CodeObservation()) == CodeAction(code=reply)
+    assert time.process_time() - begun < 10.0
+    assert TEXT.parse("```python\n \n  a = 1\n```", CodeObservation()) == CodeAction(code="  a = 1\n")

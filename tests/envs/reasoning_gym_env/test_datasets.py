@@ -134,6 +134,7 @@ def test_other_expressions_are_not(text):
     [
         ("game_of_life_halting", str.lower, lambda reference: "True" if reference == "False" else "False"),
         ("coin_flip", lambda reference: f" {reference}", lambda reference: "0" if float(reference) > 0.001 else "2"),
+        ("coin_flip", lambda reference: f"{float(reference):e}", lambda reference: "1e999999999"),
         ("complex_arithmetic", lambda reference: reference, lambda reference: "nan"),
         ("spell_backward", str.upper, lambda reference: "not " + reference),
         ("prime_factorization", lambda reference: reference.replace(" ", ""), lambda reference: "two"),

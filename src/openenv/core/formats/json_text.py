@@ -53,9 +53,10 @@ def json_lines(path: Path) -> list[str]:
     return [*lines, rest] if rest else lines
 
 
-def is_object(line: str) -> bool:
-    """Whether a line is a JSON object. The last line of a file whose writer was killed may be none."""
+def object_of(line: str) -> dict[str, Any] | None:
+    """The JSON object of a line; None for another line, such as the last one of a file whose writer was killed."""
     try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
+        found = json.loads(line)
+    except (ValueError, RecursionError):  # also for a number of thousands of digits
+        return None
+    return found if isinstance(found, dict) else None

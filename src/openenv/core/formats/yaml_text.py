@@ -1,6 +1,8 @@
 """Strict YAML: a key that is written twice is an error, and not a value that is dropped in silence."""
 
+import math
 from collections.abc import Hashable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from openenv.core.formats.text_file import read_utf8
 
 _SPECIAL_KEYS = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 """The tags of `<<` and `=`, which no constructor takes."""
+_MOST_VALUES = 1_000_000
+"""Values of a document, with those that its aliases repeat: a few lines can stand for any number."""
 
 
 def read_yaml(path: Path) -> Any:
@@ -46,6 +50,12 @@ class _StrictLoader(yaml.SafeLoader):
         self._checked: set[yaml.Node] = set()
         """The mappings whose own keys differ. They may have merged others since, whose keys they replace."""
 
+    def construct_document(self, node: yaml.Node) -> Any:
+        """The content of a document. One that contains itself has no end."""
+        if _num_values(node, {}) > _MOST_VALUES:
+            raise ConstructorError(None, None, f"its aliases repeat more than {_MOST_VALUES} values", node.start_mark)
+        return super().construct_document(node)
+
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """The value of a node. A scalar that its tag does not allow, such as the date 2024-13-45, names its line."""
         try:
@@ -67,3 +77,13 @@ class _StrictLoader(yaml.SafeLoader):
                 raise _WrittenTwice(key, (first.start_mark.line, key_node.start_mark.line))
         self._checked.add(node)
         super().flatten_mapping(node)
+
+
+def _num_values(node: yaml.Node, known: dict[yaml.Node, float]) -> float:
+    """How many values a node stands for, each alias counted with all that it repeats; infinite for one in itself."""
+    if node not in known:
+        known[node] = math.inf
+        parts = chain.from_iterable(node.value) if isinstance(node, yaml.MappingNode) else node.value
+        is_scalar = isinstance(node, yaml.ScalarNode)
+        known[node] = 1 if is_scalar else 1 + sum(_num_values(part, known) for part in parts)
+    return known[node]

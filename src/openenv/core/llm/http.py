@@ -108,7 +108,7 @@ def _error_status(status: int, answer: dict[str, Any] | None) -> int | None:
     if failure is None:
         return None
     code = str(failure.get("code", failure.get("status"))) if isinstance(failure, dict) else ""
-    if code.isdecimal() and 400 <= int(code) < 600:
+    if len(code) == 3 and code.isdecimal() and 400 <= int(code) < 600:
         return int(code)
     kind = f"{code} {failure.get('type')}".lower() if isinstance(failure, dict) else ""
     return 400 if any(part in kind for part in _REFUSALS) else 500

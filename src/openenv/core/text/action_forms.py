@@ -22,6 +22,7 @@ from openenv.core.text.reading import final_answer, named_in, number_in, texts_i
 from openenv.core.text.sentences import reply_with_one_of
 
 _MOST_CHOICES = 1000
+_MOST_DISTINCT = 100
 _CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _TOOL_CALL = ("<tool_call>", "</tool_call>")
 """The marks that Qwen's and many other chat templates put around a call."""
@@ -370,9 +371,12 @@ def _objects(reply: str) -> list[dict[str, Any]]:
 
 
 def _distinct(objects: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The objects that differ, up to a number of which a reply can mean none."""
     found: list[dict[str, Any]] = []
     for entry in objects:
         found += [] if entry in found else [entry]
+        if len(found) == _MOST_DISTINCT:
+            break
     return found
 
 

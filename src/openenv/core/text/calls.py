@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from openenv.core.text.objects import objects_in
+from openenv.core.text.objects import object_at, objects_in
 from openenv.core.text.reading import unwrapped
 
 _NAMES = ("name", "tool_name", "tool", "function", "action")
@@ -16,7 +16,9 @@ _BEFORE_ARGUMENTS = re.compile(
     r"|<｜tool▁sep｜>(?P<sep>[\w.-]+))\s*(?:```(?:json)?\s*)?(?=\{)"
 )
 """How Llama, ReAct and DeepSeek write the name of a function before its arguments."""
-_TAGGED = re.compile(r"<function=([\w.-]+)>\s*((?:<parameter=.*?</parameter>\s*)*)</function>", re.DOTALL)
+_TAGGED = re.compile(
+    r"<function=([\w.-]+)>\s*((?:<parameter=(?:(?!</parameter>|<function=).)*</parameter>\s*)*)</function>", re.DOTALL
+)
 _PARAMETER = re.compile(r"<parameter=([\w.-]+)>\n?(.*?)\n?</parameter>", re.DOTALL)
 """How Qwen3-Coder writes a call."""
 
@@ -51,17 +53,18 @@ def written_calls(reply: str, names: Collection[str]) -> Iterator[dict[str, Any]
 
     A call without arguments is the whole reply: among words, `stop()` only names the function.
     """
-    for match in _BEFORE_ARGUMENTS.finditer(reply):
-        arguments = next(objects_in(reply[match.end() :]), None)
+    end = 0
+    while match := _BEFORE_ARGUMENTS.search(reply, end):
+        arguments, end = object_at(reply, match.end())
         if arguments is not None:
             yield {"name": match[str(match.lastgroup)], "arguments": arguments}
     for match in _TAGGED.finditer(reply):
         arguments = {name: _value(text) for name, text in _PARAMETER.findall(match[2])}
         yield {"name": match[1], "arguments": arguments}
-    known = "|".join(map(re.escape, names))
+    known, alone = "|".join(map(re.escape, names)), unwrapped(reply).strip("[]")
     for match in re.finditer(rf"(?<![\w.])({known})(\([^()]*\))", reply):
         arguments = _keywords(match[2])
-        if arguments or (arguments == {} and unwrapped(reply).strip("[]") == match[0]):
+        if arguments or (arguments == {} and alone == match[0]):
             yield {"name": match[1], "arguments": arguments}
 
 

@@ -2,7 +2,8 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 CORRECTION = re.compile(
@@ -11,7 +12,7 @@ CORRECTION = re.compile(
     re.IGNORECASE,
 )
 """Words after which what was said before no longer counts."""
-_SENTENCE = re.compile(r"[.!?;:]+(?=[\"'”’)*]*(?:\s|\Z))|。|\n")
+_SENTENCE = re.compile(r"(?<![.!?;:])[.!?;:]+(?=[\"'”’)*]*(?:\s|\Z))|。|\n")
 _TURN = re.compile(r"\b(?:so|(?<!thing )but|therefore|thus|hence)\b", re.IGNORECASE)
 """Words after which a sentence no longer denies what it names."""
 _NOT_BEFORE = re.compile(
@@ -70,6 +71,8 @@ _IDLE = re.compile(
 )
 """Phrases in which `left`, `right` or `wait` is no choice."""
 _ENDS_CLAUSE = re.compile(r"[\"'`*_)\]]*(?:[.,;:!\n]|\s*\Z)")
+MOST_MENTIONS = 1000
+"""A text with more mentions names nothing: its model has lost itself in a loop."""
 _NEAR = 300
 """Characters of a sentence, to each side of a mention, that are read."""
 COMMON_WORDS = ("one", "no", "a", "i")
@@ -99,7 +102,9 @@ def only_named(text: str, mentions: Iterable[Mention]) -> Any:
     `don't hit` and `hit is not good` deny; `if you hit` and `hit?` leave it open, and so does all before `wait`. What
     describes the situation, as in `a wall is north`, names nothing.
     """
-    found = list(mentions)
+    found = list(islice(mentions, MOST_MENTIONS + 1))
+    if len(found) > MOST_MENTIONS:
+        return None
     masked = _without(text, found)
     corrected = max((match.start() for match in CORRECTION.finditer(masked)), default=-1)
     breaks = [match.span() for match in _SENTENCE.finditer(masked)]
@@ -246,24 +251,30 @@ def number_text(text: str) -> str | None:
     return _signed(parts["sign"] or "", value.replace(",", "") if word is None else str(word))
 
 
-def numbers(text: str, *, words: bool = True) -> list[Mention]:
+def numbers(text: str, *, words: bool = True, most: int = MOST_MENTIONS) -> list[Mention]:
     """The numbers in a text, named by their digits. A word for one counts where a clause ends after it.
 
-    A range such as `3-5`, a sum, a percentage, and a sign in words or apart from its number are open.
+    A range such as `3-5`, a sum, a percentage, and a sign in words or apart from its number are open. Of a text with
+    more than `most` numbers one more than that is read.
     """
     plain = plain_signs(text)
-    found = [
-        _number(plain, match, match["digits"].replace(",", ""))
-        for match in _NUMBER.finditer(plain)
-        if not _is_count(plain, *match.span())
-    ]
-    for match in _WORD.finditer(plain) if words else ():
+    found = islice(_in_digits(plain), most + 1)
+    return sorted([*found, *islice(_in_words(plain), most + 1)] if words else found)
+
+
+def _in_digits(plain: str) -> Iterator[Mention]:
+    for match in _NUMBER.finditer(plain):
+        if not _is_count(plain, *match.span()):
+            yield _number(plain, match, match["digits"].replace(",", ""))
+
+
+def _in_words(plain: str) -> Iterator[Mention]:
+    for match in _WORD.finditer(plain):
         digits = str(_word_value(match[0]))
         if _OR.match(plain, match.end()):
-            found.append(Mention(*match.span(), digits, is_open=True))
+            yield Mention(*match.span(), digits, is_open=True)
         elif _ENDS_CLAUSE.match(plain, match.end()) and (match[0].lower() != "one" or is_meant(plain, *match.span())):
-            found.append(_number(plain, match, digits))
-    return sorted(found)
+            yield _number(plain, match, digits)
 
 
 def _is_count(text: str, start: int, end: int) -> bool:

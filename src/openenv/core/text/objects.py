@@ -10,9 +10,11 @@ from openenv.core.text.mentions import is_denied
 
 _MOST_BRACES = 200
 """Opening braces that are tried: a text of nothing else has no object."""
+_MOST_READ = 500_000
+"""Characters that are read, counted anew for each brace: after so many, the braces that are left are not tried."""
 _OPENS_OBJECT = re.compile(r"\{\s*(?:[\"'}]|[\w-]+\s*:)|\{\s*\Z")
-_TEXT = r'("(?:\\.|[^"\\])*")'
-_COMMENT = re.compile(rf"{_TEXT}|//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TEXT = r'("(?:\\.|[^"\\])*(?:"|\Z))'
+_COMMENT = re.compile(rf"{_TEXT}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _TRAILING_COMMA = re.compile(rf"{_TEXT}|,(?=\s*[}}\]])", re.DOTALL)
 _TYPOGRAPHIC = str.maketrans("“”", '""')
 
@@ -20,27 +22,27 @@ _TYPOGRAPHIC = str.maketrans("“”", '""')
 def objects_in(text: str) -> Iterator[dict[str, Any]]:
     """The objects in a text, from the left, but those that it denies, as in `do not use {...}`. Objects inside another
     one are part of it, also where it cannot be read."""
-    start, tries = text.find("{"), 0
-    while start >= 0 and tries < _MOST_BRACES:
-        tries += 1
-        found, end = _object_at(text, start)
+    start, tries, read = text.find("{"), 0, 0
+    while start >= 0 and tries < _MOST_BRACES and read < _MOST_READ:
+        found, end = object_at(text, start)
+        tries, read = tries + 1, read + end - start
         if found is not None:
             if not is_denied(text, start):
                 yield found
-        elif _OPENS_OBJECT.match(text, start):
-            end = _closing(text, start)
+        elif not _OPENS_OBJECT.match(text, start):
+            end = start + 1
         start = text.find("{", end)
 
 
-def _object_at(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
-    """The object that begins there, and the place after it; None for a brace that begins none."""
+def object_at(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
+    """The object of the opening brace there, and the place after its closing brace; None for one that is none."""
     try:
         found, end = _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
         end = _closing(text, start)
         written = text[start:end]
         found = _lenient(written) if written.endswith("}") else None
-    return (found, end) if isinstance(found, dict) else (None, start + 1)
+    return (found if isinstance(found, dict) else None), end
 
 
 def _lenient(written: str) -> Any:

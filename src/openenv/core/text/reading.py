@@ -6,6 +6,7 @@ names two actions names none, unless it marks one as its answer.
 """
 
 import re
+import string
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 from itertools import combinations, islice
@@ -13,6 +14,7 @@ from itertools import combinations, islice
 from openenv.core.text.mentions import (
     COMMON_WORDS,
     CORRECTION,
+    MOST_MENTIONS,
     NUMBER_WORDS,
     Mention,
     is_meant,
@@ -34,9 +36,9 @@ THOUGHT = re.compile(
     re.IGNORECASE,
 )
 """The marks around the thinking of the models that are common, those of gpt-oss's channels among them."""
-_ENDS_TURN = re.compile(
-    r"(?:\s*(?:<\|(?:im_end|eot_id|eom_id|end|return|call|endoftext|end_of_text|end_of_solution)\|>|</s>|<eos>"
-    r"|<end_of_turn>))+\s*\Z"
+_ENDS_TURN = (
+    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|return|>", "<|call|>", "<|endoftext|>"),
+    *("<|end_of_text|>", "<|end_of_solution|>", "</s>", "<eos>", "<end_of_turn>"),
 )
 _TAG = r"(?:final_?)?(?:answer|action|move|choice|guess|decision)"
 _WORDS = (
@@ -59,7 +61,7 @@ _QUOTED = re.compile(r"^[ \t]*>[^\n]*(?:\n|\Z)|^Reply with one of (?:these:|the 
 """Lines that repeat the prompt: a quotation of Markdown, and the sentences of `openenv.core.text.sentences`."""
 _ANSWER_KEYS = ("final_answer", "answer", "action", "move", "choice", "decision", "guess", "reply", "response")
 _DEEPEST = 3
-_NEXT_QUESTION = re.compile(r"^\W*(?:user|human|question|q)\W*:", re.IGNORECASE | re.MULTILINE)
+_NEXT_QUESTION = re.compile(r"^[^\w\n]*(?:user|human|question|q)\W*:", re.IGNORECASE | re.MULTILINE)
 """A model that goes on by itself with another question, whose answer is none to ours."""
 
 
@@ -74,7 +76,10 @@ def after_thinking(reply: str, *, is_thought: bool = False) -> str | None:
         start = mark.end()
     if is_thought:
         return None
-    return _ENDS_TURN.sub("", reply[start:].lstrip() if start else reply)
+    answer = reply[start:].lstrip() if start else reply
+    while (plain := answer.rstrip()).endswith(_ENDS_TURN):
+        answer = plain[: plain.rindex("<")].rstrip()
+    return answer
 
 
 def final_answer(reply: str, *, loose: bool = True, depth: int = 0) -> str:
@@ -121,23 +126,26 @@ def said_in_full(reply: str) -> str | None:
     return closed[-1][str(closed[-1].lastgroup)].strip() if closed else None
 
 
-_FENCE = re.compile(r"```[\w+-]*\s*\n?(.*?)\s*```", re.DOTALL)
+_FENCE = re.compile(r"```[\w+-]*+\s*+(.*?)```", re.DOTALL)
 _LATEX = re.compile(r"\\(?:text|textbf|textit|texttt|textrm|mathrm|mathbf|mathtt|mathit)\{([^{}]*)\}")
 _TEXT_PAIRS = ("**", "`", '"', "'", "“”", "‘’")
 _PAIRS = ("**", "__", "*", "_", "`", '"', "'", "$$", "$", "“”", "‘’", "«»", "()", "[]", r"\(\)", r"\[\]")
+_MOST_LAYERS = 10
+"""Marks around the whole of a text, one around the other, that are taken off."""
+_PUNCTUATION = f".!,;:{string.whitespace}"
 
 
 def last_block(reply: str) -> str:
     """The content of the last code block of a reply; nothing without one."""
-    return next((block[1] for block in reversed(list(_FENCE.finditer(reply)))), "")
+    return next((block[1].rstrip() for block in reversed(list(_FENCE.finditer(reply)))), "")
 
 
 def unwrapped(text: str, *, pairs: Sequence[str] = _PAIRS) -> str:
     """A text without the marks around the whole of it: a code fence, bold, quotation marks, brackets."""
-    while True:
+    for _ in range(_MOST_LAYERS):
         before, text = text, _LATEX.sub(r"\1", text.strip())
         fenced = _FENCE.fullmatch(text)
-        text = fenced[1] if fenced else text
+        text = fenced[1].rstrip() if fenced else text
         for pair in pairs:
             half = len(pair) // 2
             opening, closing = (pair[:half], pair[half:]) if pair[:half] != pair[half:] and half else (pair, pair)
@@ -147,15 +155,17 @@ def unwrapped(text: str, *, pairs: Sequence[str] = _PAIRS) -> str:
                 text = inner
                 break
         if text == before:
-            return text
+            break
+    return text
 
 
 def bare(text: str) -> str:
     """A text without the marks around it and the punctuation after it, with single spaces."""
-    while True:
-        before, text = text, unwrapped(text).rstrip(".!,;:").strip()
+    for _ in range(_MOST_LAYERS):
+        before, text = text, unwrapped(text).rstrip(_PUNCTUATION).strip()
         if text == before:
-            return " ".join(text.split())
+            break
+    return " ".join(text.split())
 
 
 def named_in(reply: str, wordings: Iterable[str]) -> str | None:
@@ -191,10 +201,15 @@ def number_in(reply: str) -> str | None:
     return named
 
 
+_LONGEST_ROW = 10_000
+
+
 def row_in(reply: str) -> list[float] | None:
-    """The numbers of a reply that is a row of them, in their order; None if one is open, as in `3-5`."""
-    found = numbers(final_answer(reply), words=False)
-    return None if any(number.is_open for number in found) else [float(number.name) for number in found]
+    """The numbers of a reply that is a row of them, in their order; None if one is open, as in `3-5`, or if they are
+    more than any action has."""
+    found = numbers(final_answer(reply), words=False, most=_LONGEST_ROW)
+    is_row = len(found) <= _LONGEST_ROW and not any(number.is_open for number in found)
+    return [float(number.name) for number in found] if is_row else None
 
 
 def texts_in(reply: str) -> list[str]:
@@ -280,7 +295,7 @@ class _Choices:
                 for number in numbers(text)
                 if (value := float(number.name)) in self._by_value
             ]
-        kept = _outermost([mention for mention in found if mention is not None])
+        kept = _outermost([mention for mention in found if mention is not None])[: MOST_MENTIONS + 1]
         idle = phrases(text)
         return [
             mention._replace(is_open=True) if self._is_part(mention, text) else mention

@@ -8,11 +8,21 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+_MOST_FIELDS = 1000
+
 
 class BaseMessage(BaseModel):
     """Base of these models: an unknown field is refused."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def refuse_very_many_fields(cls, data: Any) -> Any:
+        """Raises ValueError for more fields than any message has: a row of an error for each would take seconds."""
+        if isinstance(data, dict) and len(data) > _MOST_FIELDS:
+            raise ValueError(f"{len(data)} fields: a message has at most {_MOST_FIELDS}")
+        return data
 
 
 class WSErrorCode(StrEnum):

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Mapping
+from itertools import islice
 from random import Random
 from typing import Any, ClassVar, get_args
 
@@ -37,7 +38,10 @@ _FORMS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
 """The fields that a call's arguments are, by the kind and their number."""
 _BY_LENGTH = {(str(kind), len(fields)): fields for kind, fields in _FORMS}
 _STRING = r'"(?:\\.|[^"\\])*"|' + r"'(?:\\.|[^'\\])*'"
-_CALL = re.compile(rf"\b({'|'.join(get_args(Kind))})\(((?:[^()\"']|{_STRING})*)\)", re.DOTALL)
+_BEGIN = re.compile(rf"\b({'|'.join(get_args(Kind))})\(")
+_ARGUMENTS = re.compile(rf"((?:[^()\"']|{_STRING})*)\)", re.DOTALL)
+_MOST_CALLS = 100
+"""Beginnings of calls that a reply may have: the end of each is looked for in the whole reply."""
 _TEXTS = ("text", "key", "option")
 _QUOTED = re.compile(r'"([^"]+)"')
 _EDITED = ("textarea", "input_text", "input_password", "input_number", "input_search", "input_email", "input_tel")
@@ -131,8 +135,7 @@ def _literal(value: Any) -> str:
 def _read(reply: str, observation: BrowserObservation) -> BrowserAction:
     """The action of the call. Raises _Unreadable."""
     places = (last_block(reply), final_answer(reply), reply)
-    found = next((found for place in places if (found := list(_CALL.finditer(place)))), [])
-    calls = dict.fromkeys((match[0], match[1], match[2].strip()) for match in found)
+    calls = dict.fromkeys(next((found for place in places if (found := _calls(place))), []))
     if not calls:
         raise _Unreadable(f"{reply!r:.200} has no call such as click(3). Calls: {', '.join(get_args(Kind))}.")
     if len(calls) > 1:
@@ -155,6 +158,21 @@ def _read(reply: str, observation: BrowserObservation) -> BrowserAction:
         return BrowserAction.model_validate({"kind": kind, **given})
     except ValidationError as error:
         raise _Unreadable(f"{call:.200}: {'; '.join(row['msg'] for row in error.errors())}") from None
+
+
+def _calls(text: str) -> list[tuple[str, str, str]]:
+    """The calls in a text: each as it is written, its kind and its arguments. Raises _Unreadable for very many."""
+    begins = list(islice(_BEGIN.finditer(text), _MOST_CALLS + 1))
+    if len(begins) > _MOST_CALLS:
+        raise _Unreadable(f"{text!r:.200} has more than {_MOST_CALLS} calls. Write one.")
+    found: list[tuple[str, str, str]] = []
+    end = 0
+    for begin in begins:
+        arguments = _ARGUMENTS.match(text, begin.end()) if begin.start() >= end else None
+        if arguments is not None:
+            end = arguments.end()
+            found.append((text[begin.start() : end], begin[1], arguments[1].strip()))
+    return found
 
 
 def _as_field(name: str, value: Any) -> Any:

@@ -2,15 +2,16 @@
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import ClassVar
 
-from openenv.core.text.mentions import Mention, only_named
+from openenv.core.text.mentions import MOST_MENTIONS, Mention, only_named
 from openenv.core.text.reading import bare, final_answer
 from openenv.core.text_interface import History, TextInterface
 from openenv.envs.chess_env.models import ChessAction, ChessObservation
 from openenv.envs.chess_env.moves import find_moves
 
-_MOVE = re.compile(r"[\w=-]*\d[\w=-]*|[Oo]-[Oo](?:-[Oo])?")
+_MOVE = re.compile(r"(?<![\w=-])[\w=-]*\d[\w=-]*|[Oo]-[Oo](?:-[Oo])?")
 """A word that can be a move: it has a digit, or is castling."""
 
 
@@ -67,11 +68,10 @@ def _named(reply: str, observation: ChessObservation) -> list[str]:
     found = find_moves(answer, san, uci) or find_moves(bare(answer), san, uci)
     if found:
         return [san[index] for index in found]
-    mentions = [
-        Mention(*match.span(), san[index])
-        for match in _MOVE.finditer(answer)
-        for index in find_moves(match[0], san, uci)
-    ]
+    words = list(islice(_MOVE.finditer(answer), MOST_MENTIONS + 1))
+    if len(words) > MOST_MENTIONS:
+        return []
+    mentions = [Mention(*word.span(), san[index]) for word in words for index in find_moves(word[0], san, uci)]
     named = only_named(answer, mentions)
     several = sorted({mention.name for mention in mentions}, key=san.index)
     return [named] if named is not None else several if len(several) > 1 else []

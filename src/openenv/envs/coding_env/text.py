@@ -9,7 +9,7 @@ from openenv.core.text_interface import History, TextInterface
 from openenv.envs.coding_env.models import LONGEST_CODE, CodeAction, CodeObservation
 from openenv.envs.coding_env.problems import random_program
 
-_FENCED = re.compile(r"```(?:python|py)?\s*\n(.*?)```", re.DOTALL)
+_FENCED = re.compile(r"```(?:python|py)?(?:[^\S\n]*\n)++(.*?)```", re.DOTALL)
 _LONGEST_OUTPUT = 2000
 """Characters of an output that a prompt shows: its end."""
 

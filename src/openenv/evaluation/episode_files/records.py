@@ -4,14 +4,13 @@
 classes, so that every export takes one form.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from openenv.core.formats.json_text import is_object, json_lines, json_text
+from openenv.core.formats.json_text import json_lines, json_text, object_of
 from openenv.core.text.outcomes import EpisodeOutcome
 
 FORMAT: Literal["openenv.episodes.1"] = "openenv.episodes.1"
@@ -143,7 +142,7 @@ class EpisodeFile:
 
 def is_episode_file(first_line: str) -> bool:
     """Whether this is the first line of a file of episodes."""
-    return _object_of(first_line).get("format") == FORMAT
+    return (object_of(first_line) or {}).get("format") == FORMAT
 
 
 def read_episodes(path: Path) -> list[RecordedEpisode]:
@@ -152,11 +151,11 @@ def read_episodes(path: Path) -> list[RecordedEpisode]:
     A last line that was cut off, as when its writer was killed, is left out.
     """
     first, *lines = json_lines(path) or [""]
-    if lines and not is_object(lines[-1]):
+    if lines and object_of(lines[-1]) is None:
         lines.pop()
-    source = _validated(EpisodeSource, _object_of(first), f"{path}, line 1")
+    source = _validated(EpisodeSource, object_of(first) or {}, f"{path}, line 1")
     return [
-        _validated(RecordedEpisode, {"source": source, **_object_of(line)}, f"{path}, line {number}")
+        _validated(RecordedEpisode, {"source": source, **(object_of(line) or {})}, f"{path}, line {number}")
         for number, line in enumerate(lines, start=2)
     ]
 
@@ -168,12 +167,3 @@ def _validated(record: type[RecordT], fields: Mapping[str, Any], place: str) -> 
         problem = error.errors()[0]
         field = ".".join(map(str, problem["loc"]))
         raise ValueError(f"{place}: {field}: {problem['msg']}. Is it a file of episodes?") from error
-
-
-def _object_of(line: str) -> Mapping[str, Any]:
-    """The JSON object of a line; an empty one for another line."""
-    try:
-        found = json.loads(line)
-    except json.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -83,6 +83,23 @@ def test_the_messages_of_a_batch_that_have_answers_are_answered_together(url):
     assert (empty.status_code, empty.json()["error"]["code"]) == (400, -32600)
 
 
+def test_a_batch_of_very_many_messages_is_refused_as_a_whole(url):
+    messages = [{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}] * 101
+
+    refused = httpx.post(f"{url}/mcp", json=messages, headers=ACCEPT, timeout=60)
+
+    assert (refused.status_code, "at most 100" in refused.json()["error"]["message"]) == (400, True)
+    assert num_sessions(url) == 0
+
+
+@pytest.mark.parametrize("headers", [{}, ACCEPT])
+def test_a_request_of_very_many_fields_gets_an_error_without_a_row_for_each(url, headers):
+    refused = httpx.post(f"{url}/mcp", json={f"a{number}": 1 for number in range(2000)}, headers=headers, timeout=60)
+
+    assert refused.json()["error"]["code"] == -32600
+    assert len(refused.content) < 2000
+
+
 def test_a_field_that_is_not_set_is_left_out(url):
     tools = post(url, {"id": 2, "method": "tools/list"}, **begin(url)).json()["result"]["tools"]
     called = post(url, {"id": 3, "method": "tools/call", "params": {"name": "write", "arguments": {"text": "a"}}})

@@ -300,3 +300,14 @@ def test_metadata_are_described_while_the_only_session_is_a_vector(serving):
     with CountEnv(url).vector(2, autoreset="disabled") as envs:
         envs.reset()
         assert httpx.get(f"{url}/metadata").status_code == 200
+
+
+def test_what_an_environment_repeats_of_a_large_request_is_cut(serving):
+    class Repeating(CountingEnvironment):
+        def reset(self, seed=None, episode_id=None, **given):
+            raise ValueError(f"takes no {', '.join(given)}")
+
+    refused = httpx.post(f"{serving(create_app(Repeating))}/reset", json={f"a{number}": 1 for number in range(20_000)})
+
+    assert refused.json()["message"].startswith("takes no a0, a1")
+    assert len(refused.content) < 50_000

@@ -115,3 +115,11 @@ def test_the_environment_of_questions_is_made_once_and_ends_with_the_server():
         assert (len(made), closed) == (1, [])
 
     assert closed == made
+
+
+def test_a_question_of_very_many_fields_gets_an_error_without_a_row_for_each(url):
+    refused = httpx.post(f"{url}/sums/tasks", json={"split": "train", **{f"a{number}": 1 for number in range(2000)}})
+
+    assert (refused.status_code, refused.json()["code"]) == (422, "VALIDATION_ERROR")
+    assert len(refused.json()["detail"]) == 1
+    assert len(refused.content) < 5000

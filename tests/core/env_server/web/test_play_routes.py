@@ -11,6 +11,7 @@ from websockets.sync.client import connect
 
 from openenv.core.env_server import Action, ServerConfig, create_app, create_fastapi_app
 from openenv.core.env_server.web_interface import create_web_interface_app
+from openenv.envs.echo_env.server.environment import EchoEnvironment
 from openenv.envs.openspiel_env.server.app import build_app
 from tests.core.counting_env import CountAction, CountingEnvironment, CountObservation
 from tests.core.env_server.workers.two_workers import two_workers
@@ -266,6 +267,23 @@ def test_the_published_socket_of_a_page_receives_the_episode_after_each_verb(htt
     (log,) = stepped["episode_state"]["action_logs"]
     assert (log["action"], log["reward"], log["step_count"]) == ({"amount": 2}, 2.0, 1)
     assert (begun["step_count"], begun["current_observation"]["total"], begun["action_logs"]) == (0, 5, [])
+
+
+def test_the_published_socket_repeats_the_newest_steps_up_to_a_size(serving):
+    steps = [{"action": {"message": str(number) * 300_000}} for number in range(6)]
+    with httpx.Client(base_url=serving(create_app(EchoEnvironment)), timeout=60) as http:
+        http.post("/web/reset", json={})
+        base_url = str(http.base_url).replace("http", "ws", 1)
+        with connect(f"{base_url}/ws/ui", max_size=None) as page:
+            for step in steps:
+                http.post("/web/step", json=step).raise_for_status()
+            frame = '{"episode_state": {"step_count": 0}}'
+            while json.loads(frame)["episode_state"]["step_count"] < len(steps):
+                frame = page.recv(timeout=10)
+
+    logs = json.loads(frame)["episode_state"]["action_logs"]
+    assert logs[-1]["step_count"] == len(steps)
+    assert len(frame) < 3_000_000
 
 
 def test_a_reset_names_the_game_of_the_state_and_a_state_that_fails_names_none(serving):

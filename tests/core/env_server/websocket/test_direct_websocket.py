@@ -9,6 +9,9 @@ import pytest
 from websockets.asyncio.client import connect
 
 from openenv.core.env_server import create_app
+from openenv.core.env_server.websocket.direct_websocket import DirectWebSocket
+from openenv.core.env_server.websocket.message_handler import PendingReply
+from openenv.core.net.frames import TEXT, client_frame
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.envs.echo_env.server.environment import EchoEnvironment
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
@@ -104,3 +107,36 @@ def test_a_step_of_a_typed_openspiel_client_is_answered_in_the_call_that_reads_i
             result = env.step(OpenSpielAction(action_id=result.observation.legal_actions[0]))
     assert environment.tasks
     assert set(environment.tasks) == {None}
+
+
+class Transport(asyncio.Transport):
+    """A connection of which only is known whether it is read."""
+
+    is_read = True
+
+    def is_closing(self):
+        return False
+
+    def pause_reading(self):
+        self.is_read = False
+
+    def resume_reading(self):
+        self.is_read = True
+
+
+async def test_few_large_frames_that_wait_for_a_slow_reply_stop_the_reading():
+    transport, slow = Transport(), asyncio.get_running_loop().create_future()
+    connection = DirectWebSocket(transport, 1 << 30, asyncio.get_running_loop(), lambda error: None)
+    playing = asyncio.create_task(connection.respond_with(lambda frame: PendingReply(slow, lambda result: b"")))
+    await asyncio.sleep(0)
+    frame = client_frame(TEXT, b"x" * 600_000)
+
+    is_read = []
+    for _ in range(3):
+        connection.data_received(frame)
+        await asyncio.sleep(0.05)  # the turns in which the rest of the frame is read
+        is_read.append(transport.is_read)
+
+    assert is_read == [True, True, False]
+    connection.connection_lost(None)
+    await playing

@@ -24,6 +24,7 @@ SESSION_ID = "mcp-session-id"
 _VERSION = "mcp-protocol-version"
 _VERSIONS = ("2025-06-18", "2025-03-26", "2024-11-05")
 """Those that this server speaks, the newest first."""
+_MOST_IN_BATCH = 100
 _BY_MCP_NAME = {
     "meta": "_meta", "is_error": "isError", "structured_content": "structuredContent", "input_schema": "inputSchema",
 }  # fmt: skip
@@ -50,6 +51,8 @@ class StreamableMcp:
         """The responses to a batch, which clients of 2025-03-26 may send; none where no message has an answer."""
         if not batch:
             return _failure(None, "Invalid request: the batch is empty", 400)
+        if len(batch) > _MOST_IN_BATCH:
+            return _failure(None, f"Invalid request: {len(batch)} messages, a batch has at most {_MOST_IN_BATCH}", 400)
         bodies = []
         for message in batch:
             response = await self._respond_one(request, write_json(message), is_mcp=True)

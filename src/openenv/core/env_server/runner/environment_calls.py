@@ -54,11 +54,16 @@ def environment_error(verb: str, error: BaseException) -> BaseException:
     log.info("%s raised", verb, exc_info=error)
     if isinstance(error, SystemExit):
         return EnvironmentFault(f"{verb}() called sys.exit({error.code!r})")
-    text = without_paths(_text_of(verb, error))
+    text = _text_of(verb, error)
+    text = without_paths(text[:_LONGEST_TEXT]) + ("..." if len(text) > _LONGEST_TEXT else "")
     refuses = verb == "step" and isinstance(error, ValueError) and not isinstance(error, ValidationError)
     return EnvironmentFault(text, refused=True) if refuses else EnvironmentFault(text)
 
 
+_LONGEST_TEXT = 10_000
+"""Characters of an exception's text that a client receives: the text may repeat what the client has sent."""
+_MOST_ROWS = 1000
+"""Wrong fields of which pydantic is asked for all rows."""
 _BUGS = (ArithmeticError, AssertionError, AttributeError, IndexError, KeyError, NameError, TypeError)
 """Exceptions that an environment does not raise to refuse an action, and whose text alone names no cause."""
 
@@ -67,8 +72,10 @@ def _text_of(verb: str, error: BaseException) -> str:
     """What an exception means: the text that its author wrote, or the method and the class of the exception."""
     text = str(error)
     if isinstance(error, ValidationError):
-        rows = [f"{'.'.join(map(str, (error.title, *row['loc'])))}: {row['msg']}" for row in error.errors()]
-        return f"{verb}() raised ValidationError: {'; '.join(rows)}"
+        rows = error.errors() if error.error_count() <= _MOST_ROWS else []
+        texts = [f"{'.'.join(map(str, (error.title, *row['loc'])))}: {row['msg']}" for row in rows]
+        wrong = "; ".join(texts) or f"{error.title}: {error.error_count()} fields are wrong"
+        return f"{verb}() raised ValidationError: {wrong}"
     if isinstance(error, _BUGS) or not text:
         return f"{verb}() raised {type(error).__name__}{text and f': {text}'}"
     return text

@@ -137,13 +137,18 @@ def run_server(
         parser.exit(2, f"{parser.prog}: error: {error}\n")  # without 40 lines of usage before the reason
 
 
-def _options_of_environment(args: argparse.Namespace) -> Iterator[str]:
-    """The options in `args` that `add_server_options` does not add, with their defaults."""
+def server_options() -> frozenset[str]:
+    """The options that every server has, such as `--host`: those of `add_server_options`."""
     of_servers = argparse.ArgumentParser()
     add_server_options(of_servers)
-    known = vars(of_servers.parse_args([]))
+    return frozenset(map(_option, vars(of_servers.parse_args([]))))
+
+
+def _options_of_environment(args: argparse.Namespace) -> Iterator[str]:
+    """The options in `args` that `add_server_options` does not add, with their defaults."""
+    known = server_options()
     for name, value in vars(args).items():
-        if name in known:
+        if _option(name) in known:
             continue
         if value is True:
             yield _option(name)

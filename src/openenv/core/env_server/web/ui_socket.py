@@ -1,6 +1,7 @@
 """The published WebSocket `/ws/ui`: a page that an author has written receives the episode after each verb."""
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from openenv.core.wire.server_codec import error_frame
 
 _MOST_LOGS = 1000
 """Steps that an episode's messages repeat."""
+_MOST_LOG_BYTES = 1 << 20
+"""Size of these steps; the newest one is repeated whatever its size."""
 
 
 class UiSocket:
@@ -49,6 +52,9 @@ class _Episode:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._state = EpisodeState(step_count=session.num_steps, is_reset=False)
+        self._logs: deque[bytes] = deque()
+        """The JSON of each step that messages repeat."""
+        self._log_bytes = 0
 
     def message(self, verbs: Sequence[Watched], num_dropped: int) -> bytes:
         """The episode after these verbs. num_dropped: steps that are counted and not listed."""
@@ -56,8 +62,8 @@ class _Episode:
         for watched in verbs:
             if isinstance(watched.outcome, EncodedResponse):
                 self._add(watched, watched.outcome)
-        body = {"type": "state_update", "episode_state": self._state.model_dump(mode="json")}
-        return orjson.dumps(body)
+        state = {**self._state.model_dump(mode="json"), "action_logs": [orjson.Fragment(log) for log in self._logs]}
+        return orjson.dumps({"type": "state_update", "episode_state": state})
 
     def _add(self, watched: Watched, response: EncodedResponse) -> None:
         body: dict[str, Any] = read_frame(inlined(response.data, response.arrays) if response.arrays else response.data)
@@ -66,15 +72,21 @@ class _Episode:
             return
         if watched.verb == "reset":
             self._state = EpisodeState(episode_id=watched.data.get("episode_id"), step_count=0)
+            self._logs.clear()
+            self._log_bytes = 0
         else:
             self._state.step_count += 1
             self._state.is_reset = False
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            self._state.action_logs.append(
-                ActionLog(
-                    timestamp=now, action=watched.data, observation=observation, reward=body.get("reward"),
-                    done=response.done, step_count=self._state.step_count,
-                )
+            log = ActionLog(
+                timestamp=now, action=watched.data, observation=observation, reward=body.get("reward"),
+                done=response.done, step_count=self._state.step_count,
             )  # fmt: skip
-            del self._state.action_logs[:-_MOST_LOGS]
+            self._add_log(orjson.dumps(log.model_dump(mode="json")))
         self._state.current_observation = observation
+
+    def _add_log(self, log: bytes) -> None:
+        self._logs.append(log)
+        self._log_bytes += len(log)
+        while len(self._logs) > _MOST_LOGS or (self._log_bytes > _MOST_LOG_BYTES and len(self._logs) > 1):
+            self._log_bytes -= len(self._logs.popleft())

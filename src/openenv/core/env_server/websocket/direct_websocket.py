@@ -37,6 +37,8 @@ Respond = Callable[[Any], bytes | PendingReply | None]
 _CLOSE_TIMEOUT_S = 5.0
 MAX_QUEUED_FRAMES = 16
 """Frames that wait behind one whose reply takes time; then the socket is no longer read."""
+_MAX_QUEUED_BYTES = 1 << 20
+"""The same for the bytes of these frames together."""
 _MAX_FRAMES_PER_TURN = 16
 _MAX_BYTES_PER_TURN = 1 << 16
 """What is read of one connection in one turn of the event loop; other connections have theirs before it goes on."""
@@ -59,6 +61,7 @@ class DirectWebSocket(asyncio.Protocol):
         self._loop = loop
         self._respond: Respond | None = None
         self._queue: deque[bytes] = deque()
+        self._queued_bytes = 0
         self._pending: PendingReply | None = None
         """The reply that takes time."""
         self._spinner = LoopSpinner.of(loop)
@@ -123,8 +126,7 @@ class DirectWebSocket(asyncio.Protocol):
         """Read the rest in later turns, then the socket, as long as not too much waits for replies."""
         if self._transport.is_closing():
             return
-        too_much = self._is_paused or len(self._queue) >= MAX_QUEUED_FRAMES
-        if too_much and not self._ended.done():
+        if (self._is_paused or self._has_full_queue()) and not self._ended.done():
             self._transport.pause_reading()
         elif not self._has_more or self._input_ended:
             self._transport.resume_reading()
@@ -133,6 +135,9 @@ class DirectWebSocket(asyncio.Protocol):
             if not self._is_scheduled:
                 self._is_scheduled = True
                 self._loop.call_soon(self._take_turn)
+
+    def _has_full_queue(self) -> bool:
+        return len(self._queue) >= MAX_QUEUED_FRAMES or self._queued_bytes >= _MAX_QUEUED_BYTES
 
     def _take_turn(self) -> None:
         self._is_scheduled = self._has_more = False
@@ -146,7 +151,8 @@ class DirectWebSocket(asyncio.Protocol):
             self._reply(respond(frame))
         elif not self._ended.done():  # frames after the client's close frame are ignored
             self._queue.append(frame)
-            if len(self._queue) >= MAX_QUEUED_FRAMES:
+            self._queued_bytes += len(frame)
+            if self._has_full_queue():
                 self._read_on()
 
     def _reply(self, reply: bytes | PendingReply | None) -> None:
@@ -173,7 +179,9 @@ class DirectWebSocket(asyncio.Protocol):
     def _reply_to_queued(self) -> None:
         respond = self._respond
         while self._queue and self._pending is None and not (respond is None or self._is_paused or self._ended.done()):
-            self._reply(respond(self._queue.popleft()))
+            frame = self._queue.popleft()
+            self._queued_bytes -= len(frame)
+            self._reply(respond(frame))
         self._read_on()
 
     def _on_control_frame(self, message: WebSocketMessage) -> bool:
@@ -238,6 +246,7 @@ class DirectWebSocket(asyncio.Protocol):
     def _end(self, *, closed_by_client: bool) -> None:
         self._respond = None
         self._queue.clear()
+        self._queued_bytes = 0
         if not self._ended.done():
             self._ended.set_result(closed_by_client)
         self._read_on()

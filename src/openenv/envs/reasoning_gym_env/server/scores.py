@@ -32,6 +32,8 @@ _CONSTANTS = frozenset({"pi"})
 _LARGEST_EXPONENT = 200
 _LOGIC = re.compile(r"[A-Z∧∨→↔¬()\s]+")
 _MOST_NESTED = 40
+_PROBABILITY = re.compile(r"[-+]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][-+]?\d{1,2}|/\d{1,40})?")
+"""Of few digits: `1e999999999` would be computed."""
 _TOLERANCE = 1e-4
 """Of the library, for probabilities."""
 
@@ -126,7 +128,10 @@ def _is_one_word_of_equal_length(answer: str, entry: Mapping[str, Any]) -> bool:
 
 def _is_near(answer: str, entry: Mapping[str, Any]) -> bool:
     """The library gives 0 the full score for 0.3125, which begins with it."""
-    return abs(Fraction(answer.replace(",", "")) - Fraction(entry["answer"].replace(",", ""))) <= _TOLERANCE
+    given = answer.replace(",", "").strip()
+    if _PROBABILITY.fullmatch(given) is None:
+        return False
+    return abs(Fraction(given) - Fraction(entry["answer"].replace(",", ""))) <= _TOLERANCE
 
 
 def _is_finite(answer: str, entry: Mapping[str, Any]) -> bool:
