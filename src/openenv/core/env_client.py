@@ -32,7 +32,7 @@ from openenv.core.utils import hf_space_subdomain as hf_space_subdomain
 from openenv.core.vector.batched_session import BatchedSession
 from openenv.core.wire.arrays import has_array_fields
 from openenv.core.wire.client_codec import Request, encode_body
-from openenv.core.wire.message_fields import read_message
+from openenv.core.wire.message_fields import has_choices, read_message
 from openenv.core.wire.server_codec import invalid_message
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """
         action_cls = self._message_classes[0]
         if isinstance(action, BaseModel) and isinstance(action, action_cls):
-            return action.model_dump(mode="json")
+            return action.model_dump(mode="json", round_trip=True)
         fields = action.model_dump() if isinstance(action, BaseModel) else action
         if not isinstance(fields, Mapping) or not issubclass(action_cls, BaseModel):
             own, given = action_cls.__name__, type(action).__name__
@@ -253,7 +253,10 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         reward, done = payload.get("reward"), payload.get("done", False)
         fields = {**payload["observation"], "reward": reward, "done": done}
         try:
-            observation = observation_cls.model_validate(fields, by_alias=True, by_name=True)
+            if has_choices(observation_cls):
+                observation = read_message(observation_cls, fields)
+            else:
+                observation = observation_cls.model_validate(fields, by_alias=True, by_name=True)
         except (ValidationError, TypeError):  # a subclass, computed fields, or a `model_validate` of the author's own
             observation = read_message(observation_cls, fields)
         return StepResult(observation, reward, done, payload.get("metadata"))
