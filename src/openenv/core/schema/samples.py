@@ -10,6 +10,8 @@ from string import ascii_lowercase
 from typing import Any
 from uuid import UUID
 
+from openenv.core.formats.json_text import json_text
+from openenv.core.schema.patterns import matching_texts
 from openenv.core.wire.arrays import is_array_schema
 
 _DEEPEST = 6
@@ -19,7 +21,6 @@ _SPREAD = 9
 """Largest distance of an unbounded number from its lower bound."""
 _LONGEST_WORD = 8
 _LONGEST_ARRAY = 3
-
 
 _LATEST = 2_000_000_000
 """Seconds since 1970 of the last time that is sampled."""
@@ -31,6 +32,7 @@ _FORMATS: Mapping[str, Callable[[Random], str]] = {
     "uuid": lambda rng: str(UUID(int=rng.getrandbits(128), version=4)),
     "ipv4": lambda rng: str(IPv4Address(rng.getrandbits(32))),
     "ipv6": lambda rng: str(IPv6Address(rng.getrandbits(128))),
+    "fraction": lambda rng: f"{rng.randrange(10)}/{rng.randrange(1, 10)}",
     "uri": lambda rng: f"https://example.com/{rng.randrange(1000)}",
     "email": lambda rng: f"user{rng.randrange(1000)}@example.com",
     "base64": lambda rng: b64encode("".join(rng.choices(ascii_lowercase, k=6)).encode()).decode(),
@@ -41,7 +43,7 @@ class SchemaSampler:
     """Samples values of one schema.
 
     It supports what pydantic generates: types, enum, const, bounds of numbers, lengths, arrays, objects, anyOf, oneOf,
-    allOf, $ref, examples, and the formats of times, addresses and identifiers. It ignores `pattern`.
+    allOf, $ref, examples, patterns, JSON in a text, and the formats of times, addresses and identifiers.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class SchemaSampler:
             return self._array(schema, depth)
         if kind == "object" or "properties" in schema:
             return self._object(schema, depth)
-        return self._text(schema)
+        return self._text(schema, depth)
 
     def _alternative(self, options: Sequence[Any], depth: int) -> Any:
         plain = [
@@ -124,15 +126,26 @@ class SchemaSampler:
         value = 0.0 if self._simplest else round(self._rng.uniform(low, high), _decimals(high - low))
         return min(max(value, low), high)
 
-    def _text(self, schema: Mapping[str, Any]) -> str:
+    def _text(self, schema: Mapping[str, Any], depth: int) -> str:
         if schema.get("format") in _FORMATS:
             return _FORMATS[schema["format"]](self._rng)
+        if schema.get("contentMediaType") == "application/json":
+            return json_text(self.value(schema.get("contentSchema", {}), depth + 1))
+        matching = self._matching(schema) if "pattern" in schema else None
+        if matching is not None:
+            return matching
         if self._words and not schema.keys() & {"minLength", "maxLength", "pattern", "format"}:
             return " ".join(self._rng.sample(self._words, min(len(self._words), self._rng.randint(1, 2))))
         shortest = int(schema.get("minLength", 0))
         longest = max(shortest, min(int(schema.get("maxLength", _LONGEST_WORD)), _LONGEST_WORD))
         length = shortest if self._simplest else self._rng.randint(min(max(shortest, 1), longest), longest)
         return "".join(self._rng.choices(ascii_lowercase, k=length))
+
+    def _matching(self, schema: Mapping[str, Any]) -> str | None:
+        """A text that its pattern matches and that has the lengths allowed; None where none was found."""
+        shortest, longest = schema.get("minLength", 0), schema.get("maxLength", math.inf)
+        texts = matching_texts(str(schema["pattern"]), self._rng)
+        return next((text for text in texts if shortest <= len(text) <= longest), None)
 
     def _array(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
         if is_array_schema(schema) and "shape" not in schema:  # one number, which has the shape of every other array
