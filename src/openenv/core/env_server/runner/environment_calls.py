@@ -67,7 +67,7 @@ def _text_of(verb: str, error: BaseException) -> str:
     if isinstance(error, ValidationError):
         rows = [f"{'.'.join(map(str, (error.title, *row['loc'])))}: {row['msg']}" for row in error.errors()]
         return f"{verb}() raised ValidationError: {'; '.join(rows)}"
-    if isinstance(error, _BUGS) or not text:
+    if isinstance(error, _BUGS) or not text or verb == "state":  # which refuses nothing
         return f"{verb}() raised {type(error).__name__}{text and f': {text}'}"
     return text
 
