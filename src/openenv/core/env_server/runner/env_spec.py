@@ -18,6 +18,9 @@ EnvironmentSource = (
     type[Environment[Any, Any, Any]] | Callable[[], Environment[Any, Any, Any]] | Environment[Any, Any, Any]
 )
 
+DERIVE = "derive it from Environment (from openenv import Environment)"
+"""What the author of another class does."""
+
 
 @dataclass(kw_only=True)
 class EnvSpec:
@@ -116,10 +119,14 @@ def _maker(env: EnvironmentSource) -> tuple[Callable[[], Environment], type[Envi
         return (lambda: env), type(env)
     if isinstance(env, type):
         if not issubclass(env, Environment):
-            raise TypeError(f"env={env.__name__}: the class is no subclass of Environment")
+            raise TypeError(f"env={env.__name__} is no Environment: {DERIVE}")
+        if inspect.isabstract(env):
+            missing = ", ".join(sorted(env.__abstractmethods__))
+            raise TypeError(f"env={env.__name__} does not write {missing}: an Environment has reset, step and state")
         return env, env
     if not callable(env):
-        raise TypeError(f"env={env!r}: pass an Environment class, a function that returns one, or a ready instance")
+        remedy = f"{DERIVE}, then pass it" if hasattr(env, "step") else "pass an Environment class"
+        raise TypeError(f"env={env!r}: {remedy}, a function that returns one, or a ready instance")
     made: Any = env.func if isinstance(env, functools.partial) else env
     routine = made if isinstance(made, type) or inspect.isroutine(made) else type(made).__call__
     returns = routine if isinstance(routine, type) else _hints(routine).get("return")
