@@ -35,7 +35,7 @@ from openenv.core.utils import hf_space_subdomain as hf_space_subdomain
 from openenv.core.vector.batched_session import BatchedSession
 from openenv.core.wire.arrays import has_array_fields
 from openenv.core.wire.client_codec import Request, encode_body
-from openenv.core.wire.message_fields import has_choices, read_message
+from openenv.core.wire.message_fields import has_choices, is_strict, read_message, validated
 from openenv.core.wire.server_codec import invalid_message
 
 if TYPE_CHECKING:
@@ -244,7 +244,8 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             own, given = action_cls.__name__, type(action).__name__
             raise TypeError(f"{type(self).__name__}.step takes {own} or a mapping of its fields, not {given}")
         try:
-            typed: BaseModel = action_cls.model_validate(fields)
+            reads_json = is_strict(action_cls)
+            typed: BaseModel = validated(action_cls, fields) if reads_json else action_cls.model_validate(fields)
         except ValidationError as error:
             raise invalid_message(error, action_cls.model_validate, fields) from None
         return typed.model_dump(mode="json", round_trip=True)
@@ -263,7 +264,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         reward, done = payload.get("reward"), payload.get("done", False)
         fields = {**payload["observation"], "reward": reward, "done": done}
         try:
-            if has_choices(observation_cls):
+            if has_choices(observation_cls) or is_strict(observation_cls):
                 observation = read_message(observation_cls, fields)
             else:
                 observation = observation_cls.model_validate(fields, by_alias=True, by_name=True)

@@ -1,11 +1,14 @@
 """What random play sends where the schema has more than a type and its bounds."""
 
 import re
+from fractions import Fraction
+from ipaddress import IPv4Interface, IPv6Network
 from random import Random
 from typing import Annotated
+from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, Field, Json
+from pydantic import UUID4, BaseModel, Field, IPvAnyAddress, IPvAnyNetwork, Json, create_model
 
 from openenv.core.schema.samples import SchemaSampler
 
@@ -59,3 +62,15 @@ def test_a_text_that_holds_json_holds_what_its_schema_allows():
     drawn = [Plan.model_validate(fields) for fields in samples(Plan)]
 
     assert any(plan.moves for plan in drawn)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [UUID, UUID4, IPvAnyAddress, IPvAnyNetwork, IPv4Interface, IPv6Network, Fraction],
+    ids=lambda kind: kind.__name__,
+)
+@pytest.mark.finding("R5")
+def test_a_text_of_a_format_is_read_as_its_type(kind):
+    move = create_model("Move", part=(kind, ...))
+
+    assert len({move.model_validate(fields).part for fields in samples(move)}) > 5

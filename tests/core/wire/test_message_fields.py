@@ -3,6 +3,7 @@
 import datetime as dt
 import math
 from decimal import Decimal
+from enum import Enum
 from typing import Annotated, Literal
 
 import httpx
@@ -265,3 +266,51 @@ def test_of_several_classes_the_one_that_was_written_is_read(seen):
     assert read == seen
     assert type(read.best) is type(seen.best)
     assert [type(move) for move in read.plan.moves] == [type(move) for move in seen.plan.moves]
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class StrictMove(Action):
+    model_config = ConfigDict(strict=True)
+
+    colour: Colour
+    at: dt.date
+
+
+class StrictSeen(Observation):
+    model_config = ConfigDict(strict=True)
+
+    colour: Colour = Colour.RED
+    place: tuple[int, int] = (1, 2)
+    at: dt.date | None = None
+
+
+class StrictEnvironment(Environment[StrictMove, StrictSeen, State]):
+    execution = "inline"
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        return StrictSeen()
+
+    def step(self, action, timeout_s=None, **kwargs):
+        return StrictSeen(colour=action.colour, at=action.at, done=True)
+
+    @property
+    def state(self):
+        return State()
+
+
+class StrictEnv(EnvClient[StrictMove, StrictSeen, State]):
+    """Its client."""
+
+
+@pytest.mark.finding("R5")
+@pytest.mark.parametrize("action", [{"colour": "red", "at": "2030-01-02"}, None])
+def test_strict_messages_are_read_from_json(serving, action):
+    move = action or StrictMove(colour=Colour.RED, at=dt.date(2030, 1, 2))
+    with StrictEnv(serving(create_app(StrictEnvironment))) as env:
+        assert env.reset().observation.place == (1, 2)
+        seen = env.step(move).observation
+
+        assert (seen.colour, seen.at) == (Colour.RED, dt.date(2030, 1, 2))

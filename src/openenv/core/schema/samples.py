@@ -4,6 +4,7 @@ import math
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from random import Random
 from string import ascii_lowercase
@@ -22,6 +23,12 @@ _SPREAD = 9
 _LONGEST_WORD = 8
 _LONGEST_ARRAY = 3
 
+
+def _uuid(rng: Random, version: int) -> str:
+    digits = f"{rng.getrandbits(128):032x}"
+    return str(UUID(f"{digits[:12]}{version}{digits[13:16]}8{digits[17:]}"))
+
+
 _LATEST = 2_000_000_000
 """Seconds since 1970 of the last time that is sampled."""
 _FORMATS: Mapping[str, Callable[[Random], str]] = {
@@ -29,9 +36,13 @@ _FORMATS: Mapping[str, Callable[[Random], str]] = {
     "date": lambda rng: datetime.fromtimestamp(rng.randrange(_LATEST), UTC).date().isoformat(),
     "time": lambda rng: datetime.fromtimestamp(rng.randrange(_LATEST), UTC).time().isoformat(),
     "duration": lambda rng: f"PT{rng.randrange(3600)}S",
-    "uuid": lambda rng: str(UUID(int=rng.getrandbits(128), version=4)),
+    "uuid": lambda rng: _uuid(rng, 4),
+    **{f"uuid{version}": partial(_uuid, version=version) for version in range(1, 9)},
     "ipv4": lambda rng: str(IPv4Address(rng.getrandbits(32))),
     "ipv6": lambda rng: str(IPv6Address(rng.getrandbits(128))),
+    **{f"ipv4{kind}": lambda rng: f"10.0.{rng.randrange(256)}.0/24" for kind in ("network", "interface")},
+    **{f"ipv6{kind}": lambda rng: f"2001:db8:{rng.randrange(256):x}::/48" for kind in ("network", "interface")},
+    **{f"ipvany{kind}": lambda rng: f"10.0.0.{rng.randrange(256)}" for kind in ("address", "network", "interface")},
     "fraction": lambda rng: f"{rng.randrange(10)}/{rng.randrange(1, 10)}",
     "uri": lambda rng: f"https://example.com/{rng.randrange(1000)}",
     "email": lambda rng: f"user{rng.randrange(1000)}@example.com",

@@ -10,7 +10,8 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from openenv.core.errors import UnreadableResponse
-from openenv.core.wire.json_codec import to_plain
+from openenv.core.wire.arrays import has_array_fields
+from openenv.core.wire.json_codec import to_plain, write_json
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -80,6 +81,23 @@ def has_choices(cls: type[BaseModel]) -> bool:
     return any(getattr(model, "__pydantic_computed_fields__", None) for model in models)
 
 
+@lru_cache(maxsize=256)
+def is_strict(cls: type[BaseModel]) -> bool:
+    """Whether a part of a class is strict: it then reads dates, enums and tuples from JSON, and not from its values."""
+    parts = list(_parts(getattr(cls, "__pydantic_core_schema__", None)))
+    return any(part.get("strict") for part in parts) and not has_array_fields(cls)
+
+
+def validated(cls: type[ModelT], fields: Any) -> ModelT:
+    """JSON values as an object of the class, by names or aliases. Raises ValidationError."""
+    validator = cls.__pydantic_validator__
+    if is_strict(cls):
+        read: ModelT = validator.validate_json(write_json(fields), by_alias=True, by_name=True)
+    else:
+        read = validator.validate_python(fields, by_alias=True, by_name=True)
+    return read
+
+
 def _with_objects(annotation: Any, value: Any) -> Any:
     """`value` with an object in place of each mapping that a model of its annotation fits.
 
@@ -138,8 +156,7 @@ def unwritable(message: BaseModel, error: Exception) -> str:
 def _validated(cls: type[ModelT], fields: dict[str, Any]) -> ModelT:
     if cls.model_validate.__func__ is not BaseModel.model_validate.__func__:  # type: ignore[attr-defined]
         return cls.model_validate(fields)  # the author's own
-    read: ModelT = cls.__pydantic_validator__.validate_python(fields, by_alias=True, by_name=True)
-    return read
+    return validated(cls, fields)
 
 
 def _as_written(fields: dict[str, Any], error: ValidationError) -> dict[str, Any] | None:

@@ -171,6 +171,7 @@ class Flag(str, Enum):  # noqa: UP042  # as authors write it
         (Json[int], r"Seen\.x is declared as Json"),
         (dict[tuple[int, int], str], r"Seen\.x is declared with keys of tuple, .* list\[tuple\[KEY, VALUE\]\]"),
         (list[Mapping[frozenset[int], str]], r"Seen\.x is declared with keys of frozenset"),
+        (Annotated[int, Field(exclude=True)], r"Seen\.x is left out of what is written \(exclude=True\)"),
         (SecretStr | None, r"Seen\.x is declared as SecretStr, which is written as asterisks: declare str"),
     ],
 )

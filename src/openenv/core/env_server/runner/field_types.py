@@ -56,6 +56,8 @@ def _numpy_problem(field: FieldInfo) -> str:
 
 def _wire_problem(field: FieldInfo, *, is_sent_by_clients: bool) -> str:
     """What is wrong with a field whose values are other ones once they were written as JSON and read again."""
+    if field.exclude and field.is_required():
+        return "is left out of what is written (exclude=True) and has no default: give it one"
     for part in [*_parts_of(field.annotation), *field.metadata]:
         if part is BaseModel:
             return "is declared as BaseModel, which has no fields: declare a model of your own, or dict[str, Any]"
