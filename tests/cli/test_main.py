@@ -43,7 +43,10 @@ def test_each_help_shows_an_example(verb):
         ),
         (["serve", "openenv.envs.echo_env.server.app:app", "--workers", "0"], "workers=0: give 1"),
         (["serve", "json:loads"], "json:loads needs arguments (s)"),
-        (["serve", "json:JSONDecoder"], "json:JSONDecoder returned JSONDecoder, which cannot be served: give an app"),
+        (
+            ["serve", "json:JSONDecoder"],
+            "json:JSONDecoder returned JSONDecoder, which cannot be served: derive it from Env",
+        ),
         (["serve", "sys:path"], "sys:path is of type list, which cannot be served"),
         (["serve", "os:getcwd"], "os:getcwd returned str, which cannot be served"),
         (["serve", "./nowhere"], "nowhere has no openenv.yaml"),

@@ -46,6 +46,23 @@ def test_show_names_the_fields_that_no_reply_sets(tmp_path):
     assert "No reply sets" not in run("show", THERMOSTAT, cwd=tmp_path).stdout
 
 
+@pytest.mark.finding("R5")
+def test_a_reply_that_only_the_environments_own_class_refuses_is_shown_with_the_reason(tmp_path):
+    source = Path(guess_env.__file__).read_text()
+    declared = "number: int = Field(ge=0, le=9"
+    rule = "AfterValidator(lambda number: number if number != 3 else int('three'))"
+    changed = source.replace(declared, declared.replace("int =", f"Annotated[int, {rule}] ="))
+    (tmp_path / "game.py").write_text(
+        changed.replace("from pydantic import", "from typing import Annotated\nfrom pydantic import AfterValidator,")
+    )
+
+    shown = run("show", "game.py:GuessEnvironment", "--reply", "3", "--reply", "4", cwd=tmp_path)
+
+    assert "action: number=3\n  refused: Invalid message: number: " in shown.stdout
+    assert "action: number=4\n  then: " in shown.stdout
+    assert shown.returncode == 0
+
+
 def test_a_game_is_chosen_by_the_keyword_of_its_environment(tmp_path):
     shown = run("show", "trading", "--game", "portfolio", cwd=tmp_path)
 

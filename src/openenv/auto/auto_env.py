@@ -7,6 +7,7 @@ import shutil
 import sys
 import urllib.request
 from collections.abc import Mapping
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from openenv.auto.discovery import EnvironmentInfo, environments, find_environment, names_source
@@ -20,6 +21,7 @@ from openenv.core.containers.runtime.subprocess_tool import run_tool
 from openenv.core.env_client import EnvClient
 from openenv.core.formats.text_file import printable
 from openenv.core.generic_client import GenericEnvClient
+from openenv.core.utils import check_headers, check_options, check_type
 from openenv.core.utils import hf_space_subdomain as hf_space_subdomain
 from openenv.core.utils import run_async_safely as run_async_safely
 
@@ -105,6 +107,8 @@ class AutoEnv:
 
         Raises UnknownEnvironment (a ValueError), RemoteCodeRefused (a ValueError), ImportError.
         """
+        check_type("base_url", base_url, str, "the URL of a server", optional=True)
+        check_headers(kwargs.get("headers"))
         if names_source(name):
             return _client_by_schema(name, base_url, env_vars, kwargs)
         container = {"env_vars": env_vars or {}, "wait_timeout": wait_timeout, **kwargs}
@@ -182,6 +186,9 @@ def make_vec(
     name: as in `AutoEnv.from_env`. Without base_url, a server is started and `close()` stops it. autoreset,
     num_sessions, options: as in `EnvClient.vector`. kwargs: arguments of the client. Raises what both functions raise.
     """
+    check_type("num_envs", num_envs, Integral, "a whole number from 1 on")
+    check_type("num_sessions", num_sessions, Integral, "a whole number from 1 on")
+    check_options(options)
     client = AutoEnv.from_env(name, base_url=base_url, **kwargs)
     with contextlib.ExitStack() as on_error:
         on_error.callback(client.close)

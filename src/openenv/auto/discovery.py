@@ -17,7 +17,7 @@ from openenv.core.containers.hub import is_space_page
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.errors import OpenEnvError
-from openenv.core.utils import BUNDLE, bundle_version
+from openenv.core.utils import BUNDLE, bundle_version, check_name
 from openenv.envs import catalog
 
 log = logging.getLogger(__name__)
@@ -110,6 +110,7 @@ def environments() -> dict[str, EnvironmentInfo]:
 
 def find_environment(name: str) -> EnvironmentInfo:
     """Return an environment by name; `echo`, `echo-env` and `echo_env` are equal. Raises UnknownEnvironment."""
+    check_name(name)
     known = environments()
     key = _key(name)
     if name.endswith(".py") or key not in known:
@@ -119,6 +120,7 @@ def find_environment(name: str) -> EnvironmentInfo:
 
 def names_source(name: str) -> bool:
     """Whether a name is the place of an environment: a URL, an image, a class, or a folder with openenv.yaml."""
+    check_name(name)
     if "://" in name:
         return not is_space_page(name)
     return ":" in name or is_path(name) or Path(name, "openenv.yaml").is_file()

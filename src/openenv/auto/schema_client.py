@@ -18,7 +18,7 @@ from openenv.core.errors import MessageTooBig, OpenEnvError, ServerUnreachable
 from openenv.core.mcp_client import GenericMCPObservation, parse_tool, rpc_result, tool_result
 from openenv.core.net.http_clients import async_whole_response
 from openenv.core.schema.message_classes import message_class
-from openenv.core.utils import run_async_safely
+from openenv.core.utils import check_headers, check_type, run_async_safely
 
 _MAX_BYTES = 8 << 20
 """Of one answer: its schemas, its name, or its tools."""
@@ -86,6 +86,8 @@ def describe_server(base_url: str, *, headers: Mapping[str, str] | None = None) 
     headers: sent with each request, such as `Authorization: Bearer ...`. Raises ServerUnreachable if it does not answer
     like a server of environments.
     """
+    check_type("base_url", base_url, str, "the URL of a server")
+    check_headers(headers)
     address = Address(base_url=base_url.rstrip("/"), headers=dict(headers or {}))
     try:
         schemas, metadata, tools = run_async_safely(_answers(address))

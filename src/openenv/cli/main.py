@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import sys
+from functools import partial
 
 import typer
 
@@ -84,14 +85,29 @@ def _as_utf8(argument: str) -> str:
         return argument
 
 
+def _end_as_after_ctrl_c(terminated: list[int], number: int, _: object) -> None:
+    """The handler of SIGTERM: an event loop cancels its work and waits for its end, and servers are stopped.
+
+    A second SIGTERM has no effect: it would break that off. terminated: receives the signal's number.
+    """
+    terminated.append(number)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):  # in the background of a shell without job control
+        sys.exit(143)
+    signal.raise_signal(signal.SIGINT)
+
+
 def main() -> None:
     """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted, 143 terminated."""
     _show_what_the_terminal_can()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # SystemExit also stops the servers it has started
+    terminated: list[int] = []
+    signal.signal(signal.SIGTERM, partial(_end_as_after_ctrl_c, terminated))
     try:
         app([_as_utf8(argument) for argument in sys.argv[1:]])
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except (KeyboardInterrupt, SystemExit) as end:
+        if not terminated and isinstance(end, SystemExit):
+            raise
+        sys.exit(143 if terminated else 130)
     except (ValueError, LookupError, OSError, RuntimeError, ImportError) as error:
         # border: one line for an error that a user can correct; --verbose logs the traceback
         logging.getLogger(__name__).info("failed", exc_info=True)

@@ -6,9 +6,11 @@ are coroutines.
 
 import asyncio
 import inspect
+import math
 import os
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -27,12 +29,13 @@ from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.errors import EnvironmentFault
 from openenv.core.net.websocket_protocol import websocket_uri
 from openenv.core.sync_client import ActT, ObsT, StateT, SyncEnvClient
+from openenv.core.utils import check_headers, check_type
 from openenv.core.utils import convert_to_ws_url as convert_to_ws_url
 from openenv.core.utils import hf_space_subdomain as hf_space_subdomain
 from openenv.core.vector.batched_session import BatchedSession
 from openenv.core.wire.arrays import has_array_fields
 from openenv.core.wire.client_codec import Request, encode_body
-from openenv.core.wire.message_fields import read_message
+from openenv.core.wire.message_fields import has_choices, is_strict, read_message, validated
 from openenv.core.wire.server_codec import invalid_message
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
 _MEGABYTE = 1 << 20
 _MODES = ("simulation", "production")
+_STARTS = ("start", "start_container")
 MODE_VARIABLE = "OPENENV_CLIENT_MODE"
 """The environment variable with the mode of a client whose program names none."""
 
@@ -104,23 +108,28 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """
         if base_url is None and provider is None:
             raise ValueError(f"{type(self).__name__} needs a base_url, or a provider that runs a server")
+        check_type("mode", mode, str, f"one of {', '.join(map(repr, _MODES))}", optional=True)
+        check_type("session_id", session_id, str, "the id of a session", optional=True)
+        check_headers(headers)
+        if provider is not None and not any(callable(getattr(provider, name, None)) for name in _STARTS):
+            raise TypeError(f"provider is of type {type(provider).__name__}: give a provider that runs a server")
         named = mode or os.environ.get(MODE_VARIABLE) or _MODES[0]
         self._mode = named.lower()
         if self._mode not in _MODES:
             source = "mode" if mode else MODE_VARIABLE
             raise ValueError(f"{source}={named!r}: must be one of {', '.join(map(repr, _MODES))}")
         if base_url is not None:
-            if not isinstance(base_url, str):
-                raise TypeError(f"base_url is of type {type(base_url).__name__}: give a text such as localhost:8000")
+            check_type("base_url", base_url, str, "a text such as localhost:8000")
             websocket_uri(base_url)  # raises for a wrong URL now, not at the first verb
-        if not max_message_size_mb * _MEGABYTE >= 1:
+        check_type("max_message_size_mb", max_message_size_mb, Real, "a size above 0, such as 100")
+        if not 1 <= max_message_size_mb * _MEGABYTE < math.inf:
             raise ValueError(f"max_message_size_mb={max_message_size_mb}: give a size above 0, such as 100")
         address = Address(
             base_url=(base_url or "").rstrip("/"),
             connect_timeout_s=connect_timeout_s,
             message_timeout_s=message_timeout_s,
             max_size=int(max_message_size_mb * _MEGABYTE),
-            headers=headers or {},
+            headers=dict(headers or {}),
             ping_interval_s=websocket_ping_interval_s,
             ping_timeout_s=websocket_ping_timeout_s,
             reads_arrays=has_array_fields(self._message_classes[1]),
@@ -137,6 +146,7 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         seconds until its server must answer (30). Further keywords go to the provider's `start_container`: port,
         env_vars, and what else it takes. The verb that starts it raises ContainerFault or NotReady.
         """
+        check_type("image", image, str, "the name of a container image")
         return cls(provider=BoundProvider(provider, image, **kwargs))
 
     @classmethod
@@ -228,13 +238,14 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """
         action_cls = self._message_classes[0]
         if isinstance(action, BaseModel) and isinstance(action, action_cls):
-            return action.model_dump(mode="json")
+            return action.model_dump(mode="json", round_trip=True)
         fields = action.model_dump() if isinstance(action, BaseModel) else action
         if not isinstance(fields, Mapping) or not issubclass(action_cls, BaseModel):
             own, given = action_cls.__name__, type(action).__name__
             raise TypeError(f"{type(self).__name__}.step takes {own} or a mapping of its fields, not {given}")
         try:
-            typed: BaseModel = action_cls.model_validate(fields)
+            reads_json = is_strict(action_cls)
+            typed: BaseModel = validated(action_cls, fields) if reads_json else action_cls.model_validate(fields)
         except ValidationError as error:
             raise invalid_message(error, action_cls.model_validate, fields) from None
         return typed.model_dump(mode="json", round_trip=True)
@@ -253,7 +264,10 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         reward, done = payload.get("reward"), payload.get("done", False)
         fields = {**payload["observation"], "reward": reward, "done": done}
         try:
-            observation = observation_cls.model_validate(fields, by_alias=True, by_name=True)
+            if has_choices(observation_cls) or is_strict(observation_cls):
+                observation = read_message(observation_cls, fields)
+            else:
+                observation = observation_cls.model_validate(fields, by_alias=True, by_name=True)
         except (ValidationError, TypeError):  # a subclass, computed fields, or a `model_validate` of the author's own
             observation = read_message(observation_cls, fields)
         return StepResult(observation, reward, done, payload.get("metadata"))

@@ -2,6 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
+from numbers import Integral, Real
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -17,6 +18,7 @@ from openenv.core.llm.messages import (
     openai_tools,
     whole_characters,
 )
+from openenv.core.utils import check_type
 
 __all__ = [
     "AnthropicClient",
@@ -95,6 +97,11 @@ class _HostedClient(LLMClient):
         none. system_prompt: used in conversations without a system message. temperature: 0 for the most likely
         response. max_tokens: of the response. timeout_s: for each try. Raises ValueError for an invalid endpoint.
         """
+        check_type("endpoint", endpoint, str, "a URL such as http://localhost:8000")
+        check_type("port", port, Integral, "a number from 1 to 65535", optional=True)
+        check_type("model", model, str, "the name of a model")
+        check_type("api_key", api_key, str, "the key as a text", optional=True)
+        check_type("timeout_s", timeout_s, Real, "seconds above 0")
         super().__init__(endpoint, port)
         self.model = model
         self.system_prompt = system_prompt

@@ -15,6 +15,7 @@ from openenv.core.env_server.mcp_types import ListToolsAction as ListToolsAction
 from openenv.core.env_server.mcp_types import ToolError as ToolError
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.errors import EnvironmentFault, error_from_wire
+from openenv.core.utils import check_type
 from openenv.core.wire.client_codec import Request
 from openenv.core.wire.message_fields import read_message
 
@@ -61,6 +62,7 @@ class MCPClientBase(EnvClient[Any, Observation, State]):
     ) -> None:
         """As EnvClient, whose parameters come in another order. Raises ValueError for a mode other than `production`:
         tools are an agent's side of an environment."""
+        check_type("mode", mode, str, "'production'", optional=True)
         if mode is not None and mode.lower() != "production":
             raise ValueError(f"mode={mode!r}: {type(self).__name__} is for 'production'; in simulation use EnvClient")
         super().__init__(

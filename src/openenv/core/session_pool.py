@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from numbers import Integral
 from typing import Any, Generic, Self
 
 from typing_extensions import TypeVar
@@ -10,6 +11,7 @@ from typing_extensions import TypeVar
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.errors import OpenEnvError
+from openenv.core.utils import check_type
 from openenv.core.vector.batched_session import BatchedSession, Results
 
 ActT = TypeVar("ActT", default=Any)
@@ -37,6 +39,9 @@ class SessionPool(Generic[ActT, ObsT]):
         may_share: bool = True,
     ) -> None:
         """Opens nothing: enter the pool. may_share: whether environments may share a session of the server."""
+        if not callable(client_class):
+            raise TypeError(f"client_class is of type {type(client_class).__name__}: give the class of a client")
+        check_type("num_sessions", num_sessions, Integral, "a number of sessions")
         if num_sessions < 1:
             raise ValueError(f"num_sessions={num_sessions}: a pool has at least 1 session")
         self._clients = [client_class(base_url=base_url) for _ in range(num_sessions)]

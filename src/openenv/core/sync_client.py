@@ -33,6 +33,8 @@ class SyncEnvClient(ProcessBound, Generic[ActT, ObsT, StateT]):
 
     def __init__(self, async_client: "EnvClient[ActT, ObsT, StateT]") -> None:
         """async_client: used as it is; if it is asynchronous already, the view has a session of its own."""
+        if not hasattr(async_client, "is_async"):
+            raise TypeError(f"async_client is of type {type(async_client).__name__}: give an EnvClient")
         super().__init__()
         self._given = async_client
         self._client = async_client._sibling(None) if async_client.is_async else async_client

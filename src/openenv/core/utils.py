@@ -1,4 +1,4 @@
-"""Names of servers and of this package, and coroutines run from any code."""
+"""Checks of arguments, names of servers and of this package, and coroutines run from any code."""
 
 import asyncio
 import importlib.metadata
@@ -6,7 +6,7 @@ import ipaddress
 import json
 import re
 import shlex
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -17,6 +17,40 @@ BUNDLE = "openenv-rl"
 """The distribution of this package."""
 
 ResultT = TypeVar("ResultT")
+
+
+def check_type(name: str, value: Any, kind: type | tuple[type, ...], remedy: str, *, optional: bool = False) -> None:
+    """Raise TypeError, with the argument's name and what to give, for a value of another type.
+
+    The value is not repeated: it may hold a token. True and False are no numbers here.
+
+    Args:
+        name: Name of the argument.
+        value: Its value.
+        kind: The type, or several.
+        remedy: What to give, such as `a text such as localhost:8000`.
+        optional: Whether None is allowed.
+    """
+    if value is None and optional:
+        return
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise TypeError(f"{name} is of type {type(value).__name__}: give {remedy}{', or None' if optional else ''}")
+
+
+def check_headers(headers: Any) -> None:
+    """Raise TypeError for headers that are no mapping of names to texts."""
+    check_type("headers", headers, Mapping, "a mapping such as {'Authorization': 'Bearer ...'}", optional=True)
+
+
+def check_name(name: Any) -> None:
+    """Raise TypeError for what is no name of an environment."""
+    check_type("name", name, str, "the name of an environment, such as echo, FILE.py:CLASS, or the URL of a server")
+
+
+def check_options(options: Any) -> None:
+    """Raise TypeError for what are no keywords of a reset."""
+    check_type("options", options, Mapping, "a mapping of keywords of the reset", optional=True)
 
 
 def bundle_version() -> str:

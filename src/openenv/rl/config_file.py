@@ -1,5 +1,6 @@
 """Reads the configuration of a training run from YAML, and names wrong keys and values."""
 
+import contextlib
 import dataclasses
 import difflib
 import re
@@ -68,14 +69,35 @@ def config_from_mapping(data: Mapping[str, Any]) -> Config:
 def require_model(path: str) -> None:
     """Raise ConfigError unless a model can be loaded from `model.path`: a folder, a GGUF file, or a name like a hub id.
 
-    A hub id is not looked up. Empty: the run creates a tiny model.
+    A hub id is not looked up; a name whose first part is a folder here, or `models`, is none. Empty: the run creates a
+    tiny model.
     """
-    if not path or Path(path).is_dir() or (path.lower().endswith(".gguf") and Path(path).is_file()):
+    is_gguf = path.lower().endswith(".gguf")
+    place = Path(path)
+    if not path or place.is_dir() or (is_gguf and place.is_file()):
         return
-    rule = "there is no such folder, and no GGUF file. Give the path of one, or a hub id such as ORGANISATION/MODEL."
-    require(_HUB_ID.fullmatch(path) is not None and not path.lower().endswith(".gguf"), "model.path", path, rule)
-    if (Path(path).parent != Path() and Path(path).parent.is_dir()) or Path(path).exists():
-        raise ConfigError(f"model.path={path!r}: {rule}")
+    is_local = place.exists() or (
+        len(place.parts) > 1 and (place.parts[0] == "models" or Path(place.parts[0]).is_dir())
+    )
+    if is_local or is_gguf or _HUB_ID.fullmatch(path) is None:
+        near = _near_models(place)
+        meant = f" Did you mean {' or '.join(near)}?" if near else ""
+        raise ConfigError(
+            f"model.path={path!r}: there is no such folder, and no GGUF file.{meant} Give the path of one, or a hub id "
+            "such as ORGANISATION/MODEL."
+        )
+
+
+def _near_models(place: Path) -> list[str]:
+    """The folders and GGUF files that a path may mean: of similar names beside it or in `models`, or in the home."""
+    if place.parts[0] == "~":
+        return [str(place.expanduser())] if place.expanduser().exists() else []
+    found: dict[str, str] = {}
+    for folder in (Path("models"), place.parent):
+        with contextlib.suppress(OSError):
+            known = [inner for inner in folder.iterdir() if inner.is_dir() or inner.suffix.lower() == ".gguf"]
+            found |= {inner.name: str(inner) for inner in known}
+    return [found[name] for name in difflib.get_close_matches(place.name, found, n=2)]
 
 
 def _environment(entry: Any) -> Any:

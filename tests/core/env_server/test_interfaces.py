@@ -173,3 +173,31 @@ def test_the_protocols_name_what_a_tokenizer_and_a_provider_of_tasks_may_have():
     assert {name for name in vars(TaskProvider) if not name.startswith("_")} == {
         "get_task", "get_task_range", "list_splits", "list_tasks", "num_tasks",
     }  # fmt: skip
+
+
+class AsynchronousAlone(Environment[CountAction, CountObservation, CountState]):
+    """Writes the asynchronous twins and no plain methods."""
+
+    def __init__(self):
+        self._state = CountState()
+
+    async def reset_async(self, seed=None, episode_id=None, **kwargs):
+        self._state = CountState(episode_id=episode_id)
+        return CountObservation(total=0)
+
+    async def step_async(self, action, timeout_s=None, **kwargs):
+        return CountObservation(total=action.amount, done=True)
+
+    @property
+    def state(self):
+        return self._state
+
+
+@pytest.mark.finding("N1")
+def test_an_environment_may_write_the_asynchronous_methods_alone(serving):
+    with CountEnv(serving(create_app(AsynchronousAlone))) as env:
+        env.reset()
+        assert env.step(CountAction(amount=3)).observation.total == 3
+
+    with pytest.raises(TypeError, match=r"AsynchronousAlone is asynchronous: await its step_async\(\)"):
+        AsynchronousAlone().step(CountAction(amount=3))

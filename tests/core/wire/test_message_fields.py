@@ -3,13 +3,17 @@
 import datetime as dt
 import math
 from decimal import Decimal
+from enum import Enum
+from typing import Annotated, Literal
 
 import httpx
+import orjson
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from openenv.core import Action, EnvClient, Environment, Observation, State
 from openenv.core.env_server import create_app
+from openenv.core.env_server.runner.observation_json import observation_data
 from openenv.core.errors import EnvironmentFault, OpenEnvError, UnreadableResponse
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.wire.message_fields import has_models, read_message
@@ -203,3 +207,110 @@ def test_a_field_that_json_cannot_have_is_named_with_the_remedy(serving):
                 env.reset(seed=seed)
         with pytest.raises(EnvironmentFault, match=r"RawState\.data cannot be written as JSON"):
             env.state()
+
+
+class Step(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    length: int = 1
+
+    @computed_field
+    @property
+    def twice(self) -> int:
+        return 2 * self.length
+
+
+class Jump(BaseModel):
+    length: int = 1
+
+    @computed_field
+    @property
+    def height(self) -> int:
+        return 3 * self.length
+
+
+class Wait(BaseModel):
+    kind: Literal["wait"] = "wait"
+
+
+class Turn(Step):
+    kind: Literal["turn"] = "turn"
+
+
+class Plan(BaseModel):
+    moves: list[Step | Jump] = Field(default_factory=list)
+
+
+class Planned(Observation):
+    best: Step | Jump | None = None
+    by_name: dict[str, Jump | Step] = Field(default_factory=dict)
+    pair: tuple[str, Step | Jump] = ("", Step())
+    tagged: Annotated[Wait | Turn, Field(discriminator="kind")] = Wait()
+    plan: Plan = Field(default_factory=Plan)
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        Planned(best=Step(length=2)),
+        Planned(best=Jump(length=2), by_name={"a": Step(), "b": Jump()}),
+        Planned(pair=("a", Jump()), tagged=Turn(length=4), plan=Plan(moves=[Jump(), Step()])),
+    ],
+)
+@pytest.mark.finding("R5")
+def test_of_several_classes_the_one_that_was_written_is_read(seen):
+    written = orjson.loads(observation_data(seen))["observation"]
+
+    read = read_message(Planned, written)
+
+    assert read == seen
+    assert type(read.best) is type(seen.best)
+    assert [type(move) for move in read.plan.moves] == [type(move) for move in seen.plan.moves]
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class StrictMove(Action):
+    model_config = ConfigDict(strict=True)
+
+    colour: Colour
+    at: dt.date
+
+
+class StrictSeen(Observation):
+    model_config = ConfigDict(strict=True)
+
+    colour: Colour = Colour.RED
+    place: tuple[int, int] = (1, 2)
+    at: dt.date | None = None
+
+
+class StrictEnvironment(Environment[StrictMove, StrictSeen, State]):
+    execution = "inline"
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        return StrictSeen()
+
+    def step(self, action, timeout_s=None, **kwargs):
+        return StrictSeen(colour=action.colour, at=action.at, done=True)
+
+    @property
+    def state(self):
+        return State()
+
+
+class StrictEnv(EnvClient[StrictMove, StrictSeen, State]):
+    """Its client."""
+
+
+@pytest.mark.finding("R5")
+@pytest.mark.parametrize("action", [{"colour": "red", "at": "2030-01-02"}, None])
+def test_strict_messages_are_read_from_json(serving, action):
+    move = action or StrictMove(colour=Colour.RED, at=dt.date(2030, 1, 2))
+    with StrictEnv(serving(create_app(StrictEnvironment))) as env:
+        assert env.reset().observation.place == (1, 2)
+        seen = env.step(move).observation
+
+        assert (seen.colour, seen.at) == (Colour.RED, dt.date(2030, 1, 2))

@@ -80,6 +80,44 @@ class CountsNothing(SoundEnvironment):
         return State(episode_id=self._state.episode_id)
 
 
+class RaisesInItsState(SoundEnvironment):
+    @property
+    def state(self):
+        return State(step_count=self.board)
+
+
+class RaisesInItsStateAtTheEnd(SoundEnvironment):
+    """Its episode is longer than those of the other checks."""
+
+    def _seen(self, reward):
+        seen = super()._seen(reward)
+        seen.done = self._state.step_count == 100
+        return seen
+
+    @property
+    def state(self):
+        if self._state.step_count == 100:
+            raise RuntimeError("over")
+        return self._state
+
+
+class HasStateAsAMethod(SoundEnvironment):
+    def state(self):
+        return self._state
+
+
+class HasStateAsADict(SoundEnvironment):
+    @property
+    def state(self):
+        return self._state.model_dump()
+
+
+class HasNoStateBeforeItsReset(SoundEnvironment):
+    @property
+    def state(self):
+        return {self._state.episode_id: self._state}["openenv-check"]
+
+
 class SaysSomethingElse(SoundEnvironment):
     def _seen(self, reward):
         seen = super()._seen(reward)

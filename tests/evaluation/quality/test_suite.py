@@ -60,6 +60,14 @@ async def test_an_environment_is_checked_in_a_notebooks_cell_where_an_event_loop
         ("RefusesEverything", "actions", "each of 20 actions made from the action's schema was refused"),
         ("ForgetsItsId", "verbs", "state.episode_id is None"),
         ("CountsNothing", "verbs", "step_count is 0 after 5 steps"),
+        (
+            "RaisesInItsState",
+            "verbs",
+            "state() raised AttributeError: 'RaisesInItsState' object has no attribute 'board'",
+        ),
+        ("RaisesInItsStateAtTheEnd", "ending", "`state` after it: EXECUTION_ERROR state() raised RuntimeError: over"),
+        ("HasStateAsAMethod", "verbs", "state of HasStateAsAMethod is of type method: write @property above it"),
+        ("HasStateAsADict", "verbs", "state of HasStateAsADict is of type dict: return a State"),
         ("SaysSomethingElse", "schema", "position: 'at "),
         ("TellsTracebacks", "errors", "1 MiB of text: the client receives a traceback"),
         ("DrawsUnseeded", "same seed", "in two new sessions: "),
@@ -99,6 +107,11 @@ def test_a_fault_of_the_process_turns_its_own_row_red_and_no_other(folder, name,
         ("PaysForNothing", "rewards", "a policy that does nothing scores +6.000"),
         ("PaysTheSame", "rewards", "every reward is 1.0"),
         ("NeverEnds", "ending", "no end in 20 random steps"),
+        (
+            "HasNoStateBeforeItsReset",
+            "verbs",
+            "`state` before the first reset: EXECUTION_ERROR state() raised KeyError",
+        ),
     ],
 )
 def test_what_is_allowed_and_hardly_meant_is_a_warning(serving, monkeypatch, name, check, words):

@@ -47,11 +47,36 @@ def test_a_folder_and_a_name_like_a_hub_id_may_be_models(path: str) -> None:
     require_model(path)
 
 
-@pytest.mark.parametrize("path", ["./nowhere", "/no/such/folder", "lost.gguf", "a/b/c", __file__, "src/nowhere"])
+@pytest.mark.parametrize(
+    "path", ["./nowhere", "/no/such/folder", "lost.gguf", "a/b/c", __file__, "models/x", "~/x", "src/nowhere"]
+)
 def test_any_other_model_is_refused_at_once(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[3])
 
     with pytest.raises(ValueError, match=r"model\.path=.* there is no such folder"):
+        require_model(path)
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("models/smollm2-135n", "models/smollm2-135m"),
+        ("./smollm2-135m", "models/smollm2-135m"),
+        ("other/qwen3.gguff", "other/qwen3.gguf"),
+        ("~/own", "HOME/own"),
+    ],
+)
+@pytest.mark.finding("N13")
+def test_a_model_that_is_not_there_is_refused_with_the_one_that_is(
+    path: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("models/smollm2-135m", "other", "home/own"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "other/qwen3.gguf").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    with pytest.raises(ValueError, match=rf"Did you mean {meant.replace('HOME', str(tmp_path / 'home'))}\?"):
         require_model(path)
 
 

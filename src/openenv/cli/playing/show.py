@@ -12,6 +12,7 @@ from rich.text import Text
 from openenv.auto.environment import FORMS, named_environment
 from openenv.cli.playing.evaluate import reset_keywords
 from openenv.core.env_server.types import Action
+from openenv.core.errors import InvalidMessage
 from openenv.core.text.action_forms import chosen_fields
 from openenv.core.text.content import text_of
 from openenv.core.text.derived import DerivedText
@@ -76,6 +77,10 @@ def _readings(client: Any, text: TextInterface[Any, Any], observation: Any, repl
         return
     fields = action.model_dump(mode="json", exclude_defaults=True)
     yield f"  action: {', '.join(f'{name}={value!r}' for name, value in fields.items())}"
-    result = client.step(action)
+    try:
+        result = client.step(action)
+    except InvalidMessage as error:  # by a rule of the environment's own class that no schema has
+        yield f"  refused: {error}"
+        return
     yield f"  then: {text_of(text.describe(result.observation))}"
     yield f"  reward: {result.reward}, done: {result.done}"

@@ -16,9 +16,13 @@ from openenv.core.net.websocket_protocol import websocket_uri
 from openenv.core.wire.constants import UNIX
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def check_seconds(name: str, seconds: float) -> None:
     """Raise ValueError, with the setting's name, unless this is a time above 0 that the system can wait."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= threading.TIMEOUT_MAX:
+    if not (_is_number(seconds) and 0 < seconds <= threading.TIMEOUT_MAX):
         raise ValueError(f"{name}={seconds!r:.50}: give a finite number of seconds above 0, such as 60")
 
 
@@ -52,8 +56,8 @@ class Address:
                 raise ValueError(f"headers[{header!r}]: the name or the value holds a line break, or is no text")
         for name in ("ping_interval_s", "ping_timeout_s"):
             seconds = getattr(self, name)
-            if seconds is not None and not seconds > 0:
-                raise ValueError(f"websocket_{name}={seconds}: give seconds above 0, or None to do without")
+            if seconds is not None and not (_is_number(seconds) and seconds > 0):
+                raise ValueError(f"websocket_{name}={seconds!r:.50}: give seconds above 0, or None to do without")
 
     @property
     def unix_path(self) -> str | None:

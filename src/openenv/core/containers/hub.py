@@ -8,7 +8,7 @@ from openenv.core.containers.runtime.base import ContainerProvider, RuntimeProvi
 from openenv.core.containers.runtime.owned_server import BoundProvider
 from openenv.core.containers.runtime.uv_provider import UVProvider
 from openenv.core.errors import OpenEnvError
-from openenv.core.utils import hf_space_subdomain
+from openenv.core.utils import check_type, hf_space_subdomain
 
 OPENENV_TRUST_REMOTE_CODE = "OPENENV_TRUST_REMOTE_CODE"
 HUB = "https://huggingface.co"
@@ -35,6 +35,7 @@ class Space:
     """A Space, from its id `owner/name` or the URL of its page. Raises ValueError for anything else."""
 
     def __init__(self, repo_id: str) -> None:
+        check_type("repo_id", repo_id, str, "the name of a Space, owner/name")
         path = _path_at_hub(repo_id)
         match = _SPACE.fullmatch(repo_id if path is None else path.removeprefix("spaces/"))
         if match is None:

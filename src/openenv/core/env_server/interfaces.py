@@ -1,8 +1,9 @@
 """The interface of an environment (reset, step, state, close), and the protocols of objects that it works with."""
 
+import functools
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol
 
 from typing_extensions import TypedDict, TypeVar
@@ -27,6 +28,16 @@ class Transform(ABC, Generic[ObsT]):
     @abstractmethod
     def __call__(self, observation: ObsT) -> ObsT:
         """The observation that the agent sees: the same one, changed or not, or another."""
+
+
+def _asynchronous(twin: Callable[..., Any]) -> Callable[..., Any]:
+    """The plain method of a class that has only the asynchronous one."""
+
+    @functools.wraps(twin)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"{type(self).__name__} is asynchronous: await its {twin.__name__}()")
+
+    return method
 
 
 class Environment(ABC, Generic[ActT, ObsT, StateT]):
@@ -68,6 +79,14 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
         """A subclass that takes neither need not call this."""
         self.transform = transform
         self.rubric = rubric
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """A class that writes an asynchronous twin alone need not write the plain method."""
+        super().__init_subclass__(**kwargs)
+        for verb in ("reset", "step"):
+            twin = getattr(cls, f"{verb}_async")
+            if twin is not getattr(Environment, f"{verb}_async") and getattr(cls, verb) is getattr(Environment, verb):
+                setattr(cls, verb, _asynchronous(twin))
 
     @abstractmethod
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> ObsT:

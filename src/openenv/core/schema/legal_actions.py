@@ -8,7 +8,8 @@ from openenv.core.schema.samples import resolved
 LEGAL_FIELDS = ("legal_actions", "valid_actions", "available_actions", "possible_actions")
 """Fields of an observation, or of its metadata, that list the legal actions."""
 REFUSED_REMEDY = (
-    "name the legal actions in the observation (legal_actions), or bound the action's fields (Literal, ge, le)"
+    "name the legal actions in the observation (legal_actions), or bound the action's fields (Literal, ge, le, "
+    "pattern, examples)"
 )
 """What the author of an environment does where random play or a policy chooses actions that it refuses."""
 NAME_FIELDS = ("legal_action_names", "action_names")

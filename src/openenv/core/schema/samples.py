@@ -4,12 +4,15 @@ import math
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from random import Random
 from string import ascii_lowercase
 from typing import Any
 from uuid import UUID
 
+from openenv.core.formats.json_text import json_text
+from openenv.core.schema.patterns import matching_texts
 from openenv.core.wire.arrays import is_array_schema
 
 _DEEPEST = 6
@@ -21,6 +24,11 @@ _LONGEST_WORD = 8
 _LONGEST_ARRAY = 3
 
 
+def _uuid(rng: Random, version: int) -> str:
+    digits = f"{rng.getrandbits(128):032x}"
+    return str(UUID(f"{digits[:12]}{version}{digits[13:16]}8{digits[17:]}"))
+
+
 _LATEST = 2_000_000_000
 """Seconds since 1970 of the last time that is sampled."""
 _FORMATS: Mapping[str, Callable[[Random], str]] = {
@@ -28,9 +36,14 @@ _FORMATS: Mapping[str, Callable[[Random], str]] = {
     "date": lambda rng: datetime.fromtimestamp(rng.randrange(_LATEST), UTC).date().isoformat(),
     "time": lambda rng: datetime.fromtimestamp(rng.randrange(_LATEST), UTC).time().isoformat(),
     "duration": lambda rng: f"PT{rng.randrange(3600)}S",
-    "uuid": lambda rng: str(UUID(int=rng.getrandbits(128), version=4)),
+    "uuid": lambda rng: _uuid(rng, 4),
+    **{f"uuid{version}": partial(_uuid, version=version) for version in range(1, 9)},
     "ipv4": lambda rng: str(IPv4Address(rng.getrandbits(32))),
     "ipv6": lambda rng: str(IPv6Address(rng.getrandbits(128))),
+    **{f"ipv4{kind}": lambda rng: f"10.0.{rng.randrange(256)}.0/24" for kind in ("network", "interface")},
+    **{f"ipv6{kind}": lambda rng: f"2001:db8:{rng.randrange(256):x}::/48" for kind in ("network", "interface")},
+    **{f"ipvany{kind}": lambda rng: f"10.0.0.{rng.randrange(256)}" for kind in ("address", "network", "interface")},
+    "fraction": lambda rng: f"{rng.randrange(10)}/{rng.randrange(1, 10)}",
     "uri": lambda rng: f"https://example.com/{rng.randrange(1000)}",
     "email": lambda rng: f"user{rng.randrange(1000)}@example.com",
     "base64": lambda rng: b64encode("".join(rng.choices(ascii_lowercase, k=6)).encode()).decode(),
@@ -41,7 +54,7 @@ class SchemaSampler:
     """Samples values of one schema.
 
     It supports what pydantic generates: types, enum, const, bounds of numbers, lengths, arrays, objects, anyOf, oneOf,
-    allOf, $ref, examples, and the formats of times, addresses and identifiers. It ignores `pattern`.
+    allOf, $ref, examples, patterns, JSON in a text, and the formats of times, addresses and identifiers.
     """
 
     def __init__(
@@ -98,7 +111,7 @@ class SchemaSampler:
             return self._array(schema, depth)
         if kind == "object" or "properties" in schema:
             return self._object(schema, depth)
-        return self._text(schema)
+        return self._text(schema, depth)
 
     def _alternative(self, options: Sequence[Any], depth: int) -> Any:
         plain = [
@@ -124,15 +137,26 @@ class SchemaSampler:
         value = 0.0 if self._simplest else round(self._rng.uniform(low, high), _decimals(high - low))
         return min(max(value, low), high)
 
-    def _text(self, schema: Mapping[str, Any]) -> str:
+    def _text(self, schema: Mapping[str, Any], depth: int) -> str:
         if schema.get("format") in _FORMATS:
             return _FORMATS[schema["format"]](self._rng)
+        if schema.get("contentMediaType") == "application/json":
+            return json_text(self.value(schema.get("contentSchema", {}), depth + 1))
+        matching = self._matching(schema) if "pattern" in schema else None
+        if matching is not None:
+            return matching
         if self._words and not schema.keys() & {"minLength", "maxLength", "pattern", "format"}:
             return " ".join(self._rng.sample(self._words, min(len(self._words), self._rng.randint(1, 2))))
         shortest = int(schema.get("minLength", 0))
         longest = max(shortest, min(int(schema.get("maxLength", _LONGEST_WORD)), _LONGEST_WORD))
         length = shortest if self._simplest else self._rng.randint(min(max(shortest, 1), longest), longest)
         return "".join(self._rng.choices(ascii_lowercase, k=length))
+
+    def _matching(self, schema: Mapping[str, Any]) -> str | None:
+        """A text that its pattern matches and that has the lengths allowed; None where none was found."""
+        shortest, longest = schema.get("minLength", 0), schema.get("maxLength", math.inf)
+        texts = matching_texts(str(schema["pattern"]), self._rng)
+        return next((text for text in texts if shortest <= len(text) <= longest), None)
 
     def _array(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
         if is_array_schema(schema) and "shape" not in schema:  # one number, which has the shape of every other array

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from openenv.core.formats.json_text import json_text
-from openenv.core.utils import is_on_this_machine
+from openenv.core.utils import check_type, is_on_this_machine
 
 _REQUEST_TIMEOUT_S = 10.0
 _GIT_TIMEOUT_S = 300.0
@@ -52,6 +52,8 @@ class GitServerClient:
         Commits there have the user's name, unless a repository's own configuration names another. This program's
         user's configuration of git has no effect.
         """
+        for name, value in (("gitea_url", gitea_url), ("username", username), ("password", password)):
+            check_type(name, value, str, "a text")
         self.gitea_url = gitea_url.rstrip("/")
         self.username = username
         self.password = password

@@ -6,6 +6,7 @@ from typing import Any
 
 from openenv.core.env_server.types import CodeExecResult
 from openenv.core.formats.json_text import json_text
+from openenv.core.utils import check_type
 
 _FOLDER = re.compile(r'(?<=  File ").*/')
 
@@ -23,6 +24,7 @@ class PyExecutor:
 
         Raises ImportError where smolagents is not installed.
         """
+        check_type("additional_imports", additional_imports, (list, tuple), "a list of modules", optional=True)
         try:
             from smolagents import LocalPythonExecutor
         except ImportError as error:

@@ -5,6 +5,7 @@ import itertools
 import select
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, Literal, Self
 
 import gymnasium
@@ -17,6 +18,7 @@ from openenv.core.client.blocking_transport import BlockingSession
 from openenv.core.client.session import Pending
 from openenv.core.errors import AnswerTimeout, NotSupported, OpenEnvError
 from openenv.core.net.forks import ProcessBound
+from openenv.core.utils import check_options, check_type
 from openenv.core.vector.responses import ObservationLayout, Part, Step
 from openenv.core.vector.spaces import columns_of, one_observation_space, single_action_space
 from openenv.core.wire.client_codec import Request
@@ -91,8 +93,11 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any], ProcessBound):
         ValueError for numbers that do not fit, ServerUnreachable, and NotSupported when the server holds one
         environment in a session.
         """
-        if autoreset not in _MODES:
-            raise ValueError(f"autoreset={autoreset!r}: give one of {', '.join(_MODES)}")
+        for name, number in (("num_envs", num_envs), ("num_sessions", num_sessions)):
+            check_type(name, number, Integral, "a whole number from 1 on")
+        check_options(options)
+        if not isinstance(autoreset, str) or autoreset not in _MODES:
+            raise ValueError(f"autoreset={autoreset!r:.50}: give one of {', '.join(_MODES)}")
         if not 1 <= num_sessions <= num_envs:
             raise ValueError(f"num_sessions={num_sessions}: give 1 to num_envs={num_envs}")
         self.num_envs = num_envs

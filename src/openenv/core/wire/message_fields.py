@@ -4,16 +4,18 @@ import math
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import lru_cache
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from openenv.core.errors import UnreadableResponse
-from openenv.core.wire.json_codec import to_plain
+from openenv.core.wire.arrays import has_array_fields
+from openenv.core.wire.json_codec import to_plain, write_json
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
-_MOST_NAMED = 5
+_UNIONS = ("union", "tagged-union")
 _MODELS = ("model", "dataclass", "definition-ref")
 
 
@@ -43,13 +45,20 @@ def _parts(schema: Any) -> Iterator[dict[str, Any]]:
 def read_message(cls: type[ModelT], fields: dict[str, Any]) -> ModelT:
     """The fields of a response as an object of the class, or of a subclass that has further ones.
 
-    Fields may have their own names or their aliases. Computed ones are computed again. Objects inside may be of
-    subclasses: what the class does not know of them is left out. A null where a number must be is NaN, which JSON does
-    not have. Raises UnreadableResponse for other fields.
+    Fields may have their own names or their aliases. Computed ones are computed again; of several classes that a field
+    may hold, they decide which one is read. Objects inside may be of subclasses: what the class does not know of them
+    is left out. A null where a number must be is NaN, which JSON does not have. Raises UnreadableResponse for other
+    fields.
     """
     computed = cls.model_computed_fields
     if computed:
         fields = {name: value for name, value in fields.items() if name not in computed}
+    if has_choices(cls):
+        declared = cls.model_fields
+        fields = {
+            name: _with_objects(declared[name].annotation, value) if name in declared else value
+            for name, value in fields.items()
+        }
     try:
         return _validated(cls, fields)
     except ValidationError as error:
@@ -62,6 +71,72 @@ def read_message(cls: type[ModelT], fields: dict[str, Any]) -> ModelT:
         if known is not None:
             return read_message(cls, known)
         raise UnreadableResponse(f"the response is no {cls.__name__} of this client: {_text(error)}") from error
+
+
+@lru_cache(maxsize=256)
+def has_choices(cls: type[BaseModel]) -> bool:
+    """Whether a field may hold one of several models of which some have computed fields."""
+    choices = (part for part in _parts(getattr(cls, "__pydantic_core_schema__", None)) if part.get("type") in _UNIONS)
+    models = (inner.get("cls") for part in choices for inner in _parts(part) if inner.get("type") in _MODELS)
+    return any(getattr(model, "__pydantic_computed_fields__", None) for model in models)
+
+
+@lru_cache(maxsize=256)
+def is_strict(cls: type[BaseModel]) -> bool:
+    """Whether a part of a class is strict: it then reads dates, enums and tuples from JSON, and not from its values."""
+    parts = list(_parts(getattr(cls, "__pydantic_core_schema__", None)))
+    return any(part.get("strict") for part in parts) and not has_array_fields(cls)
+
+
+def validated(cls: type[ModelT], fields: Any) -> ModelT:
+    """JSON values as an object of the class, by names or aliases. Raises ValidationError."""
+    validator = cls.__pydantic_validator__
+    if is_strict(cls):
+        read: ModelT = validator.validate_json(write_json(fields), by_alias=True, by_name=True)
+    else:
+        read = validator.validate_python(fields, by_alias=True, by_name=True)
+    return read
+
+
+def _with_objects(annotation: Any, value: Any) -> Any:
+    """`value` with an object in place of each mapping that a model of its annotation fits.
+
+    That is the first model that has all keys of the mapping, computed ones too, and accepts it.
+    """
+    members = list(_members(annotation))
+    if isinstance(value, dict):
+        models = (member for member in members if isinstance(member, type) and issubclass(member, BaseModel))
+        for model in models:
+            fitting = _object_of(model, value)
+            if fitting is not None:
+                return fitting
+        values = next((get_args(member)[1] for member in members if len(get_args(member)) == 2), None)
+        return {key: _with_objects(values, item) for key, item in value.items()}
+    if isinstance(value, list):
+        parts = next((get_args(member) for member in members if get_args(member)), (None,))
+        return [_with_objects(parts[min(place, len(parts) - 1)], item) for place, item in enumerate(value)]
+    return value
+
+
+def _members(annotation: Any) -> Iterator[Any]:
+    """The types of which a value may be one."""
+    annotation = getattr(annotation, "__value__", annotation)
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType, Annotated):
+        for part in parts if origin is not Annotated else parts[:1]:
+            yield from _members(part)
+    else:
+        yield annotation
+
+
+def _object_of(model: type[BaseModel], fields: dict[str, Any]) -> BaseModel | None:
+    aliases = {field.alias for field in model.model_fields.values()}
+    if not fields.keys() <= model.model_fields.keys() | model.model_computed_fields.keys() | aliases:
+        return None
+    try:
+        return read_message(model, fields)
+    except UnreadableResponse:
+        return None
 
 
 def unwritable(message: BaseModel, error: Exception) -> str:
@@ -81,8 +156,7 @@ def unwritable(message: BaseModel, error: Exception) -> str:
 def _validated(cls: type[ModelT], fields: dict[str, Any]) -> ModelT:
     if cls.model_validate.__func__ is not BaseModel.model_validate.__func__:  # type: ignore[attr-defined]
         return cls.model_validate(fields)  # the author's own
-    read: ModelT = cls.__pydantic_validator__.validate_python(fields, by_alias=True, by_name=True)
-    return read
+    return validated(cls, fields)
 
 
 def _as_written(fields: dict[str, Any], error: ValidationError) -> dict[str, Any] | None:

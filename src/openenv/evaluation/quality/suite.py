@@ -24,8 +24,8 @@ from openenv.evaluation.quality.checks.invalid_input import errors
 from openenv.evaluation.quality.checks.leaks import leaks
 from openenv.evaluation.quality.checks.outcomes import ending, rewards
 from openenv.evaluation.quality.checks.protocol import actions, reachable, schema, verbs
-from openenv.evaluation.quality.probe.raw_client import ServerAddress
-from openenv.evaluation.quality.target import CheckResult, CheckRow, Target, failed, skipped, warned
+from openenv.evaluation.quality.probe.raw_client import RequestFailed, ServerAddress
+from openenv.evaluation.quality.target import RAISES_REMEDY, CheckResult, CheckRow, Target, failed, skipped, warned
 
 log = logging.getLogger(__name__)
 
@@ -201,6 +201,8 @@ async def _result(check: Check, target: Target, limit_s: float) -> CheckResult:
 
 
 def _failure(error: Exception) -> CheckResult:
+    if isinstance(error, RequestFailed):
+        return failed(str(error), RAISES_REMEDY)
     if isinstance(error, OpenEnvError):
         return failed(str(error), "see the server's log: every request must receive a response in time")
     seen = f"the check cannot interpret the server's response ({type(error).__name__}: {error})"

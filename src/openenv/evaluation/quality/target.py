@@ -15,6 +15,10 @@ from openenv.evaluation.quality.probe.sample_policies import FirstActionPolicy, 
 Status = Literal["pass", "warn", "fail", "skip"]
 
 
+RAISES_REMEDY = "correct this method: the server's log has the traceback of what it raised"
+"""What the author of an environment does where a request that must succeed is refused."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckResult:
     """Status, observation and remedy."""

@@ -6,13 +6,14 @@ from fastmcp import Client
 from fastmcp.exceptions import ToolError
 from mcp import ClientSession
 from mcp.client.streamable_http import streamablehttp_client
+from mcp.types import LATEST_PROTOCOL_VERSION
 
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 from tests.core.env_server.probes import num_sessions
 from tests.core.tool_env import NotebookEnvironment
 
-VERSION = "2025-06-18"
+VERSION = "2025-11-25"
 ACCEPT = {"accept": "application/json, text/event-stream"}
 INITIALIZE = {"protocolVersion": VERSION, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
@@ -113,8 +114,34 @@ def test_a_version_that_is_not_known_is_answered_with_the_newest_one(url):
     answer = post(url, {"id": 1, "method": "initialize", "params": {**INITIALIZE, "protocolVersion": "1999-01-01"}})
     refused = post(url, {"id": 2, "method": "tools/list"}, **begin(url), **{"mcp-protocol-version": "1999-01-01"})
 
-    assert answer.json()["result"]["protocolVersion"] == VERSION
+    assert answer.json()["result"]["protocolVersion"] == VERSION == LATEST_PROTOCOL_VERSION
     assert (refused.status_code, "is not one of" in refused.json()["error"]["message"]) == (400, True)
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])
+def test_each_version_that_is_known_is_answered_with_itself(url, version):
+    answer = post(url, {"id": 1, "method": "initialize", "params": {**INITIALIZE, "protocolVersion": version}})
+    session = {"mcp-session-id": answer.headers["mcp-session-id"], "mcp-protocol-version": version}
+
+    assert answer.json()["result"]["protocolVersion"] == version
+    assert "tools" in post(url, {"id": 2, "method": "tools/list"}, **session).json()["result"]
+
+
+@pytest.mark.parametrize("message", [{"id": 2, "method": "ping"}, {"method": "notifications/initialized"}])
+def test_a_wrong_version_and_an_ended_session_are_refused_for_each_message(url, message):
+    session = begin(url)
+    wrong = post(url, message, **session, **{"mcp-protocol-version": "1999-01-01"})
+    httpx.delete(f"{url}/mcp", headers=session)
+
+    assert (wrong.status_code, post(url, message, **session).status_code) == (400, 404)
+
+
+def test_wrong_arguments_are_a_result_that_a_model_can_correct(url):
+    call = {"id": 2, "method": "tools/call", "params": {"name": "write", "arguments": {"text": 5}}}
+    result = post(url, call, **begin(url)).json()["result"]
+
+    assert result["isError"]
+    assert "Input should be a valid string" in result["content"][0]["text"]
 
 
 def test_a_session_that_its_client_has_ended_is_not_found(url):

@@ -3,12 +3,14 @@
 import logging
 import sys
 import types
-from typing import Annotated
+from collections.abc import Mapping
+from enum import Enum
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, Json, SecretStr, create_model
 
 from openenv.core import Action, Environment, Observation, State
 from openenv.core.env_server.mcp_environment import MCPEnvironment
@@ -151,12 +153,52 @@ def test_a_field_of_a_type_of_numpy_is_refused_with_its_name_and_the_remedy(decl
         resolve_env_spec(CountingEnvironment, move)
 
 
-def test_a_message_that_no_schema_describes_is_served_and_named_in_a_warning(caplog):
-    resolve_env_spec(CountingEnvironment, create_model("Move", __base__=Action, x=(Handle, ...)))
+class Colour(Enum):
+    RED = "red"
+
+
+class Flag(str, Enum):  # noqa: UP042  # as authors write it
+    WHITE = "white"
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        (BaseModel, r"Seen\.x is declared as BaseModel, .*a model of your own, or dict\[str, Any\]"),
+        (list[BaseModel] | None, r"Seen\.x is declared as BaseModel"),
+        (Literal[Colour.RED, "blue"], r"Seen\.x is declared as Literal\[Colour\.RED\], .*class Colour\(str, Enum\)"),
+        (list[Json[int]], r"Seen\.x is declared as Json, .* declare the type inside"),
+        (Json[int], r"Seen\.x is declared as Json"),
+        (dict[tuple[int, int], str], r"Seen\.x is declared with keys of tuple, .* list\[tuple\[KEY, VALUE\]\]"),
+        (list[Mapping[frozenset[int], str]], r"Seen\.x is declared with keys of frozenset"),
+        (Annotated[int, Field(exclude=True)], r"Seen\.x is left out of what is written \(exclude=True\)"),
+        (SecretStr | None, r"Seen\.x is declared as SecretStr, which is written as asterisks: declare str"),
+    ],
+)
+@pytest.mark.finding("R5")
+def test_a_field_whose_values_json_changes_is_refused_with_its_name_and_the_remedy(declared, problem):
+    with pytest.raises(TypeError, match=problem):
+        resolve_env_spec(
+            CountingEnvironment, observation_cls=create_model("Seen", __base__=Observation, x=(declared, ...))
+        )
+
+
+@pytest.mark.parametrize("declared", [Json[list[int]], Literal[Flag.WHITE, 1], dict[Colour, int], dict[int, Any]])
+def test_a_field_whose_values_json_keeps_is_taken(declared):
+    resolve_env_spec(CountingEnvironment, create_model("Move", __base__=Action, x=(declared, ...)))
+
+
+class Target(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    handle: Handle
+
+
+@pytest.mark.parametrize(("declared", "place"), [(Handle, "Move.x"), (list[Target], "Target.handle"), (type, "Move.x")])
+def test_a_field_that_no_schema_describes_is_served_and_named_in_a_warning(declared, place, caplog):
+    resolve_env_spec(CountingEnvironment, create_model("Move", __base__=Action, x=(declared, ...)))
 
     (warning,) = [record.getMessage() for record in caplog.records if "no schema describes" in record.getMessage()]
-    assert warning.startswith("Move has a field")
-    assert "Handle" in warning
+    assert warning.startswith(f"{place} is of a type")
 
 
 @pytest.mark.parametrize(("declared", "warnings"), [(Array, 1), (Annotated[Array, Box(-1, 1, (2,))], 0)])

@@ -1,10 +1,14 @@
 """`MODULE:NAME` and its factories become an application, or an error that names the part and the remedy."""
 
-import pytest
+import re  # noqa: F401  # a module that is no environment
 
+import pytest
+from pydantic import SecretStr
+
+from openenv.core import Environment, Observation, State
 from openenv.core.env_server import create_app
 from openenv.core.env_server.serving.app_loader import load_app
-from tests.core.counting_env import CountingEnvironment
+from tests.core.counting_env import CountAction, CountingEnvironment
 
 pytestmark = pytest.mark.finding("B3")
 
@@ -102,6 +106,73 @@ def test_a_module_that_cannot_be_imported_is_named_with_the_place_of_its_fault(t
 
     with pytest.raises(ImportError, match=f"module {name} cannot be imported: {message}"):
         load_app(f"{name}:app")
+
+
+class Duck:
+    """Has the methods of an environment, and those alone."""
+
+    def __init__(self, size: int = 1): ...
+    def reset(self, seed=None): ...
+    def step(self, action): ...
+
+
+class NeedyDuck(Duck):
+    def __init__(self, size): ...
+
+
+class Pond:
+    """Has nothing of one."""
+
+
+def hatched() -> Duck:
+    return Duck()
+
+
+duck = Duck()
+
+
+@pytest.mark.parametrize("name", ["Duck", "NeedyDuck", "Pond", "hatched", "duck"])
+@pytest.mark.finding("N13")
+def test_a_class_of_its_own_is_refused_with_the_class_to_derive_from(name):
+    with pytest.raises(ValueError, match=rf"{name} .*: derive it from Environment \(from openenv import Environment\)"):
+        load_app(f"{__name__}:{name}")
+
+
+def test_a_module_is_refused_with_the_name_to_write():
+    with pytest.raises(ValueError, match="it is a module, so write the name of what is in it: re:NAME"):
+        load_app(f"{__name__}:re")
+
+
+class Unfinished(Environment):
+    def reset(self, seed=None, episode_id=None, **kwargs): ...
+
+
+class Secret(Observation):
+    word: SecretStr = SecretStr("")
+
+
+class Unsent(Environment[CountAction, Secret, State]):
+    def reset(self, seed=None, episode_id=None, **kwargs): ...
+    def step(self, action, timeout_s=None, **kwargs): ...
+    @property
+    def state(self): ...
+
+
+def unsent():
+    return Unsent()
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("Unfinished", r"Unfinished does not write state, step: an Environment has reset, step and state"),
+        ("Unsent", r"Secret\.word is declared as SecretStr"),
+        ("unsent", r"Secret\.word is declared as SecretStr"),
+    ],
+)
+def test_an_environment_that_no_session_could_use_is_refused_at_the_start(name, problem):
+    with pytest.raises(ValueError, match=f"{name} cannot be served: .*{problem}"):
+        load_app(f"{__name__}:{name}")
 
 
 def test_an_application_is_served_as_it_is():

@@ -37,6 +37,7 @@ from openenv.core.env_server.types import (
 )
 from openenv.core.env_server.websocket.endpoint import WebSocketEndpoint
 from openenv.core.errors import RequestRefused
+from openenv.core.schema.message_schema import message_schema
 from openenv.core.wire.arrays import inlined
 from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
 from openenv.core.wire.server_codec import MAX_KEPT_LENGTH, SessionRequest, error_json
@@ -195,7 +196,7 @@ def _add_descriptions(app: FastAPI, spec: EnvSpec, sessions: SessionManager) -> 
     async def schema() -> dict[str, Any]:
         """JSON Schemas of the action, the observation and the state."""
         return {
-            "action": spec.action_cls.model_json_schema(),
+            "action": message_schema(spec.action_cls),
             "observation": _schema_of_response(spec.observation_cls),
             "reset_observation": _schema_of_response(spec.reset_observation_cls),
             "state": _schema_of_response(spec.state_cls),
@@ -214,7 +215,7 @@ def _add_descriptions(app: FastAPI, spec: EnvSpec, sessions: SessionManager) -> 
 
 def _schema_of_response(message_cls: type[BaseModel]) -> dict[str, Any]:
     """The schema of what a message becomes on the wire: its fields by their own names, and those that are computed."""
-    return message_cls.model_json_schema(mode="serialization", by_alias=False)
+    return message_schema(message_cls, mode="serialization", by_alias=False)
 
 
 def _peers(request: Request) -> Any:

@@ -22,7 +22,7 @@ from openenv.core.wire.server_codec import error_json
 
 SESSION_ID = "mcp-session-id"
 _VERSION = "mcp-protocol-version"
-_VERSIONS = ("2025-06-18", "2025-03-26", "2024-11-05")
+_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Those that this server speaks, the newest first."""
 _MOST_IN_BATCH = 100
 _BY_MCP_NAME = {
@@ -66,16 +66,30 @@ class StreamableMcp:
         method, request_id = message.get("method"), message.get("id")
         if method == "initialize":
             return await self._initialize(message.get("params"), request_id)
+        refused = self._refusal(request, request_id) if is_mcp else None
+        if refused is not None:
+            return refused
         if _is_notification(message, is_mcp=is_mcp):
             return Response(status_code=202)
         if method == "ping":
             return _answer(request_id, {})
         if not is_mcp:
             return None
+        return await self._forward(request, body, method)
+
+    def _refusal(self, request: Request, request_id: Any) -> Response | None:
+        """The response to a request of a version that is not known, or of a session that has ended; else None."""
         version = request.headers.get(_VERSION, _VERSIONS[0])
         if version not in _VERSIONS:
             return _failure(request_id, f"{_VERSION}: {version} is not one of {', '.join(_VERSIONS)}", 400)
-        return await self._forward(request, body, method, request_id)
+        try:
+            if SESSION_ID in request.headers:
+                self._sessions.find(request.headers[SESSION_ID])
+        except WrongWorker:
+            raise
+        except SessionFault as error:  # the client begins again with `initialize`
+            return _failure(request_id, error.message, 404)
+        return None
 
     async def end(self, request: Request) -> Response:
         """End the session of a client that is done. Raises WrongWorker like `respond`."""
@@ -100,16 +114,9 @@ class StreamableMcp:
         }
         return _answer(request_id, result, {SESSION_ID: session.id})
 
-    async def _forward(self, request: Request, body: bytes, method: Any, request_id: Any) -> Response:
+    async def _forward(self, request: Request, body: bytes, method: Any) -> Response:
         """A request about tools, in the session that its header names, or in its caller's own."""
         named = request.headers.get(SESSION_ID)
-        if named is not None:
-            try:
-                self._sessions.find(named)
-            except WrongWorker:
-                raise
-            except SessionFault as error:  # the client begins again with `initialize`
-                return _failure(request_id, error.message, 404)
 
         async def session() -> Session:
             return await self._http_sessions.for_verb(request, named)

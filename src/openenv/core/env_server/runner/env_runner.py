@@ -12,6 +12,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel
+
 from openenv.core.env_server.exceptions import EnvironmentFactoryError
 from openenv.core.env_server.interfaces import Environment, Execution
 from openenv.core.env_server.mcp_types import McpMethod
@@ -130,8 +132,15 @@ class EnvRunner:
             method = self.env.step if verb == "step" else self.env.reset
             return self._encode(verb, call_environment(verb, method, *args, **kwargs), began)
         if verb == "state":
-            return EncodedResponse(call_environment("state", lambda: state_data(self.env.state)))
+            return EncodedResponse(self._state())
         return self._save() if verb == "save" else self._load(data["snapshot"])
+
+    def _state(self) -> bytes:
+        found: Any = call_environment("state", lambda: self.env.state)
+        if not isinstance(found, BaseModel):
+            remedy = "write @property above it" if callable(found) else "return a State"
+            raise EnvironmentFault(f"state of {self._spec.name} is of type {type(found).__name__}: {remedy}")
+        return call_environment("writing the state", state_data, found)
 
     async def call_async(
         self, verb: str, data: dict[str, Any], keywords: Mapping[str, Any] = NO_KEYWORDS

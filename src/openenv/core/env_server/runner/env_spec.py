@@ -4,25 +4,22 @@ import functools
 import inspect
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin, get_type_hints
 
-from annotated_types import BaseMetadata
-from pydantic import BaseModel
-from pydantic.errors import PydanticInvalidForJsonSchema
-from pydantic.fields import FieldInfo
-
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.runner.field_types import check_fields
 from openenv.core.env_server.types import Action, Observation, OpenAction, ServerMode, State
-from openenv.core.wire.arrays import is_array_field
-from openenv.core.wire.boxes import Box
 
 log = logging.getLogger(__name__)
 
 EnvironmentSource = (
     type[Environment[Any, Any, Any]] | Callable[[], Environment[Any, Any, Any]] | Environment[Any, Any, Any]
 )
+
+DERIVE = "derive it from Environment (from openenv import Environment)"
+"""What the author of another class does."""
 
 
 @dataclass(kw_only=True)
@@ -86,8 +83,8 @@ def resolve_env_spec(
     A message class that is not given is taken from `Environment[YourAction, YourObservation, YourState]`. The next
     sources are the annotations of `reset`, `step` and `state`, and the one subclass in the module of the environment,
     unless that module has another environment too.
-    Raises TypeError when `env` is none of the three, for a factory that needs a return annotation, and for a field that
-    is declared as a type of numpy.
+    Raises TypeError when `env` is none of the three, for a factory that needs a return annotation, and for a field of a
+    type that no message can carry.
     """
     make, environment_cls = _maker(env)
     if environment_cls is Environment and (action_cls is None or observation_cls is None):
@@ -104,9 +101,7 @@ def resolve_env_spec(
     observation = observation_cls or _find(environment_cls, Observation, hints.get("observation")) or Observation
     state = state_cls or _find(environment_cls, State, hints.get("state")) or State
     for message in (action or OpenAction, observation, reset_observation_cls or observation, state):
-        _refuse_types_of_numpy(message)
-        _warn_without_schema(message)
-    _warn_of_any_array(action or OpenAction)
+        check_fields(message)
     return EnvSpec(
         make=make,
         environment_cls=environment_cls,
@@ -119,87 +114,19 @@ def resolve_env_spec(
     )
 
 
-def _refuse_types_of_numpy(message: type[BaseModel]) -> None:
-    """Raise TypeError for a field of a type of numpy, which no schema describes, and for an array with other limits."""
-    for owner, name, field in _fields_of(message, set()):
-        found = set(_numpy_types(field.annotation))
-        if found and "ndarray" not in found:
-            raise TypeError(
-                f"{owner.__name__}.{name} is declared as numpy's {min(found)}, which no schema describes: write float, "
-                "int or bool"
-            )
-        if found:
-            raise TypeError(
-                f"{owner.__name__}.{name} is declared as a numpy array, which no schema describes: declare it as Array "
-                "(from openenv.core.wire.arrays import Array), which holds one and travels as raw bytes. "
-                "Annotated[Array, Box(low, high, shape)] (from openenv.core.wire.boxes import Box) also has its limits"
-            )
-        limits = [rule for rule in field.metadata if isinstance(rule, BaseMetadata)] if is_array_field(field) else []
-        if limits:
-            raise TypeError(
-                f"{owner.__name__}.{name} is an Array with {limits[0]}, which is for one number or text: write "
-                "Annotated[Array, Box(low, high, shape)] (from openenv.core.wire.boxes import Box)"
-            )
-
-
-def _warn_without_schema(message: type[BaseModel]) -> None:
-    """Warn of a message that no schema describes: it may hold any class, and only its own client reads it."""
-    try:
-        message.model_json_schema(mode="validation" if issubclass(message, Action) else "serialization")
-    except PydanticInvalidForJsonSchema as error:
-        log.warning(
-            "%s has a field of a type that no schema describes, so `openenv show`, `eval` and `train` cannot read it: "
-            "%s. Declare numbers, texts, lists, objects, models, or an Array.",
-            message.__name__, str(error).splitlines()[0],
-        )  # fmt: skip
-
-
-def _fields_of(message: type[BaseModel], seen: set[Any]) -> Iterator[tuple[type[BaseModel], str, FieldInfo]]:
-    """The fields of a message and of the models inside, with their classes."""
-    seen.add(message)
-    for name, field in message.model_fields.items():
-        yield message, name, field
-        for part in _models_in(field.annotation):
-            if part not in seen:
-                yield from _fields_of(part, seen)
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for part in get_args(annotation):
-        yield from _models_in(part)
-
-
-def _numpy_types(annotation: Any) -> Iterator[str]:
-    """The names of numpy's types in an annotation."""
-    named = get_origin(annotation) or annotation
-    if isinstance(named, type) and named.__module__ == "numpy":
-        yield named.__name__
-    for part in get_args(annotation):
-        yield from _numpy_types(part)
-
-
-def _warn_of_any_array(action: type[Action]) -> None:
-    """Warn of an array of which neither clients nor random play know the shape."""
-    for name, field in action.model_fields.items():
-        if is_array_field(field) and not any(isinstance(rule, Box) for rule in field.metadata):
-            log.warning(
-                "%s.%s is an Array of any shape: random play sends one number. Write Annotated[Array, Box(low, high, "
-                "shape)] (from openenv.core.wire.boxes import Box) to declare which arrays there are.",
-                action.__name__, name,
-            )  # fmt: skip
-
-
 def _maker(env: EnvironmentSource) -> tuple[Callable[[], Environment], type[Environment]]:
     if isinstance(env, Environment):
         return (lambda: env), type(env)
     if isinstance(env, type):
         if not issubclass(env, Environment):
-            raise TypeError(f"env={env.__name__}: the class is no subclass of Environment")
+            raise TypeError(f"env={env.__name__} is no Environment: {DERIVE}")
+        if inspect.isabstract(env):
+            missing = ", ".join(sorted(env.__abstractmethods__))
+            raise TypeError(f"env={env.__name__} does not write {missing}: an Environment has reset, step and state")
         return env, env
     if not callable(env):
-        raise TypeError(f"env={env!r}: pass an Environment class, a function that returns one, or a ready instance")
+        remedy = f"{DERIVE}, then pass it" if hasattr(env, "step") else "pass an Environment class"
+        raise TypeError(f"env={env!r}: {remedy}, a function that returns one, or a ready instance")
     made: Any = env.func if isinstance(env, functools.partial) else env
     routine = made if isinstance(made, type) or inspect.isroutine(made) else type(made).__call__
     returns = routine if isinstance(routine, type) else _hints(routine).get("return")

@@ -15,6 +15,7 @@ from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
 from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.core.env_server.types import Action, OpenAction, ResetData
 from openenv.core.errors import EnvironmentFault, NotSupported, TimeLimitExceeded, UnknownTask
+from openenv.core.wire.message_fields import is_strict, validated
 from openenv.core.wire.server_codec import invalid_message, unknown_keywords
 
 log = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ def _text_of(verb: str, error: BaseException) -> str:
         texts = [f"{'.'.join(map(str, (error.title, *row['loc'])))}: {row['msg']}" for row in rows]
         wrong = "; ".join(texts) or f"{error.title}: {error.error_count()} fields are wrong"
         return f"{verb}() raised ValidationError: {wrong}"
-    if isinstance(error, _BUGS) or not text:
+    if isinstance(error, _BUGS) or not text or verb == "state":  # which refuses nothing
         return f"{verb}() raised {type(error).__name__}{text and f': {text}'}"
     return text
 
@@ -165,6 +166,8 @@ def _action_reader(action_cls: type[Action]) -> Callable[[dict[str, Any]], Actio
         return partial(deserialize_action, action_cls=action_cls)
     if action_cls.model_validate.__func__ is not Action.model_validate.__func__:  # type: ignore[attr-defined]
         return action_cls.model_validate
+    if is_strict(action_cls):
+        return partial(validated, action_cls)
     # by either name: a field's own is what `model_dump` writes, and its alias what the schema has
     return partial(action_cls.__pydantic_validator__.validate_python, by_alias=True, by_name=True)
 

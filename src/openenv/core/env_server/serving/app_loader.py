@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http.routes import environment_app
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.runner.env_spec import EnvSpec, resolve_env_spec
+from openenv.core.env_server.runner.env_spec import DERIVE, EnvSpec, resolve_env_spec
 from openenv.core.env_server.serving.any_uvicorn import add_own_connections
 from openenv.core.env_server.web.gradio_tab import GradioTab
 from openenv.core.env_server.web.routes import add_web_pages, page_is_enabled, tab_is_enabled
@@ -43,8 +43,7 @@ def load_app(
     found: Any = _import(source) if isinstance(source, str) else source
     if not is_application(found):
         _check_callable(found, named)
-        if not _is_known(found):
-            found = _called(found, named) if source is found else _called_by_name(found, named)
+        found = _declared_spec(found, named) or _called(found, named, by_name=source is not found)
     if not is_application(found):
         spec = found if isinstance(found, EnvSpec) else resolve_env_spec(found)
         return app_of(spec, config or default or ServerConfig())
@@ -104,14 +103,23 @@ def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
         return {}
 
 
-def _is_known(source: Any) -> bool:
-    """Whether this is an environment, its class, or a function that declares to return one, which need not be called
-    to know that."""
+def _declared_spec(source: Any, named: str) -> EnvSpec | None:
+    """The specification of an environment, its class, or a function that declares to return one; None of others, which
+    are called."""
+    if isinstance(source, Environment) or (isinstance(source, type) and issubclass(source, Environment)):
+        return _spec_of(source, named)
     try:
-        resolve_env_spec(source)
+        return resolve_env_spec(source)
     except TypeError:
-        return False
-    return True
+        return None
+
+
+def _spec_of(environment: Any, named: str) -> EnvSpec:
+    """The specification of an environment or its class. Raises ValueError for one that cannot be served."""
+    try:
+        return resolve_env_spec(environment)
+    except TypeError as error:
+        raise ValueError(f"{named} cannot be served: {error}") from error
 
 
 def _check_callable(source: Any, named: str) -> None:
@@ -119,17 +127,27 @@ def _check_callable(source: Any, named: str) -> None:
     if isinstance(source, Environment):
         return
     if not callable(source):
-        raise ValueError(f"{named} is of type {type(source).__name__}, which cannot be served: {_REMEDY}")
+        raise ValueError(f"{named} is of type {type(source).__name__}, which cannot be served: {_remedy(source)}")
+    if isinstance(source, type) and hasattr(source, "step") and not issubclass(source, Environment):
+        raise ValueError(f"{named} is no Environment: {_remedy(source)}")
     required = [p.name for p in _parameters(source).values()
                 if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]  # fmt: skip
     if required:
         raise ValueError(f"{named} needs arguments ({', '.join(required)}), which the server cannot know: {_REMEDY}")
 
 
-def _called_by_name(factory: Any, named: str) -> Any:
-    """`_called`, with errors for the command line on which `MODULE:NAME` was written."""
+def _remedy(served: Any) -> str:
+    """What the author of an object that cannot be served does."""
+    if isinstance(served, ModuleType):
+        return f"it is a module, so write the name of what is in it: {served.__name__}:NAME"
+    kind = served if isinstance(served, type) else type(served)
+    return _REMEDY if kind.__module__ == "builtins" else f"{DERIVE}, or {_REMEDY}"
+
+
+def _made(factory: Any, named: str) -> Any:
+    """What a function returns, with errors for the command line on which `MODULE:NAME` was written."""
     try:
-        return _called(factory, named)
+        return factory()
     except ValueError:
         raise
     except Exception as error:  # border: an author's function may raise anything
@@ -138,18 +156,18 @@ def _called_by_name(factory: Any, named: str) -> Any:
         ) from error
 
 
-def _called(factory: Any, named: str) -> Any:
+def _called(factory: Any, named: str, *, by_name: bool) -> Any:
     """The application that a function returns, or the specification of its environments."""
-    made = factory()
+    made = _made(factory, named) if by_name else factory()
     if is_application(made):
         return made
     if not isinstance(made, Environment):
-        raise ValueError(f"{named} returned {type(made).__name__}, which cannot be served: {_REMEDY}")
+        raise ValueError(f"{named} returned {type(made).__name__}, which cannot be served: {_remedy(made)}")
     # It was made to know its class, which an annotation says too. Something else refers to the one object of a factory
     # that always returns the same; the sessions are still to use that.
     if sys.getrefcount(made) <= _OWN_REFERENCES:
         made.close()
-    declared = resolve_env_spec(type(made))
+    declared = _spec_of(type(made), named)
     spec = resolve_env_spec(factory, declared.action_cls, declared.observation_cls, declared.state_cls, declared.name)
     return dataclasses.replace(spec, environment_cls=type(made))
 

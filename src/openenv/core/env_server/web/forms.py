@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_type_hints
 
-from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, create_model
-from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic import PydanticSchemaGenerationError, PydanticUserError, create_model
 
 from openenv.core.formats.json_text import json_text
 from openenv.core.schema.samples import resolved
@@ -51,16 +50,6 @@ def fields_of(schema: Mapping[str, Any], *, without: frozenset[str] = frozenset(
         for name, part in resolved(schema, schema).get("properties", {}).items()
         if name not in without
     ]
-
-
-def schema_of(message_class: type[BaseModel]) -> dict[str, Any]:
-    """JSON Schema of a class of messages. Where a field has none, such as a tensor, all fields take any JSON value."""
-    try:
-        return message_class.model_json_schema()
-    except PydanticInvalidForJsonSchema:
-        fields = message_class.model_fields
-        required = [name for name, info in fields.items() if info.is_required()]
-        return {"properties": {name: {} for name in fields}, "required": required}
 
 
 def keywords_schema(function: Callable[..., Any]) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from fastapi import FastAPI
 from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.core.env_server.types import Action
 from openenv.core.env_server.web.descriptions import get_quick_start_markdown
-from openenv.core.env_server.web.forms import Field, fields_of, schema_of
+from openenv.core.env_server.web.forms import Field, fields_of
 from openenv.core.env_server.web.interface_manager import WebInterfaceManager
+from openenv.core.schema.message_schema import message_schema
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ _PUBLISHED_KINDS = {"choice": "select", "integer": "number", "number": "number",
 
 def action_fields(action_cls: type[Action]) -> list[dict[str, Any]]:
     """The fields of an action as the published package describes them to a builder."""
-    return [_published(field) for field in fields_of(schema_of(action_cls))]
+    return [_published(field) for field in fields_of(message_schema(action_cls))]
 
 
 def _published(field: Field) -> dict[str, Any]:

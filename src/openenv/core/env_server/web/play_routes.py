@@ -17,12 +17,13 @@ from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.worker_share import WrongWorker
 from openenv.core.env_server.types import EnvironmentMetadata, OpenAction
-from openenv.core.env_server.web.forms import fields_of, keywords_schema, schema_of, takes_any_keyword
+from openenv.core.env_server.web.forms import fields_of, keywords_schema, takes_any_keyword
 from openenv.core.env_server.web.pages import PRIVATE_HEADERS, Pages
 from openenv.core.env_server.web.questions import PageQuestions
 from openenv.core.env_server.web.ui_socket import UiSocket
 from openenv.core.env_server.web.views import ObservationView, game_of
 from openenv.core.errors import RequestRefused, SessionFault
+from openenv.core.schema.message_schema import message_schema
 from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
 from openenv.core.wire.server_codec import SessionRequest
 
@@ -92,7 +93,7 @@ def _add_page(
             reset_fields=fields_of(keywords_schema(reset)),
             takes_any_keyword=takes_any_keyword(reset),
             reset_help=inspect.getdoc(reset) if spec.is_known else None,
-            action_fields=[] if calls_tools else fields_of(schema_of(spec.action_cls)),
+            action_fields=[] if calls_tools else fields_of(message_schema(spec.action_cls)),
             takes_any_action=spec.action_cls is OpenAction,
             can_watch=sessions.config.allow_watching,
             tabs=tabs,

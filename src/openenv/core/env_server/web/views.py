@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from openenv.core.env_server.types import Observation
-from openenv.core.env_server.web.forms import schema_of
 from openenv.core.formats.json_text import json_text
 from openenv.core.schema.legal_actions import LEGAL_FIELDS, NAME_FIELDS
+from openenv.core.schema.message_schema import message_schema
 from openenv.core.schema.samples import resolved
 from openenv.core.text.content import image_part, image_type
 from openenv.core.text.description import value_text
@@ -49,7 +49,7 @@ class ObservationView:
         """observation_classes: those that the environment declares; a later one wins where both have a field."""
         self._fields: dict[str, Mapping[str, Any]] = {}
         for observation_class in observation_classes:
-            schema = schema_of(observation_class)
+            schema = message_schema(observation_class)
             self._fields |= {name: resolved(schema, part) for name, part in schema.get("properties", {}).items()}
 
     def parts(self, observation: Mapping[str, Any]) -> list[Part]:

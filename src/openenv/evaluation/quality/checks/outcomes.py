@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from openenv.evaluation.intervals import Interval, mean_and_interval
 from openenv.evaluation.quality.probe.recordings import Recording, play, take
-from openenv.evaluation.quality.target import CheckResult, Target, failed, passed, warned
+from openenv.evaluation.quality.target import RAISES_REMEDY, CheckResult, Target, failed, passed, warned
 from openenv.policies.base import ActsOnObservations
 
 MAX_STEPS = 1000
@@ -27,6 +27,9 @@ async def ending(target: Target) -> CheckResult:
             return warned(f"no end in {len(recording.actions)} random steps: an endless episode",
                           "return done=True when the task is over, or limit the steps")  # fmt: skip
         length = f"an episode of random play ends after {len(recording.actions)} steps"
+        state = await client.request("state")
+        if state.is_error:
+            return failed(f"{length}; `state` after it: {state.message}", RAISES_REMEDY)
         frame = await take(client, recording, recording.actions[-1])
         if frame.is_error and frame.code == "EPISODE_OVER":
             return passed(f"{length}; a step after the end is refused")

@@ -16,7 +16,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.typing import Subprotocol
 
-from openenv.core.errors import OpenEnvError, ServerUnreachable
+from openenv.core.errors import OpenEnvError, ServerUnreachable, error_from_wire
 from openenv.core.wire.constants import SUBPROTOCOL
 
 _RETRY_FULL_S = 3.0
@@ -61,8 +61,8 @@ class RawFrame:
 
     @property
     def message(self) -> str:
-        """Code and message of the error, cut to a line."""
-        return f"{self.code} {str(self.data.get('message', ''))[:200]}"
+        """Code and message of the error with the fields that are wrong, cut to a line."""
+        return f"{self.code} {str(error_from_wire(self.data))[:200]}"
 
     @property
     def observation(self) -> dict[str, Any]:
