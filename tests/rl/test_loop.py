@@ -14,15 +14,15 @@ import torch
 from transformers import PreTrainedModel
 
 from openenv.core.errors import EnvironmentFault
+from openenv.rl.algorithm.learning_signal import NothingToLearn
+from openenv.rl.algorithm.rewards import EpisodeReward
 from openenv.rl.config import Config, PretrainConfig
 from openenv.rl.loop import NothingPlayed, TrainingLoop
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import WeightStore, choose_algorithms, tiny_model
 from openenv.rl.reports.results import read_rows
 from openenv.rl.reports.training_log import TrainingLog
-from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout
-from openenv.rl.signals.learning_signal import NothingToLearn
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.pretraining import pretrain
 from openenv.rl.training.trainer import ReferenceModel, Trainer

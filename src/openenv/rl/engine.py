@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 
 from openenv.auto.environment import ServedEnvironment
 from openenv.evaluation.episodes import EpisodeSessions
+from openenv.rl.algorithm.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, EnvConfig, SelfPlayConfig
 from openenv.rl.environments import labels
@@ -34,7 +35,6 @@ from openenv.rl.planning.plan import with_planned_passes
 from openenv.rl.random_play import random_play, require_signal
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.training_log import TrainingLog
-from openenv.rl.rollouts.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.rollouts.self_play import PastWeights
 from openenv.rl.starting_model import (

@@ -19,18 +19,18 @@ from typing import Any
 import torch
 
 from openenv.core.errors import OpenEnvError
+from openenv.rl.algorithm.curricula import Curricula, environment_of
+from openenv.rl.algorithm.learning_signal import NothingToLearn, SignalWatch, has_signal
+from openenv.rl.algorithm.replay_buffer import ReplayBuffer, StepGroups
+from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config
-from openenv.rl.environments import Curricula, environment_of
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.reports.results import environment_metrics, play_metrics
 from openenv.rl.reports.training_log import TrainingLog
-from openenv.rl.rollouts.replay_buffer import ReplayBuffer, StepGroups
 from openenv.rl.rollouts.rollout import Rollout
-from openenv.rl.rollouts.trajectory import Group
 from openenv.rl.signals.collapse import Collapsed
-from openenv.rl.signals.learning_signal import NothingToLearn, SignalWatch, has_signal
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.trainer import Trainer
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from openenv.auto.environment import ServedEnvironment
 from openenv.core.session_pool import SessionPool
 from openenv.policies.prompts import PromptBuilder
+from openenv.rl.algorithm.curricula import level_keywords, shares
+from openenv.rl.algorithm.learning_signal import NothingToLearn
 from openenv.rl.budget import RANDOM_PLAY_SHARE, Budget
 from openenv.rl.config import Config
-from openenv.rl.environments import level_keywords, shares
-from openenv.rl.signals.learning_signal import NothingToLearn
 from openenv.rl.training.teacher_play import CollectedPlay, RandomTeacher, collect_play
 
 if TYPE_CHECKING:

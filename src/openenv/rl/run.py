@@ -23,7 +23,7 @@ from openenv.rl.reports.run_state import failure_kept
 from openenv.rl.setup import OnProgress, TrainingRun, setup_training
 
 if TYPE_CHECKING:
-    from openenv.rl.rollouts.rewards import Reward
+    from openenv.rl.algorithm.rewards import Reward
 
 log = logging.getLogger(__name__)
 

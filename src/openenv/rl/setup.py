@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.core.formats.json_text import json_text
 from openenv.core.session_pool import SessionPool
+from openenv.rl.algorithm.curricula import shares
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import load_config, require_model, with_current_keys
-from openenv.rl.environments import serve_environment, shares
+from openenv.rl.environments import serve_environment
 from openenv.rl.evaluation.curve import EvaluationCurve
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.results import replace_text
@@ -29,8 +30,8 @@ from openenv.rl.reports.trackers import Trackers, require_installed
 from openenv.rl.reports.training_log import TrainingLog
 
 if TYPE_CHECKING:
+    from openenv.rl.algorithm.rewards import Reward
     from openenv.rl.engine import Engine
-    from openenv.rl.rollouts.rewards import Reward
 
 log = logging.getLogger(__name__)
 

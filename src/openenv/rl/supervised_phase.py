@@ -23,9 +23,9 @@ from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episode_files.records import read_episodes
 from openenv.policies.prompts import PromptBuilder
 from openenv.policies.registry import EndpointOptions, policy_named
+from openenv.rl.algorithm.curricula import level_keywords, shares
 from openenv.rl.budget import PRETRAINING_SHARE, RANDOM_PLAY_SHARE, TEACHER_SHARE, Budget
 from openenv.rl.config import Config, ConfigError, WarmStartConfig, require
-from openenv.rl.environments import level_keywords, shares
 from openenv.rl.models.chat import Chat
 from openenv.rl.reports.results import WARM_START, replace_text
 from openenv.rl.starting_model import StartingModel, longest_sequence, transcripts_of

@@ -17,8 +17,8 @@ from openenv.rl.reports.results import PlayerResult, Role, load_results, optimum
 from openenv.rl.setup import OnProgress, TrainingRun
 
 if TYPE_CHECKING:
+    from openenv.rl.algorithm.trajectory import Trajectory
     from openenv.rl.models.base_generator import BaseGenerator
-    from openenv.rl.rollouts.trajectory import Trajectory
 
 log = logging.getLogger(__name__)
 
