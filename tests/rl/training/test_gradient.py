@@ -10,8 +10,8 @@ import torch
 from openenv.rl.algorithm.loss import divergence
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.training.trainer import ReferenceModel, Trainer
-from tests.rl.echo_game import WORDS, echo_chat, echo_config, echo_generator
 from tests.rl.algorithm.test_batch import episode
+from tests.rl.echo_game import WORDS, echo_chat, echo_config, echo_generator
 
 pytestmark = pytest.mark.process
 

@@ -6,8 +6,8 @@ from openenv.rl.algorithm.batch import TrainingBatch, make_batch
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.models.language_model import tiny_model
 from openenv.rl.training.trainer import ReferenceModel
-from tests.rl.echo_game import echo_chat, echo_config
 from tests.rl.algorithm.test_batch import episode, segment
+from tests.rl.echo_game import echo_chat, echo_config
 
 
 def reference_model() -> ReferenceModel:
