@@ -1,7 +1,8 @@
 """The names that the published tutorial imports from `grpo_utils`."""
 
 from openenv.evaluation import play_random_policy, show_openenv_observation
-from openenv.rl.rollouts.rewards import BlackJackReward, ComputeAdvantages
+from openenv.rl.algorithm.advantages import ComputeAdvantages
+from openenv.rl.algorithm.rewards import BlackJackReward
 from openenv.rl.setup import setup_forge_training
 
 __all__ = [

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from openenv.rl.algorithm.curricula import Curricula, environment_of
+from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import Config, ConfigError, EnvConfig
 from openenv.rl.config_file import config_from_mapping
-from openenv.rl.environments import Curricula, environment_of, labels
+from openenv.rl.environments import labels
 from openenv.rl.reports.results import load_results, read_rows
-from openenv.rl.rollouts.trajectory import Group, Trajectory
 from openenv.rl.run import run, with_game
 from openenv.rl.setup import setup_training
 from tests.rl.test_setup import TINY

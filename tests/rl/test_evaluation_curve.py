@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult
+from openenv.rl.algorithm.rewards import EpisodeReward, RandomReturns
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.engine import TrainingEnvironment
@@ -21,7 +22,6 @@ from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import copy_of, load_model
 from openenv.rl.reports.best_checkpoint import BestCheckpoint, best_line
 from openenv.rl.reports.results import StepLog, read_rows
-from openenv.rl.rollouts.rewards import EpisodeReward, RandomReturns
 from openenv.rl.training.checkpoint import Checkpoints
 from tests.rl.echo_game import EchoPool, EchoText, echo_config
 from tests.rl.test_loop import SmallRun

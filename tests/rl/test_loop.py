@@ -14,15 +14,16 @@ import torch
 from transformers import PreTrainedModel
 
 from openenv.core.errors import EnvironmentFault
+from openenv.rl.algorithm.learning_signal import NothingToLearn
+from openenv.rl.algorithm.rewards import EpisodeReward
+from openenv.rl.budget import Budget
 from openenv.rl.config import Config, PretrainConfig
 from openenv.rl.loop import NothingPlayed, TrainingLoop
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import WeightStore, choose_algorithms, tiny_model
 from openenv.rl.reports.results import read_rows
 from openenv.rl.reports.training_log import TrainingLog
-from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout
-from openenv.rl.signals.learning_signal import NothingToLearn
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.pretraining import pretrain
 from openenv.rl.training.trainer import ReferenceModel, Trainer
@@ -79,6 +80,8 @@ class SmallRun:
         start = TrainingProgress(step=0, training_s=0.0)
         self.progress = self.checkpoints.restore(self.trainer) if resume else start
         self.executor = ThreadPoolExecutor(1)
+        self.store, self.budget = WeightStore(), Budget(config.max_minutes)
+        self.batch_size = config.replay_buffer.batch_size or 4
 
     def new_model(self, seed: int) -> PreTrainedModel:
         return tiny_model(self.config.model, self.chat.tokenizer, max_length=64, seed=seed, device=self.device)
@@ -101,27 +104,15 @@ class SmallRun:
         )
 
     async def run(self, steps: int, on_step: Any = None, evaluate: Any = None) -> list[dict[str, Any]]:
-        store, config = WeightStore(), self.config
-        store.publish(self.model, self.progress.step)
-        generator = Generator(self.new_model(9), self.chat, max_new_tokens=config.max_res_tokens, store=store)
+        config, self.store, self.budget = self.config, WeightStore(), Budget(self.config.max_minutes)
+        self.store.publish(self.model, self.progress.step)
+        generator = Generator(self.new_model(9), self.chat, max_new_tokens=config.max_res_tokens, store=self.store)
         reward = EpisodeReward(config.reward)
         rollouts = [
             Rollout(self.pool_class(8, turns=1), EchoText(), generator, reward, config, self.executor) for _ in range(2)
         ]
         training_log = TrainingLog(self.metrics_path.parent, config, first_step=self.progress.step)
-        self.loop = TrainingLoop(
-            [rollouts],
-            self.trainer,
-            store,
-            self.checkpoints,
-            self.chat,
-            config,
-            training_log,
-            self.progress,
-            config.replay_buffer.batch_size or 4,
-        )
-        await self.loop.run(steps, on_step, evaluate)
-        self.progress = self.loop.progress
+        await TrainingLoop(self, [rollouts], training_log).run(steps, on_step, evaluate)
         return read_rows(self.metrics_path)
 
 
@@ -220,11 +211,8 @@ async def test_rollouts_that_fail_end_the_run_with_their_error(
     run = SmallRun(echo_config(), tmp_path)
     generator = Generator(run.model, run.chat, max_new_tokens=2)
     rollout = Rollout(pool, EchoText(), generator, EpisodeReward(), run.config, run.executor)
-    training_log, store = TrainingLog(tmp_path, run.config), WeightStore()
-    store.publish(run.model, 0)
-    loop = TrainingLoop(
-        [[rollout]], run.trainer, store, run.checkpoints, run.chat, run.config, training_log, run.progress, batch_size=4
-    )
+    run.store.publish(run.model, 0)
+    loop = TrainingLoop(run, [[rollout]], TrainingLog(tmp_path, run.config))
 
     with pytest.raises(error, match=reason):
         await asyncio.wait_for(loop.run(2), 20)

@@ -19,6 +19,7 @@ from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import ServerUnreachable
 from openenv.envs.openspiel_env import OpenSpielEnv, OpenSpielText
 from openenv.policies import ChatMessage, PromptBuilder
+from openenv.rl.algorithm.learning_signal import NothingToLearn
 from openenv.rl.config import Config, ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.generator import Generator
@@ -28,7 +29,6 @@ from openenv.rl.reports.results import read_rows
 from openenv.rl.reports.run_state import failure, run_state
 from openenv.rl.run import run, run_blocking, with_game
 from openenv.rl.setup import setup_forge_training, setup_training
-from openenv.rl.signals.learning_signal import NothingToLearn
 from openenv.rl.training.trainer import Trainer
 from tests.core.env_server.probes import is_running
 from tests.rl.models.vllm_stand_in import StandIn

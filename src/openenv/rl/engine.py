@@ -5,13 +5,14 @@ import logging
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import torch
 from transformers import PreTrainedModel
 
 from openenv.auto.environment import ServedEnvironment
 from openenv.evaluation.episodes import EpisodeSessions
+from openenv.rl.algorithm.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, EnvConfig, SelfPlayConfig
 from openenv.rl.environments import labels
@@ -31,10 +32,10 @@ from openenv.rl.models.lora import adapter_config
 from openenv.rl.models.vllm_generator import VllmGenerator
 from openenv.rl.planning.memory import release_freed
 from openenv.rl.planning.plan import with_planned_passes
+from openenv.rl.progress import OnProgress
 from openenv.rl.random_play import random_play, require_signal
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.training_log import TrainingLog
-from openenv.rl.rollouts.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.rollouts.self_play import PastWeights
 from openenv.rl.starting_model import (
@@ -47,9 +48,6 @@ from openenv.rl.starting_model import (
 from openenv.rl.supervised_phase import pretrain_on, warm_start
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.trainer import Trainer, make_reference
-
-if TYPE_CHECKING:
-    from openenv.rl.setup import OnProgress
 
 log = logging.getLogger(__name__)
 
@@ -112,7 +110,7 @@ class Engine:
         *,
         resume: bool,
         budget: Budget,
-        on_progress: "OnProgress",
+        on_progress: OnProgress,
     ) -> Self:
         """Load the model, or create and pretrain it, and publish its weights.
 
@@ -153,7 +151,7 @@ class Engine:
         served: Sequence[ServedEnvironment],
         reward: Reward | None,
         budget: Budget,
-        on_progress: "OnProgress",
+        on_progress: OnProgress,
     ) -> Self:
         checkpoints = Checkpoints(config.run_dir)
         played = await random_play(config, served, budget, on_progress)
@@ -217,27 +215,13 @@ class Engine:
         evaluate: Evaluate,
     ) -> None:
         """Make `steps` more steps, as `TrainingLoop.run`. rollouts: those of each environment."""
-        loop = TrainingLoop(
-            rollouts,
-            self.trainer,
-            self.store,
-            self.checkpoints,
-            self.chat,
-            self.config,
-            training_log,
-            self.progress,
-            self.batch_size,
-            self.budget,
-        )
+        loop = TrainingLoop(self, rollouts, training_log)
 
         def after_step(row: dict[str, Any]) -> None:
             self._release_freed()
             on_step(row)
 
-        try:
-            await loop.run(steps, after_step, evaluate)
-        finally:
-            self.progress = loop.progress
+        await loop.run(steps, after_step, evaluate)
 
     def player(self, *, temperature: float, before: bool = False) -> BaseGenerator:
         """A generator with the current weights, or those before GRPO, whose `complete` is used in evaluation."""

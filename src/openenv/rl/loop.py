@@ -14,23 +14,23 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from openenv.core.errors import OpenEnvError
+from openenv.rl.algorithm.curricula import Curricula, environment_of
+from openenv.rl.algorithm.learning_signal import NothingToLearn, SignalWatch, has_signal
+from openenv.rl.algorithm.replay_buffer import ReplayBuffer, StepGroups
+from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config
-from openenv.rl.environments import Curricula, environment_of
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.reports.results import environment_metrics, play_metrics
 from openenv.rl.reports.training_log import TrainingLog
-from openenv.rl.rollouts.replay_buffer import ReplayBuffer, StepGroups
 from openenv.rl.rollouts.rollout import Rollout
-from openenv.rl.rollouts.trajectory import Group
 from openenv.rl.signals.collapse import Collapsed
-from openenv.rl.signals.learning_signal import NothingToLearn, SignalWatch, has_signal
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.trainer import Trainer
 
@@ -50,36 +50,34 @@ Evaluate = Callable[[int, bool], Awaitable[dict[str, Any]]]
 """Evaluates the current weights where it is due: receives the step, and whether it is the last. Returns metrics."""
 
 
+class LoopParts(Protocol):
+    """What the loop needs of an engine."""
+
+    config: Config
+    budget: Budget
+    batch_size: int
+    """Number of groups in one training step."""
+    progress: TrainingProgress
+    """How far the run is. The loop sets it after each step."""
+    chat: Chat
+    trainer: Trainer
+    store: WeightStore
+    checkpoints: Checkpoints
+
+
 class TrainingLoop:
     """Runs rollouts and training concurrently until the wanted number of steps is made. Used for one call of `run`."""
 
-    def __init__(
-        self,
-        rollouts: Sequence[Sequence[Rollout]],
-        trainer: Trainer,
-        store: WeightStore,
-        checkpoints: Checkpoints,
-        chat: Chat,
-        config: Config,
-        training_log: TrainingLog,
-        progress: TrainingProgress,
-        batch_size: int,
-        budget: Budget | None = None,
-    ) -> None:
-        """rollouts: those of each environment. budget: None for the configured time, of which nothing is spent."""
-        self.progress = progress
-        self._batch_size = batch_size
-        self._budget = budget or Budget(config.max_minutes)
-        self._thread = ThreadPoolExecutor(1, "trainer", torch.set_num_threads, (config.threads,))
+    def __init__(self, engine: LoopParts, rollouts: Sequence[Sequence[Rollout]], training_log: TrainingLog) -> None:
+        """rollouts: those of each environment."""
+        self._engine = engine
         self._rollouts = rollouts
-        self._trainer = trainer
-        self._store = store
-        self._checkpoints = checkpoints
-        self._chat = chat
-        self._config = config
         self._log = training_log
-        self._watch = SignalWatch(config)
-        self._curricula = Curricula(config.env, progress.levels)
+        self._config, self._budget = engine.config, engine.budget
+        self._trainer, self._store, self._checkpoints = engine.trainer, engine.store, engine.checkpoints
+        self._thread = ThreadPoolExecutor(1, "trainer", torch.set_num_threads, (self._config.threads,))
+        self._watch = SignalWatch(self._config)
+        self._curricula = Curricula(self._config.env, engine.progress.levels)
 
     async def run(self, steps: int, on_step: OnStep | None = None, evaluate: Evaluate | None = None) -> None:
         """Make `steps` more steps, or fewer if the time is up. A checkpoint is saved, also after a cancellation.
@@ -87,7 +85,7 @@ class TrainingLoop:
         evaluate: awaited after each step, before its metrics are recorded. A cancellation leaves out what it returns.
         Raises NothingToLearn if no group of many steps had episodes with different rewards.
         """
-        first, last = self.progress.step, self.progress.step + steps
+        first, last = self._engine.progress.step, self._engine.progress.step + steps
         buffer = ReplayBuffer(self._config.max_policy_age, first)
         try:
             with self._budget.counting(), _loaded_objects_frozen():
@@ -99,7 +97,7 @@ class TrainingLoop:
             raise failures.exceptions[0] from None  # the first caused the others
         finally:
             self._thread.shutdown()
-            self._checkpoints.save(self._trainer, self._chat, self.progress)
+            self._checkpoints.save(self._trainer, self._engine.chat, self._engine.progress)
 
     async def _play_steps(self, buffer: ReplayBuffer, first: int, last: int) -> None:
         """Play the groups of the steps from `first` to before `last`, each with its version of the weights."""
@@ -114,20 +112,20 @@ class TrainingLoop:
     async def _groups_of(self, step: int) -> StepGroups:
         """Play a step's groups, whose numbers follow from the step: one batch, or more if equal ones are redrawn."""
         redraws = self._config.replay_buffer.equal_groups == "redraw"
-        most = self._batch_size * (_MOST_DRAWS if redraws else 1)
+        most = self._engine.batch_size * (_MOST_DRAWS if redraws else 1)
         played: list[Group] = []
         trained: list[Group] = []
-        wanted = self._batch_size
+        wanted = self._engine.batch_size
         while wanted > 0:
             start = step * most + len(played)
             groups = await self._play(range(start, start + wanted))
             played += groups
             trained += [group for group in groups if self._is_useful(group)]
-            missing = self._batch_size - len(trained) if redraws else 0
+            missing = self._engine.batch_size - len(trained) if redraws else 0
             expected = missing * len(played) / max(1, len(trained))  # at the rate of useful groups so far
             wanted = min(math.ceil(expected), most - len(played))
         self._curricula.add(played)
-        return StepGroups(played, trained[: self._batch_size], self._curricula.state)
+        return StepGroups(played, trained[: self._engine.batch_size], self._curricula.state)
 
     async def _play(self, indices: Sequence[int]) -> list[Group]:
         """Play groups, divided among the rollouts. In the order of numbers.
@@ -177,11 +175,11 @@ class TrainingLoop:
         return self._config.replay_buffer.equal_groups == "keep" or has_signal(group)
 
     async def _train(self, buffer: ReplayBuffer, last: int, on_step: OnStep | None, evaluate: Evaluate | None) -> None:
-        while self.progress.step < last and not self._is_time_up():
+        while self._engine.progress.step < last and not self._is_time_up():
             began = time.monotonic()
             try:
                 async with asyncio.timeout(self._budget.left_s):
-                    groups = await buffer.get(self.progress.step)
+                    groups = await buffer.get(self._engine.progress.step)
             except TimeoutError:
                 continue
             row = await self._recorded_step(groups, last, began, buffer.num_evicted, evaluate)
@@ -196,7 +194,7 @@ class TrainingLoop:
 
     def _is_time_up(self) -> bool:
         if self._budget.is_spent():
-            log.warning("max_minutes is spent: training ends at step %d", self.progress.step)
+            log.warning("max_minutes is spent: training ends at step %d", self._engine.progress.step)
         return self._budget.is_spent()
 
     async def _recorded_step(
@@ -208,16 +206,16 @@ class TrainingLoop:
         try:
             await _uninterrupted(step)
             if evaluate is not None:
-                evaluated = await evaluate(self.progress.step, self.progress.step == last)
+                evaluated = await evaluate(self._engine.progress.step, self._engine.progress.step == last)
         finally:
             if step.exception() is None:
-                row = self._log.add({**step.result(), **evaluated}, groups, self._chat)
+                row = self._log.add({**step.result(), **evaluated}, groups, self._engine.chat)
         return row
 
     async def _step(self, groups: StepGroups, last: int, began: float, num_evicted: int) -> dict[str, Any]:
         """Train on the groups and publish the weights. Returns the metrics."""
         waited_s = time.monotonic() - began
-        step = self.progress.step
+        step = self._engine.progress.step
         part_done = self._part_done(step / max(self._config.trainer.training.steps, last))
         played = play_metrics(groups.played, groups.trained, step)
         played |= environment_metrics(groups.played, groups.levels, self._config.env)
@@ -230,17 +228,17 @@ class TrainingLoop:
         rolled_back = is_collapsed and await asyncio.to_thread(self._roll_back)
         self._store.publish(self._trainer.model, self._trainer.step_count)
         took_s = time.monotonic() - began
-        self.progress = replace(
-            self.progress,
+        self._engine.progress = replace(
+            self._engine.progress,
             step=self._trainer.step_count,
-            training_s=self.progress.training_s + took_s,
+            training_s=self._engine.progress.training_s + took_s,
             spent_s=self._budget.spent_s,
             levels=groups.levels,
-            last_signal=step + 1 if any(map(has_signal, groups.played)) else self.progress.last_signal,
+            last_signal=step + 1 if any(map(has_signal, groups.played)) else self._engine.progress.last_signal,
         )
-        row = {"step": self.progress.step, **played, **trained}
+        row = {"step": self._engine.progress.step, **played, **trained}
         row |= {"wait_time": waited_s, "step_time": took_s, "buffer/evicted": num_evicted}
-        row["training_s"] = self.progress.training_s
+        row["training_s"] = self._engine.progress.training_s
         if rolled_back:
             row["rolled_back"] = True
         self._watch.add(groups.played)
@@ -250,7 +248,7 @@ class TrainingLoop:
 
     def _part_done(self, part_of_steps: float) -> float:
         """The fraction of training that is done, 0 to 1: of its steps, or of its time where that ends first."""
-        left_s, spent_s = self._budget.left_s, self.progress.training_s
+        left_s, spent_s = self._budget.left_s, self._engine.progress.training_s
         part_of_time = 0.0 if left_s is None else spent_s / max(1e-9, spent_s + left_s)
         return min(1.0, max(part_of_steps, part_of_time))
 
@@ -266,20 +264,22 @@ class TrainingLoop:
         """Keep good weights where a collapse is to end there. Raises Collapsed if it is to stop the run."""
         collapse, action = self._log.collapse, self._config.on_collapse
         if action == "stop" and collapse.sign is not None:
-            raise Collapsed(f"step {self.progress.step}: {collapse.remedy}")
-        if action == "rollback" and collapse.is_clear and self.progress.step % _GOOD_INTERVAL == 1:
-            await _uninterrupted(asyncio.to_thread(self._checkpoints.save_good, self._trainer, self._chat))
+            raise Collapsed(f"step {self._engine.progress.step}: {collapse.remedy}")
+        if action == "rollback" and collapse.is_clear and self._engine.progress.step % _GOOD_INTERVAL == 1:
+            await _uninterrupted(asyncio.to_thread(self._checkpoints.save_good, self._trainer, self._engine.chat))
 
     def _end_without_signal(self, row: dict[str, Any]) -> None:
         """Say that training ends early. Raises NothingToLearn if no step of the run had a signal."""
-        if not self.progress.last_signal:
+        if not self._engine.progress.last_signal:
             raise NothingToLearn(row["warning"])
-        log.warning("training ends early: the last step with a signal was %d", self.progress.last_signal)
+        log.warning("training ends early: the last step with a signal was %d", self._engine.progress.last_signal)
 
     async def _checkpoint_when_due(self) -> None:
         interval = self._config.checkpoint.interval
-        if interval and self.progress.step % interval == 0:
-            await _uninterrupted(asyncio.to_thread(self._checkpoints.save, self._trainer, self._chat, self.progress))
+        if interval and self._engine.progress.step % interval == 0:
+            await _uninterrupted(
+                asyncio.to_thread(self._checkpoints.save, self._trainer, self._engine.chat, self._engine.progress)
+            )
             if self._trainer.reference is not None:
                 self._trainer.reference.clear()  # a resumed run has nothing cached either
 

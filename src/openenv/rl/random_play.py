@@ -4,19 +4,17 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from openenv.auto.environment import ServedEnvironment
 from openenv.core.session_pool import SessionPool
 from openenv.policies.prompts import PromptBuilder
+from openenv.rl.algorithm.curricula import level_keywords, shares
+from openenv.rl.algorithm.learning_signal import NothingToLearn
 from openenv.rl.budget import RANDOM_PLAY_SHARE, Budget
 from openenv.rl.config import Config
-from openenv.rl.environments import level_keywords, shares
-from openenv.rl.signals.learning_signal import NothingToLearn
+from openenv.rl.progress import OnProgress
 from openenv.rl.training.teacher_play import CollectedPlay, RandomTeacher, collect_play
-
-if TYPE_CHECKING:
-    from openenv.rl.setup import OnProgress
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +23,7 @@ EPISODES_TO_MEASURE = 64
 
 
 async def random_play(
-    config: Config, served: Sequence[ServedEnvironment], budget: Budget, on_progress: "OnProgress"
+    config: Config, served: Sequence[ServedEnvironment], budget: Budget, on_progress: OnProgress
 ) -> list[CollectedPlay]:
     """Collect random play of each environment: for pretraining, and to measure returns and lengths of episodes.
 
@@ -81,7 +79,7 @@ def require_signal(played: Sequence[CollectedPlay], config: Config) -> None:
     log.warning("%s.", reason)
 
 
-def _report(on_progress: "OnProgress", earlier: int, most: int, done: int) -> None:
+def _report(on_progress: OnProgress, earlier: int, most: int, done: int) -> None:
     on_progress("random play", min(most, earlier + done), most, {})
 
 

@@ -17,13 +17,14 @@ from openenv.rl.config import Config, ConfigError, EnvConfig, RewardConfig, requ
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.evaluation.comparison import Comparison
 from openenv.rl.model_defaults import TINY_WITHOUT_FILE
+from openenv.rl.progress import OnProgress
 from openenv.rl.reports.report import write_report
 from openenv.rl.reports.results import PlayerResult, load_results
 from openenv.rl.reports.run_state import failure_kept
-from openenv.rl.setup import OnProgress, TrainingRun, setup_training
+from openenv.rl.setup import TrainingRun, setup_training
 
 if TYPE_CHECKING:
-    from openenv.rl.rollouts.rewards import Reward
+    from openenv.rl.algorithm.rewards import Reward
 
 log = logging.getLogger(__name__)
 

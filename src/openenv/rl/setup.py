@@ -9,7 +9,6 @@ import itertools
 import json
 import logging
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -17,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.core.formats.json_text import json_text
 from openenv.core.session_pool import SessionPool
+from openenv.rl.algorithm.curricula import shares
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import load_config, require_model, with_current_keys
-from openenv.rl.environments import serve_environment, shares
+from openenv.rl.environments import serve_environment
 from openenv.rl.evaluation.curve import EvaluationCurve
+from openenv.rl.progress import OnProgress, pace, with_time_left
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.results import replace_text
 from openenv.rl.reports.run_state import failure_kept, running
@@ -29,15 +30,10 @@ from openenv.rl.reports.trackers import Trackers, require_installed
 from openenv.rl.reports.training_log import TrainingLog
 
 if TYPE_CHECKING:
+    from openenv.rl.algorithm.rewards import Reward
     from openenv.rl.engine import Engine
-    from openenv.rl.rollouts.rewards import Reward
 
 log = logging.getLogger(__name__)
-
-OnProgress = Callable[[str, int, int, dict[str, Any]], None]
-"""Called with the phase (`random play`, `pretrain`, `teacher`, `warm start`, `train`, `evaluate ...`), how much of it
-is done, how much there is, and in training the metrics of the step, and as `transcripts` the newest sample
-transcripts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +82,10 @@ class TrainingRun:
             last.update(row)
             done = row["step"] - first
             times_s.append(row["step_time"])
-            known = {**row, **_pace(times_s, wanted - done), "transcripts": self.training_log.newest}
+            known = {**row, **pace(times_s, wanted - done), "transcripts": self.training_log.newest}
             if done == 2:
-                pace = (row["step"], known["s_a_step"], known["minutes_to_end"])
-                log.info("step %d: %.1f s a step, %.1f minutes to the end", *pace)
+                figures = row["step"], known["s_a_step"], known["minutes_to_end"]
+                log.info("step %d: %.1f s a step, %.1f minutes to the end", *figures)
             self._on_progress("train", done, wanted, known)
 
         async with contextlib.AsyncExitStack() as pools:
@@ -151,7 +147,7 @@ async def setup_training(
     config = config if isinstance(config, Config) else load_config(config)
     require_installed(config.report_to)
     budget = Budget(config.max_minutes)
-    on_progress = _with_time_left(on_progress or _silent, budget)
+    on_progress = with_time_left(on_progress, budget)
     require_model(config.model.path)
     from openenv.rl.engine import Engine  # imports torch
     from openenv.rl.planning.plan import require_weights_fit
@@ -219,28 +215,3 @@ def _require_same_settings(config: Config) -> None:
             f"{', '.join(changed)}: run {config.name!r} started with other values. Resume it with its own file, or "
             "give the new run another name."
         )
-
-
-def _pace(times_s: Sequence[float], left: int) -> dict[str, float]:
-    """Seconds a step, and minutes to the end of training. Empty before the second step: the first is slower.
-
-    times_s: of the steps so far. left: steps to the end.
-    """
-    if len(times_s) < 2:
-        return {}
-    mean_s = sum(times_s[1:]) / len(times_s[1:])
-    return {"s_a_step": mean_s, "minutes_to_end": mean_s * left / 60.0}
-
-
-def _with_time_left(on_progress: OnProgress, budget: Budget) -> OnProgress:
-    """Adds `minutes_left` to what is reported, if time is limited."""
-
-    def report(phase: str, done: int, total: int, known: dict[str, Any]) -> None:
-        left_s = budget.left_s
-        on_progress(phase, done, total, known if left_s is None else {**known, "minutes_left": left_s / 60.0})
-
-    return report
-
-
-def _silent(phase: str, done: int, total: int, known: dict[str, Any]) -> None:
-    """Reports nothing."""

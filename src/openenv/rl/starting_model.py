@@ -9,8 +9,8 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
+from openenv.rl.algorithm.curricula import shares
 from openenv.rl.config import Config, ModelConfig, require
-from openenv.rl.environments import shares
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import ImageReader, load_image_reader

@@ -23,10 +23,11 @@ from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episode_files.records import read_episodes
 from openenv.policies.prompts import PromptBuilder
 from openenv.policies.registry import EndpointOptions, policy_named
+from openenv.rl.algorithm.curricula import level_keywords, shares
 from openenv.rl.budget import PRETRAINING_SHARE, RANDOM_PLAY_SHARE, TEACHER_SHARE, Budget
 from openenv.rl.config import Config, ConfigError, WarmStartConfig, require
-from openenv.rl.environments import level_keywords, shares
 from openenv.rl.models.chat import Chat
+from openenv.rl.progress import OnProgress
 from openenv.rl.reports.results import WARM_START, replace_text
 from openenv.rl.starting_model import StartingModel, longest_sequence, transcripts_of
 from openenv.rl.training.demonstrations import imitate, recorded_play
@@ -35,7 +36,6 @@ from openenv.rl.training.teacher_play import CollectedPlay, PolicyTeacher, Rando
 
 if TYPE_CHECKING:
     from openenv.rl.engine import TrainingEnvironment
-    from openenv.rl.setup import OnProgress
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ ResultT = TypeVar("ResultT")
 
 
 async def pretrain_on(
-    played: Sequence[CollectedPlay], start: StartingModel, config: Config, budget: Budget, on_progress: "OnProgress"
+    played: Sequence[CollectedPlay], start: StartingModel, config: Config, budget: Budget, on_progress: OnProgress
 ) -> None:
     """Pretrain a created model on the transcripts of random play alone."""
     transcripts = transcripts_of(played)
@@ -76,7 +76,7 @@ async def warm_start(
     start: StartingModel,
     config: Config,
     budget: Budget,
-    on_progress: "OnProgress",
+    on_progress: OnProgress,
 ) -> None:
     """Train a loaded model on the replies of a teacher in all environments.
 
@@ -129,7 +129,7 @@ async def _taught(
     teacher: str,
     config: Config,
     budget: Budget,
-    on_progress: "OnProgress",
+    on_progress: OnProgress,
 ) -> CollectedPlay:
     """New play of the teacher in an environment, at all levels. It has a share of the decisions, and of the time."""
     environment, share = environments[number], shares(config.env)[number]
@@ -180,7 +180,7 @@ def _least(settings: WarmStartConfig) -> float:
 
 
 async def _in_thread(
-    work: Callable[..., ResultT], phase: str, total: int, threads: int, on_progress: "OnProgress"
+    work: Callable[..., ResultT], phase: str, total: int, threads: int, on_progress: OnProgress
 ) -> ResultT:
     """The result of supervised training in a thread that has all cores: nothing else runs meanwhile.
 

@@ -7,14 +7,14 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, GPT2LMHeadModel
 
+from openenv.rl.algorithm.batch import make_batch
+from openenv.rl.algorithm.rewards import EpisodeReward
+from openenv.rl.algorithm.trajectory import Group, Segment
 from openenv.rl.config import Config
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator, UnsupportedModel
 from openenv.rl.models.reply_masks import Mask, is_choice, masked
-from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout
-from openenv.rl.rollouts.trajectory import Group, Segment
-from openenv.rl.training.batch import make_batch
 from openenv.rl.training.trainer import ReferenceModel, Trainer
 from tests.rl.echo_game import WORDS, EchoPool, RememberingEchoText, SayAction, SeenObservation, echo_config
 from tests.rl.models.small_models import ARCHITECTURES, BACKEND, DEVICES, STATEFUL, small_model, small_tokenizer

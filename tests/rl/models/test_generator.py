@@ -9,13 +9,13 @@ import torch
 
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.policies.prompts import ChatMessage
+from openenv.rl.algorithm.batch import make_batch
+from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
 from openenv.rl.config import Precision
 from openenv.rl.models import base_generator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import WeightStore, autocast, cast_matrices, copy_of, tiny_model
-from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory
-from openenv.rl.training.batch import make_batch
 from openenv.rl.training.trainer import ReferenceModel
 from tests.rl.echo_game import WORDS, echo_chat, echo_config, echo_generator
 

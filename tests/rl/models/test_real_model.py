@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from openenv.core.text.constraints import ReplyConstraint
+from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import dither, load_model, next_token_logits
-from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory
 from openenv.rl.training.trainer import Trainer
 
 MODEL = Path(__file__).parents[3] / "models" / "smollm2-135m"

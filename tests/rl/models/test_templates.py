@@ -11,14 +11,14 @@ from openenv.core.text.constraints import ReplyConstraint
 from openenv.evaluation import play_episodes
 from openenv.policies import ChatMessage, LanguageModelPolicy
 from openenv.policies.prompts import answer_of
+from openenv.rl.algorithm.rewards import EpisodeReward
+from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.chat_template import ChatTemplateError
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import Images
 from openenv.rl.models.prompt_tokens import TokenIds
-from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout, group_seed
-from openenv.rl.rollouts.trajectory import Segment
 from tests.rl.echo_game import EchoPool, RememberingEchoText, echo_config
 from tests.rl.models.small_models import CHATML, TEMPLATES, small_model, small_tokenizer
 

@@ -14,17 +14,17 @@ import torch
 from openenv.auto.environment import ServedEnvironment, named_environment
 from openenv.core.session_pool import SessionPool
 from openenv.core.text.content import image_part
+from openenv.rl.algorithm.batch import make_batch
+from openenv.rl.algorithm.rewards import EpisodeReward
+from openenv.rl.algorithm.trajectory import Group, Segment
 from openenv.rl.config import Config, ConfigError, ModelConfig
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.chat_template import ChatTemplateError
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.sources.tiny_vision import tiny_image_reader, tiny_vision_model
 from openenv.rl.reports.results import read_rows
-from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout
-from openenv.rl.rollouts.trajectory import Group, Segment
 from openenv.rl.setup import setup_training
-from openenv.rl.training.batch import make_batch
 from openenv.rl.training.trainer import ReferenceModel, Trainer
 from tests.rl.echo_game import echo_config
 from tests.rl.models.small_models import DEVICES

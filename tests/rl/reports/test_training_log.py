@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from openenv.rl.algorithm.replay_buffer import StepGroups
+from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.reports.results import read_rows
 from openenv.rl.reports.training_log import TrainingLog
-from openenv.rl.rollouts.replay_buffer import StepGroups
-from openenv.rl.rollouts.trajectory import Group, Trajectory
 from openenv.rl.signals.hacking_signals import WINDOW
 from tests.rl.echo_game import echo_chat, echo_config
 

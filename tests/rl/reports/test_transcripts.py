@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from openenv.core.formats.json_text import json_text
+from openenv.rl.algorithm.replay_buffer import StepGroups
+from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory, Turn
 from openenv.rl.reports.results import StepLog, read_rows
 from openenv.rl.reports.training_log import newest_transcripts
 from openenv.rl.reports.transcripts import recorded_transcripts, sample_transcripts, turn_rows
-from openenv.rl.rollouts.replay_buffer import StepGroups
-from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory, Turn
 from tests.rl.echo_game import echo_chat
 
 CHAT = echo_chat()

@@ -6,14 +6,14 @@ from random import Random
 
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.policies import ChatMessage
+from openenv.rl.algorithm.batch import make_batch
+from openenv.rl.algorithm.rewards import EpisodeReward
+from openenv.rl.algorithm.trajectory import Group, Segment, Turn
 from openenv.rl.config import Config
 from openenv.rl.models.chat import TokenIds
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import Images
-from openenv.rl.rollouts.rewards import EpisodeReward
 from openenv.rl.rollouts.rollout import Rollout
-from openenv.rl.rollouts.trajectory import Group, Segment, Turn
-from openenv.rl.training.batch import make_batch
 from tests.rl.echo_game import WORDS, EchoPool, EchoText, RememberingEchoText, echo_chat, echo_config, echo_generator
 
 

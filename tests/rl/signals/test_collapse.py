@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from openenv.rl.algorithm.trajectory import Group, Trajectory, Turn
 from openenv.rl.config import Config
-from openenv.rl.rollouts.trajectory import Group, Trajectory, Turn
 from openenv.rl.signals.collapse import SIGNS, CollapseWatch, look_metrics
 from tests.rl.echo_game import echo_config
 

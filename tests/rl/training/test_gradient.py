@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from openenv.rl.rollouts.trajectory import Group
-from openenv.rl.training.loss import divergence
+from openenv.rl.algorithm.loss import divergence
+from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.training.trainer import ReferenceModel, Trainer
+from tests.rl.algorithm.test_batch import episode
 from tests.rl.echo_game import WORDS, echo_chat, echo_config, echo_generator
-from tests.rl.training.test_batch import episode
 
 pytestmark = pytest.mark.process
 

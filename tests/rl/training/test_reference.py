@@ -2,12 +2,12 @@
 
 import torch
 
+from openenv.rl.algorithm.batch import TrainingBatch, make_batch
+from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.models.language_model import tiny_model
-from openenv.rl.rollouts.trajectory import Group
-from openenv.rl.training.batch import TrainingBatch, make_batch
 from openenv.rl.training.trainer import ReferenceModel
+from tests.rl.algorithm.test_batch import episode, segment
 from tests.rl.echo_game import echo_chat, echo_config
-from tests.rl.training.test_batch import episode, segment
 
 
 def reference_model() -> ReferenceModel:

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from openenv.rl.algorithm.batch import make_batch
+from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import Config, ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import WeightStore, checkpoint_activations, copy_of, device_of, load_model
 from openenv.rl.models.lora import add_adapter
-from openenv.rl.rollouts.trajectory import Group, Trajectory
-from openenv.rl.training.batch import make_batch
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.trainer import ReferenceModel, Trainer, make_reference
 from tests.rl.echo_game import echo_config

@@ -18,10 +18,10 @@ from openenv.core.errors import OpenEnvError
 from openenv.core.session_pool import SessionPool
 from openenv.core.utils import LoopThread
 from openenv.policies.prompts import ChatMessage
+from openenv.rl.algorithm.rewards import EpisodeReward
+from openenv.rl.algorithm.trajectory import Segment, Trajectory
 from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping
-from openenv.rl.rollouts.rewards import EpisodeReward
-from openenv.rl.rollouts.trajectory import Segment, Trajectory
 
 if TYPE_CHECKING:
     from openenv.rl.models.base_generator import BaseGenerator

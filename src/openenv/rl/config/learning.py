@@ -113,7 +113,7 @@ class RewardConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
-    """The loss. Its formulas are in `openenv.rl.training.loss`."""
+    """The loss. Its formulas are in `openenv.rl.algorithm.loss`."""
 
     name: LossName = "dr_grpo"
     """grpo, dr_grpo, dapo, gspo, cispo or rloo."""
@@ -156,10 +156,6 @@ class LossConfig:
             rule = "rloo has no ratio to clip. Remove it."
             require(self.name != "rloo" or limit is None, f"loss.{name}", limit, rule)
             require(limit is None or limit >= 0, f"loss.{name}", limit, "must be 0 or more.")
-
-    def floor(self, progress: float) -> float:
-        """The least entropy of the actions at this fraction of training."""
-        return self.entropy_floor + (self.entropy_floor_end - self.entropy_floor) * progress
 
     @property
     def needs_reference(self) -> bool:

@@ -13,12 +13,13 @@ from openenv.evaluation.intervals import EpisodeResult
 from openenv.policies import BlackjackChartPolicy, CatchPolicy, LanguageModelPolicy, RandomPolicy
 from openenv.rl.budget import BEFORE_SHARE
 from openenv.rl.evaluation.games import evaluation_keywords, model_policy, play_games
+from openenv.rl.progress import OnProgress
 from openenv.rl.reports.results import PlayerResult, Role, load_results, optimum, result_of, save_results
-from openenv.rl.setup import OnProgress, TrainingRun
+from openenv.rl.setup import TrainingRun
 
 if TYPE_CHECKING:
+    from openenv.rl.algorithm.trajectory import Trajectory
     from openenv.rl.models.base_generator import BaseGenerator
-    from openenv.rl.rollouts.trajectory import Trajectory
 
 log = logging.getLogger(__name__)
 

@@ -25,16 +25,16 @@ from openenv.evaluation.intervals import (
     summarize,
     wilson_interval,
 )
+from openenv.rl.algorithm.curricula import shares
 from openenv.rl.config import Config
-from openenv.rl.environments import shares
 from openenv.rl.evaluation.games import model_policy, play_games
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.results import MetricsRow
 
 if TYPE_CHECKING:
+    from openenv.rl.algorithm.rewards import RandomReturns
     from openenv.rl.engine import TrainingEnvironment
     from openenv.rl.models.base_generator import BaseGenerator
-    from openenv.rl.rollouts.rewards import RandomReturns
 
 log = logging.getLogger(__name__)
 

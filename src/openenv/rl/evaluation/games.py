@@ -10,8 +10,8 @@ from openenv.evaluation.episodes import EpisodeSessions
 from openenv.evaluation.evaluator import OnEpisodes
 from openenv.evaluation.intervals import EpisodeResult
 from openenv.policies import LanguageModelPolicy
+from openenv.rl.algorithm.curricula import level_keywords
 from openenv.rl.config import Config, EnvConfig
-from openenv.rl.environments import level_keywords
 
 if TYPE_CHECKING:
     from openenv.rl.engine import TrainingEnvironment

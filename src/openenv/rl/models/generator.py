@@ -12,6 +12,7 @@ from transformers import DynamicCache, PreTrainedModel
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.content import Content, image_part
 from openenv.policies.prompts import ChatMessage
+from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.config import Precision
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
@@ -27,7 +28,6 @@ from openenv.rl.models.language_model import (
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.models.reply_masks import Mask, ReplyState, allows, masked, num_allowed
 from openenv.rl.models.shared_prefix import can_share, prefix_cache, shared_length
-from openenv.rl.rollouts.trajectory import Segment
 
 Context = TypeVar("Context")
 _Context = tuple[TokenIds, Images, ReplyConstraint | None]

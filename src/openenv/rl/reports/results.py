@@ -12,10 +12,10 @@ from typing import Any, BinaryIO, Literal
 from openenv.core.formats.json_text import json_text
 from openenv.envs.openspiel_env.solvers.baselines import baselines
 from openenv.evaluation.intervals import Interval, Summary
+from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import EnvConfig
 from openenv.rl.environments import labels
 from openenv.rl.reports.run_files import open_run_file, parsed, read_run_json
-from openenv.rl.rollouts.trajectory import Group, Trajectory
 
 _MAX_LINE_BYTES = 64 << 20
 MetricsRow = dict[str, Any]

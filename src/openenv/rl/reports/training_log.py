@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from openenv.rl.algorithm.replay_buffer import StepGroups
 from openenv.rl.config import Config
 from openenv.rl.reports.results import MetricsRow, PlayerResult, StepLog
 from openenv.rl.reports.trackers import Trackers
 from openenv.rl.reports.transcripts import Transcript, sample_transcripts, turn_rows
-from openenv.rl.rollouts.replay_buffer import StepGroups
 from openenv.rl.signals.collapse import CollapseWatch, look_metrics
 from openenv.rl.signals.hacking_signals import DriftWatch, completion_metrics
 

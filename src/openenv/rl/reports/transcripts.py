@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.core.formats.json_text import json_lines
 from openenv.evaluation.episode_files.records import EpisodeSource, RecordedEpisode, RecordedTurn
+from openenv.rl.algorithm.advantages import batch_advantages
+from openenv.rl.algorithm.learning_signal import has_signal
+from openenv.rl.algorithm.replay_buffer import StepGroups
+from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import AdvantageName
-from openenv.rl.rollouts.replay_buffer import StepGroups
-from openenv.rl.rollouts.rewards import batch_advantages
-from openenv.rl.rollouts.trajectory import Group, Trajectory
-from openenv.rl.signals.learning_signal import has_signal
 
 if TYPE_CHECKING:
     from openenv.rl.models.chat import Chat

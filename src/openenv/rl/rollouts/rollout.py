@@ -16,12 +16,12 @@ from openenv.evaluation.episodes import EpisodePlayer, EpisodeRunner, EpisodeSes
 from openenv.policies.base import Choice, EndEpisode
 from openenv.policies.conversations import REFUSED, Conversations
 from openenv.policies.prompts import ChatMessage, PromptBuilder, answer_of, is_cut_off
+from openenv.rl.algorithm.rewards import Reward, rate
+from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory, Turn
 from openenv.rl.config import Config
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
-from openenv.rl.rollouts.rewards import Reward, rate
 from openenv.rl.rollouts.self_play import ALL_SEATS, SelfPlayPlayer
-from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory, Turn
 
 Member = tuple[int, int]
 """The number of a group, and the place of an episode in it."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from openenv.core.errors import OpenEnvError
+from openenv.rl.algorithm.learning_signal import legal_reply_remedy
+from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config
-from openenv.rl.rollouts.trajectory import Group
-from openenv.rl.signals.learning_signal import legal_reply_remedy
 
 WINDOW = 8
 """Steps in a row that show a sign before it is named. The tiny model stands in 97 % of its hands for five steps of the

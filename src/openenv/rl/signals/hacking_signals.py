@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from openenv.rl.rollouts.trajectory import Group
+from openenv.rl.algorithm.trajectory import Group
 
 WINDOW = 10
 """Steps whose means are compared: the first ones of the run, and the latest."""

@@ -13,6 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from openenv.core.formats.json_text import json_text
+from openenv.rl.algorithm.rewards import RandomReturns
 from openenv.rl.config import Config, ModelConfig
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import ImageReader, load_image_reader
@@ -20,7 +21,6 @@ from openenv.rl.models.language_model import device_of, load_model, without_prog
 from openenv.rl.models.lora import add_adapter, has_adapter, load_adapter
 from openenv.rl.reports.best_checkpoint import BEST, BestCheckpoint
 from openenv.rl.reports.results import replace_text
-from openenv.rl.rollouts.rewards import RandomReturns
 from openenv.rl.training.trainer import Trainer
 
 log = logging.getLogger(__name__)

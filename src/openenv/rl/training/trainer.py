@@ -14,14 +14,15 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from openenv.rl.algorithm import loss as formulas
+from openenv.rl.algorithm.batch import TrainingBatch, make_batch
+from openenv.rl.algorithm.schedules import decay, entropy_floor, entropy_weight, kl_weight, warm_up
+from openenv.rl.algorithm.step_budget import PolicyChange, StepBudget
+from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config, Precision
 from openenv.rl.models.language_model import autocast, next_token_logits, without_dropout
 from openenv.rl.models.lora import adapter_disabled, has_adapter
 from openenv.rl.models.reply_masks import Mask, masked
-from openenv.rl.rollouts.trajectory import Group
-from openenv.rl.training import loss as formulas
-from openenv.rl.training.batch import TrainingBatch, make_batch
-from openenv.rl.training.step_budget import PolicyChange, StepBudget
 
 _CACHE_SIZE = 200_000
 _MOST_CHOICES = 1000
@@ -171,13 +172,9 @@ class Trainer:
 
     def _has_regularization(self, progress: float, batch: TrainingBatch) -> bool:
         """Whether tokens without an advantage have a gradient too."""
-        has_floor = bool(batch.masks) and self.config.loss.floor(progress) > 0
-        return has_floor or self.kl_weight(progress) > 0 or self.config.loss.entropy_weight * (1.0 - progress) > 0
-
-    def kl_weight(self, progress: float) -> float:
-        """The weight of the divergence at this fraction of training."""
         loss = self.config.loss
-        return loss.kl_weight + (loss.kl_weight_end - loss.kl_weight) * progress
+        has_floor = bool(batch.masks) and entropy_floor(loss, progress) > 0
+        return has_floor or kl_weight(loss, progress) > 0 or entropy_weight(loss, progress) > 0
 
     def halve_step(self) -> None:
         """Let the next steps be half as long."""
@@ -203,15 +200,10 @@ class Trainer:
     def _set_learning_rate(self, progress: float) -> None:
         """By the schedule, or with a budget by the length of the last step: the schedule then lowers the budget."""
         optimizer = self.config.trainer.optimizer
-        warm = min(1.0, (self.step_count + 1) / max(1, optimizer.warmup_steps))
-        scheduled = warm * self._left(progress) * self._step_factor
+        scheduled = warm_up(optimizer, self.step_count) * decay(optimizer, progress) * self._step_factor
         factor = scheduled if self.budget.target is None else self.budget.length
         for group in self.optimizer.param_groups:
             group["lr"] = optimizer.lr * factor
-
-    def _left(self, progress: float) -> float:
-        """The factor that lowers the learning rate late in training."""
-        return min(1.0, (1.0 - progress) / max(1e-9, 1.0 - self.config.trainer.optimizer.decay_from))
 
     def _update(
         self, batch: TrainingBatch, weights: Tensor, old: Tensor | None, progress: float
@@ -254,19 +246,20 @@ class Trainer:
 
         logprobs, entropy: of the batch's tokens under the weights before, [N].
         """
+        config = self.config
         if self.budget.target is None:
             self.optimizer.step()
             return {}
         weights = [one for group in self.optimizer.param_groups for one in group["params"]]
         before = [one.detach().clone() for one in weights]
-        tokens, sample = batch.sample(self.config.trainer.most_tokens // 2)
+        tokens, sample = batch.sample(config.trainer.most_tokens // 2)
         self.optimizer.step()
         change = self.budget.limit(
             weights,
             before,
             lambda: self._change(sample, logprobs[tokens], entropy[tokens]),
-            scale=(self._left(progress) * self._step_factor) ** 2,
-            floor=self.config.loss.floor(progress),
+            scale=(decay(config.trainer.optimizer, progress) * self._step_factor) ** 2,
+            floor=entropy_floor(config.loss, progress),
         )
         measured = {"step_kl": change.kl, "entropy_bonus": self.budget.bonus}
         is_known = not math.isnan(change.entropy_before)
@@ -312,16 +305,16 @@ class Trainer:
         logprobs, entropy = scores.logprobs[batch.position], scores.entropy[batch.position]
         policy = formulas.token_losses(config, logprobs, old, batch.advantages, batch.sequence)
         importance = formulas.importance_weights(old, batch.generator_logprobs, config.importance_cap)
-        bonus = config.entropy_weight * (1.0 - progress)
+        bonus = entropy_weight(config, progress)
         measured: dict[str, float] = {}
         rewarded = entropy
         if reference is not None:
             kl = formulas.divergence(config.kl, logprobs, reference.logprobs.to(logprobs.device)[batch.position])
-            policy = policy + self.kl_weight(progress) * kl
+            policy = policy + kl_weight(config, progress) * kl
             measured["kl"] = kl.detach().mean().item()
             rewarded = torch.minimum(entropy, reference.entropy.to(entropy.device)[batch.position])
         losses = policy * importance - bonus * rewarded
-        if batch.masks and config.floor(progress) > 0:
+        if batch.masks and entropy_floor(config, progress) > 0:
             chosen = batch.choice_sizes(_MOST_CHOICES).to(entropy.device) > 0
             losses = losses - self.budget.bonus * chosen * entropy
         low, high = formulas.clip_fractions(config, logprobs, old, batch.advantages, batch.sequence)

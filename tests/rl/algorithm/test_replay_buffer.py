@@ -1,7 +1,7 @@
 import asyncio
 
-from openenv.rl.rollouts.replay_buffer import ReplayBuffer, StepGroups, fresh_indices
-from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory
+from openenv.rl.algorithm.replay_buffer import ReplayBuffer, StepGroups, fresh_indices
+from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
 
 
 def group(index: int, version: int) -> Group:

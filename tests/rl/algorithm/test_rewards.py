@@ -11,15 +11,16 @@ import pytest
 from openenv.auto.environment import ServedEnvironment, named_environment
 from openenv.core.session_pool import SessionPool
 from openenv.policies.prompts import PromptBuilder
+from openenv.rl.algorithm.advantages import batch_advantages
+from openenv.rl.algorithm.batch import make_batch
+from openenv.rl.algorithm.rewards import BlackJackReward, EpisodeReward, RandomReturns, rate
+from openenv.rl.algorithm.trajectory import Group, Trajectory, Turn
 from openenv.rl.config import Config, ConfigError, RewardConfig
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.reports.results import play_metrics
-from openenv.rl.rollouts.rewards import BlackJackReward, EpisodeReward, RandomReturns, batch_advantages, rate
 from openenv.rl.rollouts.rollout import Rollout
-from openenv.rl.rollouts.trajectory import Group, Trajectory, Turn
 from openenv.rl.run import with_game
-from openenv.rl.training.batch import make_batch
 from openenv.rl.training.teacher_play import RandomTeacher, collect_play
 from tests.rl.echo_game import echo_config, echo_generator
 

@@ -5,11 +5,10 @@ import math
 import pytest
 import torch
 
+from openenv.rl.algorithm import advantages, loss
+from openenv.rl.algorithm.rewards import BlackJackReward
+from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import ConfigError, LossConfig, LossName
-from openenv.rl.rollouts import rewards as advantages
-from openenv.rl.rollouts.rewards import BlackJackReward
-from openenv.rl.rollouts.trajectory import Group, Trajectory
-from openenv.rl.training import loss
 
 LOG2 = math.log(2.0)
 

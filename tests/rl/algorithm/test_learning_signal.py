@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from openenv.rl.algorithm.learning_signal import SignalWatch, has_signal
+from openenv.rl.algorithm.rewards import EpisodeReward, rate
+from openenv.rl.algorithm.trajectory import Group, Trajectory, Turn
 from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping
-from openenv.rl.rollouts.rewards import EpisodeReward, rate
-from openenv.rl.rollouts.trajectory import Group, Trajectory, Turn
-from openenv.rl.signals.learning_signal import SignalWatch, has_signal
 
 
 def group(config: Config, *returns: float, outcome: Any = "won", reason: str = "") -> Group:

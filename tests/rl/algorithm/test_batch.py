@@ -5,8 +5,8 @@ import random
 import pytest
 import torch
 
-from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory
-from openenv.rl.training.batch import make_batch
+from openenv.rl.algorithm.batch import make_batch
+from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
 from openenv.rl.training.trainer import ReferenceModel, Trainer
 from tests.rl.echo_game import WORDS, echo_chat, echo_config, echo_generator
 

@@ -9,12 +9,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from openenv.rl.algorithm.advantages import batch_advantages
+from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
 from openenv.rl.config import AdvantageName
 from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import padded
 from openenv.rl.models.reply_masks import Mask, is_choice, num_allowed
-from openenv.rl.rollouts.rewards import batch_advantages
-from openenv.rl.rollouts.trajectory import Group, Segment, Trajectory
 
 TokenRow = tuple[tuple[int, ...], Images]
 _Place = tuple[int, int, int, Mask | None]

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from openenv.rl.algorithm.step_budget import PolicyChange, StepBudget
 from openenv.rl.models.language_model import dither
-from openenv.rl.training.step_budget import PolicyChange, StepBudget
 from tests.rl.models.small_models import small_model
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from openenv.core.errors import OpenEnvError
 from openenv.core.schema.legal_actions import REFUSED_REMEDY
+from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config
-from openenv.rl.rollouts.trajectory import Group
 
 
 class NothingToLearn(OpenEnvError):

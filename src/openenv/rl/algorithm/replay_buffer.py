@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from openenv.rl.rollouts.trajectory import Group
+from openenv.rl.algorithm.trajectory import Group
 
 log = logging.getLogger(__name__)
 
