@@ -68,7 +68,7 @@ def test_where_the_environment_refuses_actions_the_remedy_is_named_and_no_cell_i
     done = run("eval", "gates.py:Gates", "--policy", "random", "--episodes", "4", cwd=tmp_path)
 
     assert done.returncode == 0, done.stderr
-    assert "the gate is shut (2 times). Where the environment refuses actions, name the legal actions" in done.stderr
+    assert "refused the action: the gate is shut (2 times). To change: name the legal actions" in done.stderr
     assert "…" not in done.stdout
     for heading in ("mean return", "episodes", "stopped", "unparseable", "invalid"):
         assert heading in done.stdout

@@ -14,7 +14,7 @@ from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Action
 from openenv.core.errors import OpenEnvError, ServerUnreachable
 from openenv.core.session_pool import SessionPool
-from openenv.core.text.outcomes import EpisodeOutcome, declared_success, outcome_of
+from openenv.core.text.outcomes import REFUSED, EpisodeOutcome, declared_success, outcome_of
 from openenv.core.text_interface import TextInterface
 from openenv.core.utils import run_async_safely
 from openenv.envs.openspiel_env.client import OpenSpielEnv
@@ -23,7 +23,6 @@ from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingA
 from openenv.evaluation.intervals import EpisodeResult, Summary, summarize
 from openenv.policies.base import EndEpisode, Policy, PolicyReply
 from openenv.policies.baselines import RandomPolicy
-from openenv.policies.conversations import REFUSED
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from openenv.core.text.outcomes import EpisodeOutcome
+from openenv.core.text.outcomes import REFUSED, EpisodeOutcome
 
 Z_95 = 1.959963984540054
 """The standard normal's 97.5 % point."""
@@ -70,6 +70,8 @@ class Summary:
     """How often each reply was given in each situation, over all valid episodes."""
     invalid_reasons: Counter[str] = field(default_factory=Counter)
     """Number of invalid episodes by reason."""
+    refused_reasons: Counter[str] = field(default_factory=Counter)
+    """Number of unparseable episodes that a refused action ended, by reason."""
     num_stopped: int = 0
     """Number of played episodes that a limit stopped before their end: their rewards so far count."""
     num_replies: int = 0
@@ -121,6 +123,7 @@ def summarize(name: str, episodes: Sequence[EpisodeResult]) -> Summary:
         decisions=sum((episode.decisions for episode in valid), Counter()),
         num_stopped=sum(episode.reason is not None for episode in played_out),
         invalid_reasons=Counter(episode.reason or "unknown" for episode in episodes if episode.outcome == "invalid"),
+        refused_reasons=Counter(one.reason for one in episodes if one.reason and one.reason.startswith(REFUSED)),
         num_replies=sum(episode.num_replies for episode in episodes),
         num_unparseable_replies=sum(episode.num_unparseable_replies for episode in episodes),
         num_cut_off_replies=sum(episode.num_cut_off_replies for episode in episodes),

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from openenv.core.env_server.types import Action
 from openenv.core.text.constraints import ReplyConstraint
+from openenv.core.text.outcomes import REFUSED
 from openenv.core.text_interface import TextInterface
 from openenv.policies.base import Choice, EndEpisode
 from openenv.policies.prompts import (
@@ -20,9 +21,6 @@ from openenv.policies.prompts import (
     answer_of,
     is_cut_off,
 )
-
-REFUSED = "the environment refused the action"
-"""Begins the reason of an episode that such an action ended, and what a model is shown before a retry."""
 
 OutOfTokens = Literal["fail", "end", "forget"]
 

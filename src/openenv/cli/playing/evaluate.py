@@ -223,7 +223,7 @@ def show(summaries: list[Summary], plot: Path, *, as_json: bool) -> None:
 
 
 def _report_failures(summaries: list[Summary]) -> None:
-    """Print why episodes are invalid. Raise RuntimeError where a policy has no valid episode."""
+    """Print why episodes are invalid, or ended by a refused action. Raise RuntimeError without a valid episode."""
     for summary in summaries:
         reasons = "; ".join(f"{reason} ({count} times)" for reason, count in summary.invalid_reasons.most_common(3))
         if any(reason.startswith("step: ") and not reason.startswith(_FAULT) for reason in summary.invalid_reasons):
@@ -232,6 +232,9 @@ def _report_failures(summaries: list[Summary]) -> None:
             raise RuntimeError(f"no episode of {summary.name} was valid: {reasons}")
         if reasons:
             typer.echo(f"invalid episodes of {summary.name}, which count nowhere: {reasons}", err=True)
+        refused = "; ".join(f"{reason} ({count} times)" for reason, count in summary.refused_reasons.most_common(3))
+        if refused:
+            typer.echo(f"unparseable episodes of {summary.name}: {refused}. To change: {REFUSED_REMEDY}", err=True)
 
 
 def as_row(summary: Summary) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from typing import Any, Literal, TypeGuard
 EpisodeOutcome = Literal["won", "push", "lost", "ended", "unparseable", "invalid"]
 """won: the return is a success. push: it is a draw. lost: it is neither. ended: the environment declares no success.
 unparseable: the policy chose no legal action. invalid: the environment failed, which is no result of the policy."""
+REFUSED = "the environment refused the action"
+"""Begins the reason of an episode that such an action ended, and what a model is shown before a retry."""
 
 SUCCESS_RETURN = "success_return"
 """The key in the metadata of an episode's first observation."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from openenv.core.errors import OpenEnvError, is_refused_action
 from openenv.core.formats.json_text import json_text
+from openenv.core.text.outcomes import REFUSED
 from openenv.core.utils import install_line
 
 try:
@@ -26,7 +27,7 @@ except ImportError as missing:
 
 from openenv.auto.environment import ServedEnvironment, named_environment
 from openenv.core.llm.messages import ToolCall, content_text
-from openenv.policies.conversations import REFUSED, action_of, problem_of
+from openenv.policies.conversations import action_of, problem_of
 from openenv.policies.prompts import ChatMessage, EndpointReply, PromptBuilder, openai_message
 
 SESSION = "openenv"

@@ -10,11 +10,11 @@ from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
 from openenv.core.text.constraints import ReplyConstraint
 from openenv.core.text.content import text_of
-from openenv.core.text.outcomes import outcome_of
+from openenv.core.text.outcomes import REFUSED, outcome_of
 from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodePlayer, EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.policies.base import Choice, EndEpisode
-from openenv.policies.conversations import REFUSED, Conversations
+from openenv.policies.conversations import Conversations
 from openenv.policies.prompts import ChatMessage, PromptBuilder, answer_of, is_cut_off
 from openenv.rl.algorithm.rewards import Reward, rate
 from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory, Turn
