@@ -1,5 +1,6 @@
 """An action that the environment refuses is the player's fault: it chooses again, or the episode is unparseable."""
 
+import json
 from typing import Any
 
 import pytest
@@ -45,6 +46,8 @@ class Coins(Environment[Take, Pile, State]):
     def step(self, action: Take, timeout_s: float | None = None, **kwargs: Any) -> Pile:
         if action.coins == 666:
             raise KeyError("coins")
+        if action.coins == 502:
+            json.loads("<html>Bad gateway")
         if not 1 <= action.coins <= self._left:
             raise ValueError(f"coins={action.coins}: take 1 to {self._left}")
         self._left -= action.coins
@@ -55,13 +58,13 @@ class Coins(Environment[Take, Pile, State]):
         return State()
 
 
-@pytest.fixture(params=["thread", "process"])
-def coins(request: pytest.FixtureRequest, serving: Serving) -> ServedEnvironment:
-    class Isolated(Coins):
-        execution = request.param
+class IsolatedCoins(Coins):
+    execution = "process"
 
-    app = create_app(Coins if request.param == "process" else Isolated)
-    url = serving(app)
+
+@pytest.fixture(params=[Coins, IsolatedCoins])
+def coins(request: pytest.FixtureRequest, serving: Serving) -> ServedEnvironment:
+    url = serving(create_app(request.param))
     return named_environment(url).served_at(url)
 
 
@@ -98,9 +101,12 @@ def test_a_value_error_of_step_refuses_the_action_and_another_exception_is_a_fau
             client.step(take(coins, 11))
         with pytest.raises(EnvironmentFault, match=r"step\(\) raised KeyError") as failed:
             client.step(take(coins, 666))
+        with pytest.raises(EnvironmentFault, match="Expecting value") as unread:
+            client.step(take(coins, 502))
         assert client.step(take(coins, 10)).done
 
-    assert (refused.value.validity, failed.value.validity) == ("refused", "invalid")
+    validities = [one.value.validity for one in (refused, failed, unread)]
+    assert validities == ["refused", "invalid", "invalid"]
     assert is_refused_action(refused.value)
     assert not is_refused_action(failed.value)
 
@@ -163,3 +169,17 @@ async def test_a_recorded_turn_without_effect_has_no_action(coins: ServedEnviron
     (episode,) = recorder.episodes
     assert [turn.action for turn in episode.turns] == [{"coins": 4}, None, {"coins": 6}]
     assert [turn.reward for turn in episode.turns] == [0.0, None, 1.0]
+
+
+async def test_a_recording_of_random_play_has_the_actions_that_counted_alone(coins: ServedEnvironment) -> None:
+    recorder = EpisodeRecorder(EpisodeSource(environment="coins", policy="random"), coins.text)
+    episodes = await play(coins, RandomPolicy(0, text=coins.text), 6, observers=[recorder])
+
+    assert [len(episode.turns) for episode in sorted(recorder.episodes, key=lambda one: one.seed or 0)] == [
+        episode.num_steps for episode in episodes
+    ]
+    for episode in recorder.episodes:
+        assert sum(int(turn.action["coins"]) for turn in episode.turns if turn.action) == 10
+        assert [turn.continues for turn in episode.turns] == [False] + [True] * (len(episode.turns) - 1)
+        assert all([one["role"] for one in turn.shown][-1] == "user" for turn in episode.turns)
+        assert all(len(turn.shown) == 1 for turn in episode.turns[1:])

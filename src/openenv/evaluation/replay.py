@@ -144,9 +144,9 @@ class Replay:
                 return ReplayedRequest(recorded=line, outcome=outcome, observation=result)
             step = self._client.reset(**data) if verb == "reset" else self._client.step(data)
         except EnvironmentFault as error:  # the failure of a tool has no code
-            outcome = {"validity": error.validity, "message": error.message}
+            outcome = {"message": error.message}
         except RequestRefused as error:
-            outcome = {"validity": error.validity, "code": error.code, "message": error.message}
+            outcome = {"code": error.code, "message": error.message}
         else:
             return ReplayedRequest(recorded=line, outcome=_as_recorded(step), observation=step.observation)
         return ReplayedRequest(recorded=line, outcome=outcome)

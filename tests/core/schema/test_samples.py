@@ -40,6 +40,14 @@ def test_a_text_with_a_pattern_matches_it(pattern):
     assert len({move["square"] for move in drawn}) > 5
 
 
+@pytest.mark.parametrize(("pattern", "length"), [("^[A-Z]+$", 8), ("^[A-Z]*$", 6), (r"(a)?b\1|ab", 2)])
+def test_a_text_with_a_pattern_and_a_length_has_both(pattern, length):
+    schema = {"type": "string", "pattern": pattern, "minLength": length}
+    texts = [SchemaSampler(schema, Random(seed)).sample() for seed in range(20)]
+
+    assert all(re.search(pattern, text) and len(text) >= length for text in texts)
+
+
 def test_a_text_with_a_pattern_has_the_lengths_allowed():
     class Move(BaseModel):
         word: Annotated[str, Field(pattern="^[ab]+$", min_length=3, max_length=4)]

@@ -247,6 +247,8 @@ class Planned(Observation):
     pair: tuple[str, Step | Jump] = ("", Step())
     tagged: Annotated[Wait | Turn, Field(discriminator="kind")] = Wait()
     plan: Plan = Field(default_factory=Plan)
+    row: tuple[Step | Jump, ...] = ()
+    either: list[Step | Jump] | dict[str, Step | Jump] = Field(default_factory=list)
 
 
 @pytest.mark.parametrize(
@@ -254,6 +256,8 @@ class Planned(Observation):
     [
         Planned(best=Step(length=2)),
         Planned(best=Jump(length=2), by_name={"a": Step(), "b": Jump()}),
+        Planned(row=(Jump(), Jump(), Step(), Jump()), either=[Jump(), Step()]),
+        Planned(either={"a": Jump(), "b": Step()}),
         Planned(pair=("a", Jump()), tagged=Turn(length=4), plan=Plan(moves=[Jump(), Step()])),
     ],
 )

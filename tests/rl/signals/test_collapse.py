@@ -42,6 +42,27 @@ def test_each_collapse_is_named_once_within_ten_steps(name: str) -> None:
     assert f"collapsed ({name})" in warning
 
 
+def test_a_slow_fall_into_one_action_is_named_before_it_is_complete() -> None:
+    """Shares and information of blackjack with SmolLM2 after supervised random play, without a floor."""
+    shares = [0.55, 0.6, 0.61, 0.71, 0.73, 0.8, 0.87, 0.89, 0.9, 0.92, 0.94, 0.95, 0.94, 0.97, 0.97, 0.96, 0.97, 0.97]
+    information = [0.0, 0.0, 0.0, 0.0, 0.0, 0.008, 0.01, 0.003, 0.026, 0.0, 0.0, 0.002, 0.0, 0.005, 0.001, 0.006, 0, 0]
+    for change, is_named in ((-0.02, True), (0.02, False)):  # the demo comes back from there
+        warnings = watched(
+            *(
+                {"top_action_share": share, "mutual_information": seen, "entropy": 0.4 + change * step}
+                for step, (share, seen) in enumerate(zip(shares, information, strict=True))
+            )
+        )
+        assert ("collapsed (one action)" in str(warnings[-1])) is is_named
+        assert not any(warnings[:-1])
+
+
+def test_a_policy_that_the_floor_holds_swings_and_has_not_collapsed() -> None:
+    """Shares of kuhn_poker with SmolLM2, which learns to look from step 40 on."""
+    shares = [0.943, 0.95, 0.96, 0.97, 0.978, 0.97, 0.96, 0.91, 0.847, 0.95, 0.95, 0.96, 0.976, 0.98, 0.96, 0.95, 0.81]
+    assert not any(watched(*[{"top_action_share": share, "mutual_information": 0.001} for share in shares]))
+
+
 def test_every_sign_has_a_case_and_names_a_setting() -> None:
     settings = ("sampling.", "loss.", "trainer.", "max_res_tokens")
 

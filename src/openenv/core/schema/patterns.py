@@ -8,7 +8,7 @@ from string import ascii_letters, ascii_lowercase, digits
 from typing import Any
 
 _MOST_MORE = 4
-"""Repetitions beyond the fewest, where a pattern has no upper bound or a high one."""
+"""Repetitions beyond the fewest, where a pattern has no upper bound or a high one, and texts may be short."""
 _MOST_PARTS = 2000
 """Of one text: a short pattern may ask for billions."""
 _MOST_TEXTS = 50
@@ -23,15 +23,16 @@ _CATEGORIES: Mapping[str, str] = {
 }
 
 
-def matching_texts(pattern: str, rng: Random) -> Iterator[str]:
+def matching_texts(pattern: str, rng: Random, shortest: int = 0) -> Iterator[str]:
     """Up to 50 texts for a pattern. None where it looks ahead or behind, or is no regular expression of Python.
 
-    Word boundaries, and anchors inside, are not obeyed.
+    Word boundaries, anchors inside, and groups that did not take part are not obeyed. shortest: length that a text
+    should have.
     """
     try:
         parsed = _parser.parse(pattern)
         for _ in range(_MOST_TEXTS):
-            yield _Writer(rng).text(parsed)
+            yield _Writer(rng, max(_MOST_MORE, shortest)).text(parsed)
     except (re.error, _CannotWrite, RecursionError, OverflowError):
         return
 
@@ -43,8 +44,10 @@ class _CannotWrite(Exception):
 class _Writer:
     """Writes one text."""
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, most_more: int) -> None:
+        """most_more: repetitions beyond the fewest."""
         self._rng = rng
+        self._most_more = most_more
         self._groups: dict[int, str] = {}
         self._num_parts = 0
 
@@ -58,7 +61,9 @@ class _Writer:
     def _part(self, kind: str, value: Any) -> str:
         if kind in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
             fewest, most, inner = value
-            return "".join(self.text(inner) for _ in range(self._rng.randint(fewest, min(most, fewest + _MOST_MORE))))
+            return "".join(
+                self.text(inner) for _ in range(self._rng.randint(fewest, min(most, fewest + self._most_more)))
+            )
         if kind == "BRANCH":
             return self.text(self._rng.choice(value[1]))
         if kind == "SUBPATTERN":

@@ -1,6 +1,7 @@
 """Random values that a JSON Schema allows."""
 
 import math
+import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -155,8 +156,9 @@ class SchemaSampler:
     def _matching(self, schema: Mapping[str, Any]) -> str | None:
         """A text that its pattern matches and that has the lengths allowed; None where none was found."""
         shortest, longest = schema.get("minLength", 0), schema.get("maxLength", math.inf)
-        texts = matching_texts(str(schema["pattern"]), self._rng)
-        return next((text for text in texts if shortest <= len(text) <= longest), None)
+        pattern = str(schema["pattern"])
+        texts = matching_texts(pattern, self._rng, shortest)
+        return next((text for text in texts if shortest <= len(text) <= longest and re.search(pattern, text)), None)
 
     def _array(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
         if is_array_schema(schema) and "shape" not in schema:  # one number, which has the shape of every other array

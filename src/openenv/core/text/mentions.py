@@ -41,25 +41,24 @@ _OPEN_BEFORE = re.compile(
     r"|\b(?:above|below|over|under|than|beyond|between|at least|at most|up to|each|every)\W*$",
     re.IGNORECASE,
 )
-_OF_A_CHOICE = (
-    r"(?:answers?|actions?|moves?|choices?|options?|plays?|guess\w*|decisions?|steps?|letters?|words?|directions?|colou?rs?"
-    r"|bets?|ways?|things?|strateg\w+|pick|reply|response|solution|call|path|turn|bid|card|winner|best|better|correct|right"
-    r"|optimal|ideal|safe\w*|smart\w*|wise\w*|logical|final|only|good|next|one)"
+_THING = (
+    r"(?:walls?|doors?|exit|goal|target|keys?|food|apples?|ball|paddle|enem(?:y|ies)|opponent|monsters?|ghosts?|agent|robot"
+    r"|head|tail|rooms?|obstacles?|lava|fire|pits?|holes?|cliff|treasure|coins?|box(?:es)?|corridor|river)"
 )
-_PLACE = r"(?:(?:just|directly|straight|right) )?(?:(?:to|on|at|in|towards?) )?(?:(?:the|my|your|our|its) )?"
+_PLACE = r"(?:(?:just|directly|straight) )?(?:(?:to|on|at|in|towards?) )?(?:(?:the|my|your|our|its) )?"
 _STATED_BEFORE = re.compile(
-    rf"\b(?:the|an?|another|my|your|our|its) (?:(?!{_OF_A_CHOICE}\b)\w+ ){{1,3}}(?:is|are|lies|sits|stands) {_PLACE}\Z"
-    r"|\b(?:last|previous|earlier|first|old) \w+ (?:was|were) \Z"
-    r"|\bthere(?:[’']s| is| are| was| were) [^,]*\Z"
-    r"|\b(?:facing|faces?|faced|from the|in the) \Z",
-    re.IGNORECASE,
-)
-_STATED_AFTER = re.compile(
-    r"[\"'`*_)]*\s+(?:is|are|looks?|seems?) (?:\w+ )?(?:free|open|clear|empty|available|possible|legal|allowed)\b",
+    rf"(?<!to the )\b{_THING} (?:is|are|was|were|lies|sits|stands) {_PLACE}\Z"
+    rf"|\b(?:there(?:[’']s| is| are)|see|and) (?:an?|another|some) (?:\w+ )?{_THING} {_PLACE}\Z"
+    r"|(?:\b(?:am|is|are|was|were)|[’'](?:m|s|re)) facing \Z",
     re.IGNORECASE,
 )
 _LIES_BEFORE = re.compile(rf"(?:\b(?:am|is|are|was|were)|[’'](?:m|s|re)) {_PLACE}\Z", re.IGNORECASE)
 _LIES_AFTER = re.compile(r"\s+of\s+(?:me|us|it|you|here|the|my|our|your)\b", re.IGNORECASE)
+_DENIES_OBJECT = re.compile(
+    r"(?:\b(?:not|never|avoid|instead of|rather than)|n[’']t)"
+    r"(?:\s+(?:use|send|play|choose|pick|call|write|reply|answer|return)(?: with)?)?[\s\"'`*(]*\Z",
+    re.IGNORECASE,
+)
 _IDLE = re.compile(
     r"\b(?:that|you|this|it)(?:[’']s|[’']re| is| are) (?:\w+ )?right\b|\ball right\b|\bright (?:now|away)\b"
     r"|\b(?:ha(?:s|ve|d)|are|is|with|only) \d+ left\b"
@@ -135,17 +134,15 @@ def _kind(before: str, after: str) -> Literal["affirmed", "denied", "open"]:
 
 
 def is_denied(text: str, start: int) -> bool:
-    """Whether the clause before a place denies what stands there, as in `do not use {...}`, or leaves it open."""
-    clause = re.split(r"[,\n]|[.!?;:](?=\s)", text[max(0, start - _NEAR) : start])[-1]
-    return _kind(clause, "") != "affirmed"
+    """Whether the words right before a place deny what stands there, as in `do not use {...}`."""
+    return bool(_DENIES_OBJECT.search(text, max(0, start - _NEAR // 10), start))
 
 
 def _is_stated(mention: Mention, before: str, after: str) -> bool:
-    """Whether a word describes what there is, and no choice, as `north` does in `the goal is to the north`."""
+    """Whether a word describes where something is, and no choice, as `north` does in `the goal is to the north`."""
     if number_of(str(mention.name)) is not None:
         return False
-    is_place = _LIES_AFTER.match(after) and _LIES_BEFORE.search(before)
-    return bool(is_place or _STATED_BEFORE.search(before) or _STATED_AFTER.match(after))
+    return bool(_STATED_BEFORE.search(before) or (_LIES_AFTER.match(after) and _LIES_BEFORE.search(before)))
 
 
 def is_meant(text: str, start: int, end: int) -> bool:

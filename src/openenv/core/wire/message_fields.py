@@ -1,7 +1,7 @@
 """What a server writes of a message's fields, and how a client reads them as its own class."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import lru_cache
 from types import UnionType
@@ -110,12 +110,18 @@ def _with_objects(annotation: Any, value: Any) -> Any:
             fitting = _object_of(model, value)
             if fitting is not None:
                 return fitting
-        values = next((get_args(member)[1] for member in members if len(get_args(member)) == 2), None)
+        values = next((get_args(member)[1] for member in members if _is_mapping(member)), None)
         return {key: _with_objects(values, item) for key, item in value.items()}
     if isinstance(value, list):
-        parts = next((get_args(member) for member in members if get_args(member)), (None,))
+        rows = (get_args(member) for member in members if not _is_mapping(member))
+        parts = next(filter(None, ([part for part in row if part is not Ellipsis] for row in rows)), [None])
         return [_with_objects(parts[min(place, len(parts) - 1)], item) for place, item in enumerate(value)]
     return value
+
+
+def _is_mapping(annotation: Any) -> bool:
+    origin = get_origin(annotation)
+    return isinstance(origin, type) and issubclass(origin, Mapping) and len(get_args(annotation)) == 2
 
 
 def _members(annotation: Any) -> Iterator[Any]:

@@ -17,7 +17,7 @@ from openenv.evaluation.episode_files.records import (
 from openenv.evaluation.evaluator import EpisodeObserver
 from openenv.evaluation.intervals import EpisodeResult
 from openenv.policies.base import PolicyReply
-from openenv.policies.prompts import PromptBuilder
+from openenv.policies.prompts import ChatMessage, PromptBuilder
 
 
 @dataclass(slots=True)
@@ -29,6 +29,10 @@ class _Recording:
     conversation: list[Message] = field(default_factory=list)
     """The newest prompt with the reply to it."""
     functions: list[dict[str, Any]] = field(default_factory=list)
+    described: list[ChatMessage] = field(default_factory=list)
+    """What a policy without messages would have been shown before its newest action."""
+    before: list[Message] = field(default_factory=list)
+    """The conversation before that."""
 
 
 class EpisodeRecorder(EpisodeObserver):
@@ -59,8 +63,13 @@ class EpisodeRecorder(EpisodeObserver):
         recording.turns += [turn.model_copy(update={"observation": seen}) for turn in shown]
 
     def on_refusal(self, episode: int) -> None:
-        """The newest turn has no action that a replay could take."""
-        self._running[episode].turns[-1].action = None
+        """The newest turn has no action that a replay could take. That of a policy without messages is left out."""
+        recording = self._running[episode]
+        if recording.described:
+            recording.turns.pop()
+            recording.conversation = recording.before
+        else:
+            recording.turns[-1].action = None
 
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
         """Begin the episode, or complete its newest turn."""
@@ -70,6 +79,9 @@ class EpisodeRecorder(EpisodeObserver):
             return
         recording.observation = result.observation
         newest = recording.turns[-1]
+        if recording.described and self._prompts is not None and isinstance(newest.reply, dict):
+            self._prompts.add_reply(episode, newest.reply["content"])
+            recording.described = []
         newest.reward, newest.done = result.reward, result.done
         newest.truncated = result.validity == "truncated"
 
@@ -102,8 +114,8 @@ class EpisodeRecorder(EpisodeObserver):
         wording = self._text.wording(action, recording.observation)
         if wording is None:
             return []
-        prompt = self._prompts.messages(episode, recording.observation)
-        self._prompts.add_reply(episode, wording)
+        prompt = recording.described = recording.described or self._prompts.messages(episode, recording.observation)
+        recording.before = recording.conversation
         message = {"role": "assistant", "content": wording}
         return [_turn_of(recording, None, PolicyReply(prompt=prompt, message=message, names_action=True))]
 

@@ -1,1 +1,1 @@
-"""Rollouts: plays groups of episodes, rewards them, and passes them to the trainer through the replay buffer."""
+"""Rollouts: plays groups of episodes and rewards them."""

@@ -94,11 +94,14 @@ class SelfPlayPlayer(EpisodePlayer):
         self._groups = groups
         self._streams = streams
         self._seats: dict[int, int] = {}
+        self._acts: dict[int, bool] = {}
+        """Whether the trained seat has chosen the newest action of an episode."""
 
     async def act(self, pending: list[PendingAction]) -> list[Any]:
         """An action of the seat to act in each episode; None where the trained policy ends the episode."""
-        mine = [turn for turn in pending if _seat_of(turn.observation) == self._seats[turn.episode]]
-        others = [turn for turn in pending if _seat_of(turn.observation) != self._seats[turn.episode]]
+        self._acts |= {turn.episode: _seat_of(turn.observation) == self._seats[turn.episode] for turn in pending}
+        mine = [turn for turn in pending if self._acts[turn.episode]]
+        others = [turn for turn in pending if not self._acts[turn.episode]]
         actions = (
             dict(zip((turn.episode for turn in mine), await self._recording.act(mine), strict=True)) if mine else {}
         )
@@ -126,7 +129,9 @@ class SelfPlayPlayer(EpisodePlayer):
         self._recording.on_result(episode, replace(result, reward=rewards[self._seats[episode]]))
 
     def on_refusal(self, episode: int, error: OpenEnvError, refusals: int) -> bool:
-        """End the episode as invalid: games of several seats name their legal actions."""
+        """Pass on that of the trained seat. An opponent's ends the episode as invalid, as its choice is no one's."""
+        if self._acts[episode]:
+            return self._recording.on_refusal(episode, error, refusals)
         self.on_failure(episode, error)
         return False
 

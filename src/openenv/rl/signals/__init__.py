@@ -1,1 +1,1 @@
-"""Signs in the metrics of a run: nothing to learn from, a collapse of the policy, an exploited reward."""
+"""Signs in the metrics of a run: a collapse of the policy, an exploited reward."""

@@ -15,14 +15,14 @@ from openenv.rl.algorithm.learning_signal import legal_reply_remedy
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config
 
-WINDOW = 8
+WINDOW, _LONG_WINDOW = 8, 10
 """Steps in a row that show a sign before it is named. The tiny model stands in 97 % of its hands for five steps of the
 demo, and then learns when to hit."""
 _FIRST = 3
 """Steps whose means stand for the beginning of the run."""
 _ALL = 0.99
-_SAME_ACTION = 0.97
-_LITTLE_INFORMATION = 0.01  # nats
+_SAME_ACTION, _MOSTLY_SAME_ACTION = 0.97, 0.9
+_LITTLE_INFORMATION, _NOISE = 0.01, 0.03  # nats; of one step of some 250 decisions
 _IMPROVED = 0.5  # standard deviations of returns in random play, in which rewards are counted
 
 
@@ -79,6 +79,10 @@ class Sign:
     """Whether a row shows it. The second argument has the means of the first rows."""
     remedy: Callable[[Config], str]
     """The cause, and what to change."""
+    window: int = WINDOW
+    """Steps in a row that show it before it is named."""
+    falls: bool = False
+    """Whether the entropy has to fall meanwhile: the demo's rises again, and it learns."""
 
 
 def _no_legal_reply(row: Mapping[str, Any], first: Mapping[str, float]) -> bool:
@@ -88,8 +92,17 @@ def _no_legal_reply(row: Mapping[str, Any], first: Mapping[str, float]) -> bool:
 def _one_action(row: Mapping[str, Any], first: Mapping[str, float]) -> bool:
     """The policy takes one action whatever it sees. It may still be better than at the beginning: always to stand is
     better than to play blackjack at random."""
-    looks = _value(row, "mutual_information", 1.0) > _LITTLE_INFORMATION
-    same = _value(row, "top_action_share", 0.0) >= _SAME_ACTION
+    return _does_not_look(row, _SAME_ACTION, _LITTLE_INFORMATION)
+
+
+def _mostly_one_action(row: Mapping[str, Any], first: Mapping[str, float]) -> bool:
+    """The same on the way there. Its window is longer: a policy that the floor of the entropy holds swings back."""
+    return _does_not_look(row, _MOSTLY_SAME_ACTION, _NOISE)
+
+
+def _does_not_look(row: Mapping[str, Any], share: float, information: float) -> bool:
+    looks = _value(row, "mutual_information", 1.0) > information
+    same = _value(row, "top_action_share", 0.0) >= share
     return same and not looks and _value(row, "num_situations", 0.0) >= 2
 
 
@@ -120,6 +133,13 @@ def _hold_entropy(config: Config) -> str:
     return "set sampling.constrain: true with loss.entropy_floor: 0.9, and trainer.kl_target: 0.02"
 
 
+def _look(config: Config) -> str:
+    return (
+        f"the policy takes one action whatever it sees (mutual information 0). Where others can be better, "
+        f"{_hold_entropy(config)}, so that it tries them until it has learned when."
+    )
+
+
 def _shorten(config: Config) -> str:
     target = config.trainer.kl_target
     if target is None:
@@ -133,14 +153,8 @@ SIGNS = (
         _no_legal_reply,
         lambda config: f"no reply names a legal action: {legal_reply_remedy(config)}.",
     ),
-    Sign(
-        "one action",
-        _one_action,
-        lambda config: (
-            f"the policy takes one action whatever it sees (mutual information 0). Where others can be better, "
-            f"{_hold_entropy(config)}, so that it tries them until it has learned when."
-        ),
-    ),
+    Sign("one action", _one_action, _look),
+    Sign("one action", _mostly_one_action, _look, _LONG_WINDOW, falls=True),
     Sign(
         "entropy",
         _no_entropy,
@@ -163,7 +177,7 @@ class CollapseWatch:
         self._latest: list[Mapping[str, Any]] = []
         self._warned: set[str] = set()
         self.sign: Sign | None = None
-        """What the last WINDOW rows all show."""
+        """What the last rows all show, as many as its window has."""
 
     @property
     def remedy(self) -> str:
@@ -179,7 +193,7 @@ class CollapseWatch:
             self._latest, self.sign = [], None
             self._warned.clear()
             return None
-        self._latest = [*self._latest, row][-WINDOW:]
+        self._latest = [*self._latest, row][-_LONG_WINDOW:]
         self.sign = self._shown()
         if self.sign is None or self.sign.name in self._warned:
             return None
@@ -198,10 +212,14 @@ class CollapseWatch:
         return bool(self._latest) and not any(sign.is_shown(self._latest[-1], means) for sign in SIGNS)
 
     def _shown(self) -> Sign | None:
-        if len(self._latest) < WINDOW:
-            return None
         means = self._first_means()
-        return next((sign for sign in SIGNS if all(sign.is_shown(row, means) for row in self._latest)), None)
+        return next((sign for sign in SIGNS if self._is_shown(sign, means)), None)
+
+    def _is_shown(self, sign: Sign, means: Mapping[str, float]) -> bool:
+        rows = self._latest[-sign.window :]
+        if len(rows) < sign.window or not all(sign.is_shown(row, means) for row in rows):
+            return False
+        return not sign.falls or _value(rows[-1], "entropy", 0.0) < _value(rows[0], "entropy", 0.0)
 
     def _first_means(self) -> dict[str, float]:
         means = {key: _mean(self._first, key) for key in ("entropy", "reward")}

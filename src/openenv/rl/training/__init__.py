@@ -1,1 +1,1 @@
-"""Training: pretraining on random play, batches, losses, the reference model, the trainer and its checkpoints."""
+"""Training: pretraining on random play, the reference model, the trainer and its checkpoints."""

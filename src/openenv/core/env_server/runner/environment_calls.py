@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,7 +15,14 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
 from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.core.env_server.types import Action, OpenAction, ResetData
-from openenv.core.errors import EnvironmentFault, NotSupported, TimeLimitExceeded, UnknownTask
+from openenv.core.errors import (
+    EnvironmentFault,
+    NotSupported,
+    OpenEnvError,
+    TimeLimitExceeded,
+    UnknownTask,
+    is_refused_action,
+)
 from openenv.core.wire.message_fields import is_strict, validated
 from openenv.core.wire.server_codec import invalid_message, unknown_keywords
 
@@ -57,8 +65,17 @@ def environment_error(verb: str, error: BaseException) -> BaseException:
         return EnvironmentFault(f"{verb}() called sys.exit({error.code!r})")
     text = _text_of(verb, error)
     text = without_paths(text[:_LONGEST_TEXT]) + ("..." if len(text) > _LONGEST_TEXT else "")
-    refuses = verb == "step" and isinstance(error, ValueError) and not isinstance(error, ValidationError)
-    return EnvironmentFault(text, refused=True) if refuses else EnvironmentFault(text)
+    return EnvironmentFault(text, refused=True) if verb == "step" and _refuses(error) else EnvironmentFault(text)
+
+
+def _refuses(error: BaseException) -> bool:
+    """Whether an exception of `step` refuses the action: a ValueError that is not of reading something else, such as
+    the answer of a service."""
+    if isinstance(error, OpenEnvError):
+        return is_refused_action(error)
+    return isinstance(error, ValueError) and not isinstance(
+        error, ValidationError | UnicodeError | json.JSONDecodeError
+    )
 
 
 _LONGEST_TEXT = 10_000
