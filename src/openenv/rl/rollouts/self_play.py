@@ -129,7 +129,7 @@ class SelfPlayPlayer(EpisodePlayer):
         self._recording.on_result(episode, replace(result, reward=rewards[self._seats[episode]]))
 
     def on_refusal(self, episode: int, error: OpenEnvError, refusals: int) -> bool:
-        """Pass on that of the trained seat. An opponent's ends the episode as invalid, as its choice is no one's."""
+        """Pass on that of the trained seat. An opponent's refused action makes the episode invalid."""
         if self._acts[episode]:
             return self._recording.on_refusal(episode, error, refusals)
         self.on_failure(episode, error)
