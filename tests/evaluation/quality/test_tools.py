@@ -26,6 +26,7 @@ class Counter(MCPEnvironment):
             return self.sum
 
         super().__init__(tools)
+        self._state = State()
 
     def reset(self, seed=None, episode_id=None, **kwargs):
         self.sum = 0

@@ -3,6 +3,7 @@
 from typing import Any, Literal
 
 from pydantic import BaseModel
+from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 
 
@@ -26,4 +27,9 @@ def message_schema(
         mode: What the class reads, or what it writes.
         by_alias: Whether fields have the names of their aliases.
     """
-    return message_class.model_json_schema(by_alias, schema_generator=_OpenWhereUnknown, mode=mode)
+    asked: dict[str, Any] = {} if mode == "validation" else {"mode": mode}
+    asked |= {} if by_alias else {"by_alias": False}
+    try:
+        return message_class.model_json_schema(**asked)  # an author's own may take nothing else
+    except PydanticInvalidForJsonSchema:
+        return message_class.model_json_schema(**asked, schema_generator=_OpenWhereUnknown)

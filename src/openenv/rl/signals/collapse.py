@@ -207,9 +207,10 @@ class CollapseWatch:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the latest row shows no sign at all."""
+        """Whether the latest row shows no sign at all. What only a fall makes a sign is none in one row."""
         means = self._first_means()
-        return bool(self._latest) and not any(sign.is_shown(self._latest[-1], means) for sign in SIGNS)
+        shown = (sign.is_shown(self._latest[-1], means) for sign in SIGNS if not sign.falls)
+        return bool(self._latest) and not any(shown)
 
     def _shown(self) -> Sign | None:
         means = self._first_means()

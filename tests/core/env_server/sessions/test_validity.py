@@ -63,7 +63,8 @@ def test_answers_over_http_have_a_validity_too(url):
     ("action", "code", "validity"),
     [
         ({"amount": "x"}, "VALIDATION_ERROR", "refused"),
-        ({"amount": 1, "mischief": "raise"}, "EXECUTION_ERROR", "invalid"),
+        ({"amount": 1, "mischief": "raise"}, "EXECUTION_ERROR", "refused"),
+        ({"amount": 1, "mischief": "wrong type"}, "EXECUTION_ERROR", "invalid"),
         ({"amount": 1, "mischief": "forever"}, "TIMEOUT", "invalid"),
     ],
 )

@@ -281,7 +281,8 @@ class Session:
         if self._fault is None and isinstance(error, TimeLimitExceeded | WorkerCrashed):
             self._fault = error
         self._metrics.count_error(error.code)
-        if error.validity == "invalid":  # an environment that raises is common, other faults are not
+        if error.validity == "invalid" or isinstance(error, EnvironmentFault):
+            # an environment that raises is common, other faults are not
             level = logging.INFO if isinstance(error, EnvironmentFault) else logging.WARNING
             log.log(level, "%s failed: %s %s", verb, error.code, error.message)
         if verb in _SEEN_VERBS:
