@@ -451,6 +451,7 @@ OTHERS: dict[str, list[Row]] = {
         ("The only open direction is south.", "south"),
         ("North is the best", "north"),
         ("The goal lies south. South!", "south"),
+        ("The food is to the north = east = food", None),
     ],
     "letters": [
         ("A) hit", "A"),

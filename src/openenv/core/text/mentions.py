@@ -53,6 +53,7 @@ _STATED_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _LIES_BEFORE = re.compile(rf"(?:\b(?:am|is|are|was|were)|[’'](?:m|s|re)) {_PLACE}\Z", re.IGNORECASE)
+_NEXT_CLAUSE = re.compile(rf"[,.;!\n]|\A and an?(?:other)? |\A[^\0]*\Z|{_TURN.pattern}", re.IGNORECASE)
 _LIES_AFTER = re.compile(r"\s+of\s+(?:me|us|it|you|here|the|my|our|your)\b", re.IGNORECASE)
 _DENIES_OBJECT = re.compile(
     r"(?:\b(?:not|never|avoid|instead of|rather than)|n[’']t)"
@@ -115,8 +116,8 @@ def only_named(text: str, mentions: Iterable[Mention]) -> Any:
         start = max(starts[begun - 1] if begun else 0, mention.start - _NEAR)
         stop, end = breaks[ended] if ended < len(breaks) else (len(text), len(text))
         before, after = masked[start : mention.start], masked[mention.end : min(stop, mention.end + _NEAR)]
-        if _is_stated(mention, before, after):
-            continue
+        if _is_stated(mention, before, after) and _NEXT_CLAUSE.search(after):
+            continue  # what follows may be chosen
         is_open = mention.is_open or corrected >= mention.end or "?" in masked[stop:end]
         kinds["open" if is_open else _kind(before, after)].add(mention.name)
     named = kinds["affirmed"] | kinds["open"]
