@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.peers import resident_mb
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.net.frames import TEXT, client_frame
 from openenv.core.net.handshake import ClientHandshake
 from openenv.core.net.websocket_protocol import websocket_uri
 from openenv.core.wire.constants import SUBPROTOCOL
+from openenv.hosting.local_process import LocalServer
 
 MODULE = "openenv.envs.echo_env.server.app"
 NUM_CONNECTIONS = 1000

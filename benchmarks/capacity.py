@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.peers import resident_mb
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.session_pool import SessionPool
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
+from openenv.hosting.local_process import LocalServer
 
 STEPS_OF_ECHO = 10
 

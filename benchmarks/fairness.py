@@ -20,11 +20,11 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.table import Table
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.net.frames import PING, PONG, TEXT, client_frame
 from openenv.core.net.handshake import ClientHandshake
 from openenv.core.net.websocket_protocol import websocket_uri
 from openenv.envs.echo_env import EchoAction, EchoEnv
+from openenv.hosting.local_process import LocalServer
 
 MODULE = "openenv.envs.echo_env.server.app"
 STEP_LIMIT_MS, HEALTH_LIMIT_MS = 50.0, 200.0

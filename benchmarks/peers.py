@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from openenv.core.containers.server_process import free_port, wait_until_healthy
+from openenv.hosting.server_process import free_port, wait_until_healthy
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED_SERVER = ROOT / "tests/interop/published_peer.py"

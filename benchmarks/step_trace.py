@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 import openenv
-from openenv.core.containers.server_process import wait_until_healthy
 from openenv.envs.echo_env import EchoAction, EchoEnv
+from openenv.hosting.server_process import wait_until_healthy
 
 ROOT = str(Path(openenv.__file__).parent) + "/"
 WARM_UP_STEPS = 200

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server import Action, Environment, Observation, ServerConfig, State, create_app, serve
+from openenv.hosting.local_process import LocalServer
 
 MODULE = "benchmarks.workers"
 ITERATIONS = 40_000

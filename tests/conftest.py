@@ -13,10 +13,10 @@ from docker import DockerClient
 from docker.models.containers import Container
 from fastapi import FastAPI
 
-from openenv.core.containers.engine.owner import OWNER_PID
 from openenv.core.env_server.http_server import server
-from tests.core.containers import engines, fake_tools
+from openenv.hosting.engine.owner import OWNER_PID
 from tests.core.pouring_server import PouringServer
+from tests.hosting import engines, fake_tools
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # each worker of pytest-xdist has one core, and torch is not loaded yet
 

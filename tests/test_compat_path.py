@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from openenv.core.containers.server_process import ServerProcess, free_port
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
+from openenv.hosting.server_process import ServerProcess, free_port
 
 pytestmark = pytest.mark.process
 

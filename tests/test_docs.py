@@ -29,7 +29,7 @@ _BANNED_IN_TESTS = re.compile(
     re.IGNORECASE,
 )
 """Names of tests and variables count too: `_` ends a word."""
-_QUOTED_IN_TESTS = {"tests/test_docs.py", "tests/core/text/replies.py"}
+_QUOTED_IN_TESTS = {"tests/test_docs.py", "tests/text/replies.py"}
 """Files with these words in quotations: the patterns above, and replies of a model."""
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -81,16 +81,13 @@ def test_relative_links_lead_to_files_and_headings(document: Path) -> None:
     assert [target for target in targets if not _exists(document, target)] == []
 
 
-def test_the_architecture_names_only_files_and_folders_that_exist() -> None:
+def test_the_architecture_names_only_files_that_exist() -> None:
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     known = {_name(path) for path in ROOT.glob("src/**/*.py")}
-    folders = {_name(path) for path in ROOT.glob("src/openenv/**/") if path.is_dir()}
-    tree = next(code for language, code in _FENCE.findall(text) if language == "text" and "src/openenv/" in code)
 
     assert [
         name for name in _FILE_NAME.findall(text) if not any(f"/{path}".endswith(f"/{name}") for path in known)
     ] == []
-    assert [folder for folder in _folders(tree) if folder not in folders] == []
 
 
 def _blocks(languages: str) -> list[pytest.param]:
@@ -149,16 +146,3 @@ def _exists(document: Path, target: str) -> bool:
 def _anchors(document: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def _folders(tree: str) -> Iterator[str]:
-    """The paths of the folders of an indented tree, one a line, whose first is the root."""
-    parents: list[tuple[int, str]] = []
-    for line in tree.splitlines():
-        found = re.match(r" *([\w/]+)/(?=\s|$)", line)
-        if found:
-            while parents and parents[-1][0] >= found.start(1):
-                parents.pop()
-            path = f"{parents[-1][1]}/{found[1]}" if parents else found[1]
-            parents.append((found.start(1), path))
-            yield path

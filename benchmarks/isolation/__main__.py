@@ -19,12 +19,12 @@ from rich.table import Table
 
 from benchmarks.peers import Figures, Sides
 from benchmarks.report import machine
-from openenv.core.containers.local_process import LocalServer
-from openenv.core.sandbox.box_spec import PYTHON, BoxSpec
-from openenv.core.sandbox.program import run_program
-from openenv.core.sandbox.python_files import with_python
-from openenv.core.sandbox.sandbox import SandboxHost
 from openenv.envs.coding_env import CodeAction, CodingEnv
+from openenv.hosting.local_process import LocalServer
+from openenv.hosting.sandbox.box_spec import PYTHON, BoxSpec
+from openenv.hosting.sandbox.program import run_program
+from openenv.hosting.sandbox.python_files import with_python
+from openenv.hosting.sandbox.sandbox import SandboxHost
 
 CODE = "x = sum(range(100))\nx"
 _PIPE = "import sys\nfor line in sys.stdin:\n    exec(eval(line), globals())\n    print('done', flush=True)\n"

@@ -19,8 +19,8 @@ from ale_py.vector_env import AtariVectorEnv
 
 from benchmarks.peers import ROOT, Figures, Served, Sides, cpu_s
 from benchmarks.report import Row, show
-from openenv.core.containers.server_process import free_port, wait_until_healthy
 from openenv.envs.atari_env import AtariAction, AtariEnv
+from openenv.hosting.server_process import free_port, wait_until_healthy
 
 NUM_ENVS = 16
 NUM_ACTIONS = 6

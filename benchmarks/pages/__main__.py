@@ -18,8 +18,8 @@ from rich.table import Table
 from tests.browser import loaded_bytes
 
 from benchmarks.report import machine
-from openenv.core.containers.local_process import LocalServer
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
+from openenv.hosting.local_process import LocalServer
 
 MODULE, OPTIONS = "openenv.envs.openspiel_env.server.app", ["--game", "tic_tac_toe", "--allow-watching"]
 STEPS_PER_S = 200

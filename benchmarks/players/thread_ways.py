@@ -20,7 +20,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from openenv.core.containers.server_process import free_port
+from openenv.hosting.server_process import free_port
 
 REQUEST = b'{"id":"abc-1","type":"step","data":{"message":"x"}}\n'
 CONNECTIONS = 32

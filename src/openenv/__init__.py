@@ -1,14 +1,21 @@
 """Train a language model in any environment: an independent implementation of the OpenEnv specification."""
 
-from openenv.auto import AutoAction, AutoEnv, make_vec
+from typing import TYPE_CHECKING
+
+from openenv.compat.aliases import names_elsewhere
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server import Action, Environment, Observation, ServerConfig, State, create_app, serve
 from openenv.core.errors import OpenEnvError
 from openenv.core.generic_client import GenericAction, GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
-from openenv.core.text_interface import TextInterface
 from openenv.core.utils import bundle_version
+from openenv.text.interface import TextInterface
+
+if TYPE_CHECKING:
+    from openenv.auto import AutoAction, AutoEnv, make_vec
+
+__getattr__ = names_elsewhere(__name__, dict.fromkeys(("AutoAction", "AutoEnv", "make_vec"), "openenv.auto"))
 
 __version__ = bundle_version()
 

@@ -2,7 +2,7 @@
 
 import warnings
 
-from openenv.aliases import alias
+from openenv.compat.aliases import alias
 
 warnings.warn(
     "openenv_core is the older name of openenv.core: import openenv.core instead", DeprecationWarning, stacklevel=2

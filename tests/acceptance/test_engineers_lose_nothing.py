@@ -10,7 +10,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import (
     FactoryFault,
     OpenEnvError,
@@ -21,6 +20,7 @@ from openenv.core.errors import (
     TimeLimitExceeded,
     WorkerCrashed,
 )
+from openenv.hosting.local_process import LocalServer
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
 from tests.core.cutting_proxy import CuttingProxy
 

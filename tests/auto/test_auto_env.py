@@ -7,10 +7,10 @@ import pytest
 
 import openenv
 from openenv import AutoAction, AutoEnv, GenericAction
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.utils import install_line
 from openenv.envs.echo_env import EchoEnv
 from openenv.envs.openspiel_env import OpenSpielEnv
+from openenv.hosting.local_process import LocalServer
 
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:openenv_core")]
 
@@ -76,7 +76,7 @@ def test_a_docker_image_runs_while_the_client_is_open(containers, name_echo_imag
 
 
 def test_a_container_provider_runs_the_image_of_the_environment(containers):
-    from openenv.core.containers.runtime import LocalDockerProvider
+    from openenv.hosting.runtime import LocalDockerProvider
 
     with AutoEnv.from_env("openspiel", container_provider=LocalDockerProvider()) as env:
         assert isinstance(env, OpenSpielEnv)

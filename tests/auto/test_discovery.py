@@ -5,7 +5,7 @@ import pytest
 from openenv import AutoAction, AutoEnv, EnvClient
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.envs.openspiel_env import OpenSpielAction
-from tests.core.containers import fake_tools
+from tests.hosting import fake_tools
 
 pytestmark = pytest.mark.filterwarnings("ignore:openenv_core")
 

@@ -20,10 +20,10 @@ from openenv.auto.schema_client import describe_server
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 from openenv.core.errors import ServerUnreachable
-from openenv.core.text.derived import DerivedText
 from openenv.envs.openspiel_env import OpenSpielEnv
 from openenv.envs.openspiel_env.server.app import app as openspiel_app
 from openenv.envs.openspiel_env.text import OpenSpielText
+from openenv.text.derived import DerivedText
 from tests.auto import guess_env
 from tests.core.tool_env import NotebookEnvironment
 
@@ -73,7 +73,7 @@ def test_a_folder_names_its_own_text_interface(tmp_path):
     )
     (tmp_path / "words.py").write_text(
         dedent("""
-        from openenv.core.text.derived import DerivedText
+        from openenv.text.derived import DerivedText
         class Shouted(DerivedText):
             def describe(self, observation):
                 return super().describe(observation).upper()

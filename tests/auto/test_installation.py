@@ -8,8 +8,8 @@ import pytest
 
 from openenv import AutoAction, AutoEnv, GenericEnvClient
 from openenv.auto.auto_env import RemoteCodeRefused
-from openenv.core.containers.hub import Space
-from tests.core.containers import fake_tools
+from openenv.hosting.hub import Space
+from tests.hosting import fake_tools
 
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:openenv_core")]
 

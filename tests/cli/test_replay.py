@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 from openenv.core.errors import EnvironmentFault
@@ -14,6 +13,7 @@ from openenv.core.mcp_client import MCPToolClient
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.evaluation.replay import read_recording
+from openenv.hosting.local_process import LocalServer
 from tests.cli.commands import run
 from tests.core.tool_env import NotebookEnvironment
 

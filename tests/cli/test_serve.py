@@ -9,9 +9,9 @@ import urllib.request
 
 import pytest
 
-from openenv.core.containers.server_process import wait_until_healthy
 from openenv.core.errors import CapacityReached
 from openenv.envs.echo_env import EchoAction, EchoEnv
+from openenv.hosting.server_process import wait_until_healthy
 from tests.cli.commands import OPENENV
 
 pytestmark = pytest.mark.process

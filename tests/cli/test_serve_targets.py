@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from openenv.core.containers.server_process import wait_until_healthy
 from openenv.core.errors import CapacityReached
 from openenv.core.generic_client import GenericEnvClient
+from openenv.hosting.server_process import wait_until_healthy
 from tests.cli.commands import OPENENV, run
 
 pytestmark = [pytest.mark.process, pytest.mark.finding("B3")]

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from openenv import AutoAction, AutoEnv, GenericEnvClient, SyncEnvClient, make_vec
+from openenv.agents.llm.client import OpenAIClient
 from openenv.auto.schema_client import describe_server
 from openenv.core.http_env_client import HTTPEnvClient
-from openenv.core.llm_client import OpenAIClient
 from openenv.core.mcp_client import MCPToolClient
 from openenv.core.session_pool import SessionPool
-from openenv.core.tools.git_server_client import GitServerClient
-from openenv.core.tools.local_python_executor import PyExecutor
+from openenv.integrations.tools.git_server_client import GitServerClient
+from openenv.integrations.tools.local_python_executor import PyExecutor
 
 pytestmark = pytest.mark.finding("N13")
 URL = "http://127.0.0.1:9"

@@ -6,8 +6,8 @@
 import importlib
 
 import pytest
-
 from openenv.core.containers.runtime import ContainerProvider
+
 from openenv.core.env_client import EnvClient
 from tests.interop.record_names import describe, recorded
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from openenv import envs
-from openenv.core.containers import images
 from openenv.envs.catalog import CatalogEntry, entries
+from openenv.hosting import images
 
 FOLDER = Path(envs.__file__).parent
 BASE = Path(images.__file__).with_name("Dockerfile")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.text.outcomes import outcome_of
+from openenv.core.outcomes import outcome_of
 from openenv.envs.grid_world_env.models import GridWorldAction
 from openenv.envs.grid_world_env.server.environment import GridWorldEnvironment
 from openenv.envs.maze_env.models import MazeAction

@@ -5,12 +5,12 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.envs.catalog import entries
 from openenv.evaluation.quality.checks.protocol import reachable
 from openenv.evaluation.quality.probe.raw_client import ServerAddress
 from openenv.evaluation.quality.probe.recordings import EPISODE_ID, difference
 from openenv.evaluation.quality.target import Target
+from openenv.hosting.local_process import LocalServer
 from tests.envs.extras import require_entry
 
 pytestmark = pytest.mark.process

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from openenv.core.formats.json_text import json_text
-from openenv.core.text.action_forms import UnreadableReply
 from openenv.envs.space_text import sample_space
+from openenv.text.action_forms import UnreadableReply
 
 spaces = pytest.importorskip("gymnasium.spaces")
 

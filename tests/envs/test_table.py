@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import EnvironmentFault
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
+from openenv.hosting.local_process import LocalServer
 
 pytestmark = pytest.mark.process
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
+from openenv.hosting.local_process import LocalServer
 
 
 @pytest.fixture(scope="session")

@@ -14,8 +14,8 @@ from openenv.core.env_server import create_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.errors import OpenEnvError
+from openenv.core.outcomes import declared_success
 from openenv.core.session_pool import SessionPool
-from openenv.core.text.outcomes import declared_success
 from openenv.evaluation import Summary, evaluate
 from openenv.evaluation.tables import medal_table
 from openenv.policies.baselines import RandomPolicy

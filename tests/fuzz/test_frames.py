@@ -7,10 +7,10 @@ import time
 import httpx
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.wire.constants import ARRAYS_SUBPROTOCOL, SUBPROTOCOL
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
+from openenv.hosting.local_process import LocalServer
 from tests.fuzz.attack import Target, attack
 
 pytestmark = pytest.mark.process

@@ -15,7 +15,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
-from openenv.core.containers.local_process import LocalServer
+from openenv.hosting.local_process import LocalServer
 from tests.fuzz.attack import PATHS
 
 pytestmark = pytest.mark.process

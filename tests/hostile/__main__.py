@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from openenv.core.sandbox.box_spec import PYTHON
-from openenv.core.sandbox.sandbox import SandboxHost
-from tests.core.containers.engines import engine_of_this_run
+from openenv.hosting.sandbox.box_spec import PYTHON
+from openenv.hosting.sandbox.sandbox import SandboxHost
 from tests.hostile.bystanders import Bystanders
 from tests.hostile.levels import DockerLevel, Level, SandboxLevel
 from tests.hostile.suite import programs, run
+from tests.hosting.engines import engine_of_this_run
 
 
 def main() -> None:

@@ -11,8 +11,8 @@ import threading
 from pathlib import Path
 from typing import Self
 
-from openenv.core.sandbox.cgroups import server_group
-from openenv.core.sandbox.host import DIRECTORY, users_of
+from openenv.hosting.sandbox.cgroups import server_group
+from openenv.hosting.sandbox.host import DIRECTORY, users_of
 
 SECRET, EXPECTED = "CANARY-SECRET-FILE", "CANARY-EXPECTED"
 SECRET_VARIABLE, SECRET_VALUE = "OPENENV_SECRET", "CANARY-ENVIRONMENT"

@@ -11,14 +11,14 @@ from docker.errors import APIError
 from docker.models.containers import Container
 from requests.exceptions import ConnectionError, ReadTimeout
 
-from openenv.core.containers.engine.owner import OWNER_PID
-from openenv.core.containers.runtime import ContainerLimits, LocalDockerProvider
-from openenv.core.sandbox.box_spec import BoxSpec
-from openenv.core.sandbox.host import users_of
-from openenv.core.sandbox.limits import SandboxLimits
-from openenv.core.sandbox.program import ProgramResult, run_program
-from openenv.core.sandbox.python_files import with_python
-from openenv.core.sandbox.sandbox import SandboxEnd, SandboxHost
+from openenv.hosting.engine.owner import OWNER_PID
+from openenv.hosting.runtime import ContainerLimits, LocalDockerProvider
+from openenv.hosting.sandbox.box_spec import BoxSpec
+from openenv.hosting.sandbox.host import users_of
+from openenv.hosting.sandbox.limits import SandboxLimits
+from openenv.hosting.sandbox.program import ProgramResult, run_program
+from openenv.hosting.sandbox.python_files import with_python
+from openenv.hosting.sandbox.sandbox import SandboxEnd, SandboxHost
 
 LIMITS = SandboxLimits(cpu_seconds=3, processes=32)
 CONTAINER_LIMITS = ContainerLimits(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from openenv.core.sandbox.program import ProgramResult
+from openenv.hosting.sandbox.program import ProgramResult
 from tests.hostile.bystanders import LEAKS, Bystanders
 from tests.hostile.levels import Level
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.sandbox.test_sandbox import make_host
 from tests.hostile.bystanders import Bystanders
 from tests.hostile.levels import DockerLevel, Level, SandboxLevel
 from tests.hostile.suite import MOST_WAIT_S, programs, run
+from tests.hosting.sandbox.test_sandbox import make_host
 
 pytestmark = pytest.mark.process
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
-from openenv.core.containers.server_process import free_port, wait_until_healthy
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.errors import EnvironmentFault
 from openenv.core.mcp_client import MCPToolClient
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
+from openenv.hosting.local_process import LocalServer
+from openenv.hosting.server_process import free_port, wait_until_healthy
 from openenv.policies import make_policy
 
 pytestmark = pytest.mark.interop

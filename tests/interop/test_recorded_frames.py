@@ -14,7 +14,7 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from openenv.core.containers.server_process import free_port, wait_until_healthy
+from openenv.hosting.server_process import free_port, wait_until_healthy
 from tests.interop.transcripts import (
     ADDED_OVER_HTTP,
     CLOSED,

@@ -13,13 +13,13 @@ from fastapi import FastAPI
 from playwright.sync_api import Page, expect
 
 from openenv.auto.environment import ServedEnvironment, named_environment
-from openenv.core.env_server.web.views import ObservationView
 from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult
 from openenv.pages.compare import compare_app
 from openenv.pages.matches import Matches
 from openenv.pages.standings import Standings
 from openenv.policies import make_policy
 from openenv.policies.base import Policy
+from openenv.web.views import ObservationView
 from tests.browser import NARROW, is_as_wide_as_its_screen, loaded_bytes, screenshot, serious_violations
 from tests.pages.page_command import page_of
 from tests.pages.run_files import HOSTILE

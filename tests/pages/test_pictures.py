@@ -12,7 +12,6 @@ from fastapi import FastAPI
 from playwright.sync_api import Page, expect
 
 from openenv.auto.environment import ServedEnvironment, named_environment
-from openenv.core.env_server.web.views import ObservationView
 from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult
 from openenv.evaluation.replay import ReplayedRequest
 from openenv.pages.compare import compare_app
@@ -24,6 +23,7 @@ from openenv.policies import make_policy
 from openenv.rl.reports.report import write_report
 from openenv.rl.reports.results import PlayerResult, save_results
 from openenv.rl.reports.run_state import failure_kept, running
+from openenv.web.views import ObservationView
 from tests.pages.pictures import Pictures, pictures
 from tests.pages.run_files import make_run, transcript, write_transcripts
 from tests.pages.walk_env import WalkObservation

@@ -14,10 +14,10 @@ from fastapi import FastAPI
 from playwright.sync_api import Page, expect
 
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.env_server.web.views import ObservationView
 from openenv.core.generic_client import GenericEnvClient
 from openenv.evaluation.replay import ReplayedRequest
 from openenv.pages.replay import replay_app, returns
+from openenv.web.views import ObservationView
 from tests.browser import NARROW, is_as_wide_as_its_screen, loaded_bytes, screenshot, serious_violations
 from tests.conftest import running
 from tests.pages.page_command import page_of

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import ContainerFault
-from openenv.core.sandbox import sandbox
-from openenv.core.sandbox.sandbox import SandboxHost
+from openenv.hosting.local_process import LocalServer
+from openenv.hosting.sandbox import sandbox
+from openenv.hosting.sandbox.sandbox import SandboxHost
 
 pytestmark = pytest.mark.process
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from openenv.core.env_server.types import Action, Observation
-from openenv.core.text.constraints import ReplyConstraint
-from openenv.core.text_interface import History, TextInterface
 from openenv.policies import ChatMessage, LanguageModelPolicy, PromptBuilder, SampledReply
 from openenv.policies.base import EndEpisode
 from openenv.policies.conversations import Conversations, OutOfTokens, ReplyRules
+from openenv.text.constraints import ReplyConstraint
+from openenv.text.interface import History, TextInterface
 
 
 class Colours(TextInterface[Action, Observation]):

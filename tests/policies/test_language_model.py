@@ -7,12 +7,12 @@ import pytest
 from fastapi import FastAPI, HTTPException
 
 from openenv.core.env_server.types import Action, Observation
-from openenv.core.text_interface import TextInterface
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielObservation, OpenSpielText
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.policies import ChatEndpoint, ChatMessage, CompletionFailed, LanguageModelPolicy
 from openenv.policies.base import EndEpisode
 from openenv.policies.prompts import EndpointReply, is_cut_off
+from openenv.text.interface import TextInterface
 
 
 class Scripted:

@@ -5,11 +5,11 @@ from random import Random
 import pytest
 
 from openenv.core import Action, Observation
-from openenv.core.text.derived import DerivedText
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.policies import POLICIES, BlackjackChartPolicy, LearningPolicy, Policy, RandomPolicy, make_policy
 from openenv.policies.baselines import CatchPolicy, ball_and_paddle
+from openenv.text.derived import DerivedText
 
 
 def play(env: OpenSpielEnvironment, policy: Policy, num_episodes: int, seed: int = 0) -> list[float]:

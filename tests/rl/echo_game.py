@@ -9,7 +9,6 @@ import torch
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.errors import EnvironmentFault
-from openenv.core.text_interface import History, TextInterface
 from openenv.policies.prompts import PromptBuilder
 from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping
@@ -17,6 +16,7 @@ from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import tiny_model
 from openenv.rl.training.teacher_play import CollectedPlay, RandomTeacher, collect_play
+from openenv.text.interface import History, TextInterface
 
 WORDS = ("red", "green", "blue")
 

@@ -15,9 +15,9 @@ import torch
 from fastapi import FastAPI
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import ServerUnreachable
 from openenv.envs.openspiel_env import OpenSpielEnv, OpenSpielText
+from openenv.hosting.local_process import LocalServer
 from openenv.policies import ChatMessage, PromptBuilder
 from openenv.rl.algorithm.learning_signal import NothingToLearn
 from openenv.rl.config import Config, ConfigError, LoraSettings

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from typer.testing import CliRunner
 
 from openenv.cli.main import app
-from openenv.core.containers.local_process import LocalServer
+from openenv.hosting.local_process import LocalServer
 from openenv.rl import supervised_phase
 from openenv.rl.config import Config, ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from nbclient import NotebookClient
 
-from openenv.core.containers.server_process import ServerProcess, free_port
+from openenv.hosting.server_process import ServerProcess, free_port
 from tests.tutorials.cells import Cell, cells_of
 from tests.tutorials.named import INDENTATIONS, LeftOut, Plan
 

@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 import openenv
-from openenv.core.containers.server_process import wait_until_healthy
 from openenv.envs.openspiel_env import OpenSpielAction
+from openenv.hosting.server_process import wait_until_healthy
 
 PIPE = subprocess.PIPE
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
+from openenv.hosting.local_process import LocalServer
 from tests.integrations_table import Record
 from tests.tutorials.named import LeftOut, Plan, Replaced, Supplied
 from tests.tutorials.reading import Reading, read, reading, tutorial

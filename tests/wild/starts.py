@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from openenv.cli.compat_path import FOLDER as COMPATIBILITY
-from openenv.core.containers.local_process import LocalServer
+from openenv.hosting.local_process import LocalServer
 
 ENVIRONMENTS = Path(__file__).parent / "environments"
 SOURCE = Path(__file__).parents[2] / "src"

@@ -5,9 +5,9 @@ from typing import Any
 from openenv.auto.auto_env import AutoEnv as AutoEnv
 from openenv.auto.auto_env import install_space
 from openenv.auto.discovery import EnvironmentInfo, environments, find_environment, names_source
-from openenv.core.containers.hub import Space
 from openenv.core.formats.text_file import printable
 from openenv.core.generic_client import GenericAction
+from openenv.hosting.hub import Space
 
 
 class AutoAction:

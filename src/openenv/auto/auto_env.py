@@ -11,19 +11,19 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from openenv.auto.discovery import EnvironmentInfo, environments, find_environment, names_source
-from openenv.core.containers.hub import HUB, Space, hub_endpoint, require_trust
-from openenv.core.containers.hub import OPENENV_TRUST_REMOTE_CODE as OPENENV_TRUST_REMOTE_CODE
-from openenv.core.containers.hub import RemoteCodeRefused as RemoteCodeRefused
-from openenv.core.containers.local_process import LocalServer
-from openenv.core.containers.runtime.base import ContainerProvider
-from openenv.core.containers.runtime.owned_server import BoundProvider
-from openenv.core.containers.runtime.subprocess_tool import run_tool
+from openenv.core.client.owned_server import BoundProvider
+from openenv.core.client.providers import ContainerProvider
 from openenv.core.env_client import EnvClient
 from openenv.core.formats.text_file import printable
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.utils import check_headers, check_options, check_type
 from openenv.core.utils import hf_space_subdomain as hf_space_subdomain
 from openenv.core.utils import run_async_safely as run_async_safely
+from openenv.hosting.hub import HUB, Space, hub_endpoint, require_trust
+from openenv.hosting.hub import OPENENV_TRUST_REMOTE_CODE as OPENENV_TRUST_REMOTE_CODE
+from openenv.hosting.hub import RemoteCodeRefused as RemoteCodeRefused
+from openenv.hosting.local_process import LocalServer
+from openenv.hosting.runtime.subprocess_tool import run_tool
 
 if TYPE_CHECKING:
     from openenv.core.vector.env import Autoreset, VectorEnv

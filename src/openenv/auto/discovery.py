@@ -13,12 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from openenv.core.containers.hub import is_space_page
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.errors import OpenEnvError
 from openenv.core.utils import BUNDLE, bundle_version, check_name
 from openenv.envs import catalog
+from openenv.hosting.hub import is_space_page
 
 log = logging.getLogger(__name__)
 

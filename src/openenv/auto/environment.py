@@ -12,17 +12,18 @@ from typing import Any
 
 from openenv.auto.discovery import EnvironmentInfo, find_environment, is_path, names_source
 from openenv.auto.schema_client import ServerDescription, describe_server
-from openenv.core.containers.local_process import LocalServer
-from openenv.core.containers.runtime.base import RuntimeProvider
-from openenv.core.containers.runtime.owned_server import BoundProvider, OwnedServer
+from openenv.core.client.owned_server import BoundProvider, OwnedServer
+from openenv.core.client.providers import RuntimeProvider
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.serving.environment_folder import folder_target
 from openenv.core.env_server.types import Observation
 from openenv.core.net.websocket_protocol import websocket_uri
-from openenv.core.text.derived import DerivedText
-from openenv.core.text_interface import TextInterface
 from openenv.core.wire.constants import UNIX
 from openenv.envs import catalog
+from openenv.hosting.local_process import LocalServer
+from openenv.hosting.runtime.docker import LocalDockerProvider
+from openenv.text.derived import DerivedText
+from openenv.text.interface import TextInterface
 
 FORMS = (
     "the name of a bundled or installed environment (`openenv envs`), a folder with openenv.yaml, MODULE:CLASS or "
@@ -100,7 +101,8 @@ class NamedEnvironment:
                     f"{self.name}: a server in an image takes no options ({' '.join(self.options)}): start one that "
                     "has them, and give its URL"
                 )
-            return BoundProvider(None, image, wait_timeout=_START_TIMEOUT_S, env_vars=dict(env_vars or {}))
+            variables = dict(env_vars or {})
+            return BoundProvider(LocalDockerProvider, image, wait_timeout=_START_TIMEOUT_S, env_vars=variables)
         if self.info.missing:
             raise ImportError(f"environment {self.info.key!r} needs an extra to run here: {self.info.missing}")
         return LocalServer(self.info.server, self.options, env_vars=env_vars)
@@ -213,7 +215,7 @@ def load_text_class(target: str) -> type[TextInterface[Any, Any]]:
     if found is None:
         raise LookupError(f"text={target!r}: {module_name} has no {class_name}")
     if not (isinstance(found, type) and issubclass(found, TextInterface)):
-        raise TypeError(f"text={target!r}: {class_name} is no subclass of openenv.core.text_interface.TextInterface")
+        raise TypeError(f"text={target!r}: {class_name} is no subclass of openenv.text.interface.TextInterface")
     return found
 
 

@@ -13,12 +13,12 @@ from packaging.requirements import Requirement
 from rich.table import Table
 from rich.text import Text
 
-from openenv.core.containers.runtime.docker import LocalDockerProvider
 from openenv.core.errors import ContainerFault
 from openenv.core.formats.json_text import json_text
-from openenv.core.sandbox.sandbox import SandboxHost
 from openenv.core.utils import BUNDLE, install_line
 from openenv.evaluation.tables import table_console
+from openenv.hosting.runtime.docker import LocalDockerProvider
+from openenv.hosting.sandbox.sandbox import SandboxHost
 
 EXAMPLE = "Examples: `openenv doctor`, `openenv doctor --json`"
 

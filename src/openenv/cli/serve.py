@@ -13,8 +13,7 @@ import typer
 
 from openenv.auto.environment import IMAGE, ORS, VERIFIERS, named_environment
 from openenv.cli.reload import run_reloading
-from openenv.core.containers.runtime.owned_server import BoundProvider, OwnedServer
-from openenv.core.containers.sandboxed_server import SandboxedServer
+from openenv.core.client.owned_server import BoundProvider, OwnedServer
 from openenv.core.env_server import ServerConfig
 from openenv.core.env_server import serve as serve_app
 from openenv.core.env_server.execution.program_exit import exit_on_sigterm
@@ -29,6 +28,8 @@ from openenv.core.env_server.serving.cli_options import (
 from openenv.core.env_server.serving.environment_folder import file_target, folder_target
 from openenv.core.env_server.serving.listeners import announce
 from openenv.envs.catalog import CatalogEntry, entries, load
+from openenv.hosting.runtime.docker import LocalDockerProvider
+from openenv.hosting.sandboxed_server import SandboxedServer
 from openenv.integrations.dialects import dialect_app
 
 EXAMPLE = "Examples: `openenv serve openspiel --game blackjack --port 8004`, `openenv serve my_env.server.app:app`, "
@@ -123,7 +124,7 @@ def _serve_image(image: str, options: list[str], host: str, port: int, workers: 
             f"{IMAGE}{image}: only --port can be set here, on the loopback interface. The server reads other options "
             f"from environment variables: docker run --env NAME=VALUE --publish {port}:8000 {image}"
         )
-    server = OwnedServer(BoundProvider(None, image, port=port), is_running=False)
+    server = OwnedServer(BoundProvider(LocalDockerProvider, image, port=port), is_running=False)
     try:
         server.start()
         announce(f"{IMAGE}{image}", host, port)

@@ -1,5 +1,9 @@
 """The specification: messages, the environment's interface, its server, and its clients."""
 
+from typing import TYPE_CHECKING
+
+from openenv.compat.aliases import names_elsewhere
+from openenv.compat.moved import NAMES
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server import (
@@ -47,7 +51,6 @@ from openenv.core.env_server import (
     ToolError,
     ToolErrorType,
     Transform,
-    WebInterfaceManager,
     WSCloseMessage,
     WSErrorCode,
     WSErrorResponse,
@@ -61,15 +64,26 @@ from openenv.core.env_server import (
     WSStepMessage,
     create_app,
     create_fastapi_app,
-    create_web_interface_app,
     deserialize_action,
     deserialize_action_with_preprocessing,
     serialize_observation,
 )
 from openenv.core.generic_client import GenericAction, GenericEnvClient
-from openenv.core.llm_client import AnthropicClient, LLMClient, LLMResponse, OpenAIClient, ToolCall, create_llm_client
 from openenv.core.mcp_client import MCPClientBase, MCPToolClient
 from openenv.core.sync_client import SyncEnvClient
+
+if TYPE_CHECKING:
+    from openenv.agents.llm.client import (
+        AnthropicClient,
+        LLMClient,
+        LLMResponse,
+        OpenAIClient,
+        ToolCall,
+        create_llm_client,
+    )
+    from openenv.web.published.interface import WebInterfaceManager, create_web_interface_app
+
+__getattr__ = names_elsewhere(__name__, NAMES[__name__])
 
 __all__ = [
     "RESERVED_TOOL_NAMES",

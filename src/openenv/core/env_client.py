@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, get_arg
 from pydantic import BaseModel, ValidationError
 from typing_extensions import TypeVar as TypeVarWithDefault
 
+from openenv.compat.aliases import names_elsewhere
+from openenv.compat.moved import NAMES
 from openenv.core.client.address import Address, Endpoint
 from openenv.core.client.async_transport import AsyncSession
 from openenv.core.client.blocking_transport import BlockingSession
+from openenv.core.client.owned_server import BoundProvider
+from openenv.core.client.providers import ContainerProvider, RuntimeProvider
 from openenv.core.client_types import Clients, Completed, StepResult, Token
-from openenv.core.containers.hub import space_runtime
-from openenv.core.containers.runtime.base import ContainerProvider, RuntimeProvider
-from openenv.core.containers.runtime.docker import LocalDockerProvider as LocalDockerProvider
-from openenv.core.containers.runtime.owned_server import BoundProvider
-from openenv.core.containers.runtime.uv_provider import UVProvider as UVProvider
 from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.errors import EnvironmentFault
 from openenv.core.net.websocket_protocol import websocket_uri
@@ -40,6 +39,8 @@ from openenv.core.wire.server_codec import invalid_message
 
 if TYPE_CHECKING:
     from openenv.core.vector.env import Autoreset, VectorEnv
+
+__getattr__ = names_elsewhere(__name__, NAMES[__name__])
 
 _MEGABYTE = 1 << 20
 _MODES = ("simulation", "production")
@@ -147,6 +148,10 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         env_vars, and what else it takes. The verb that starts it raises ContainerFault or NotReady.
         """
         check_type("image", image, str, "the name of a container image")
+        if provider is None:
+            from openenv.hosting.runtime.docker import LocalDockerProvider  # a program without containers loads none
+
+            return cls(provider=BoundProvider(LocalDockerProvider, image, **kwargs))
         return cls(provider=BoundProvider(provider, image, **kwargs))
 
     @classmethod
@@ -166,6 +171,8 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         variable OPENENV_TRUST_REMOTE_CODE=1. Further keywords go to the provider. Raises RemoteCodeRefused (a
         ValueError).
         """
+        from openenv.hosting.hub import space_runtime  # a program without containers loads none
+
         runtime = space_runtime(
             repo_id, use_docker=use_docker, trust_remote_code=trust_remote_code, provider=provider, **provider_kwargs
         )

@@ -6,8 +6,8 @@ from typing import Any
 
 from pydantic import ConfigDict
 
+from openenv.core.client.providers import ContainerProvider, RuntimeProvider
 from openenv.core.client_types import StepResult
-from openenv.core.containers.runtime.base import ContainerProvider, RuntimeProvider
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.mcp_types import CallToolAction as CallToolAction
 from openenv.core.env_server.mcp_types import CallToolObservation, ListToolsObservation, McpMethod, Tool, returned_value

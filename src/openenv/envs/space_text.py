@@ -6,11 +6,11 @@ from typing import Any, ClassVar
 
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.formats.json_text import json_text
-from openenv.core.text.action_forms import UnreadableReply
-from openenv.core.text.content import Content, image_part, joined
-from openenv.core.text.derived import DerivedText
-from openenv.core.text.reading import row_in
-from openenv.core.text.sentences import reply_with_one_of
+from openenv.text.action_forms import UnreadableReply
+from openenv.text.content import Content, image_part, joined
+from openenv.text.derived import DerivedText
+from openenv.text.reading import row_in
+from openenv.text.sentences import reply_with_one_of
 
 _DECIMALS = 2
 """Of numbers in replies of random play."""

@@ -13,9 +13,8 @@ from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Action
 from openenv.core.errors import OpenEnvError, ServerUnreachable
+from openenv.core.outcomes import REFUSED, EpisodeOutcome, declared_success, outcome_of
 from openenv.core.session_pool import SessionPool
-from openenv.core.text.outcomes import REFUSED, EpisodeOutcome, declared_success, outcome_of
-from openenv.core.text_interface import TextInterface
 from openenv.core.utils import run_async_safely
 from openenv.envs.openspiel_env.client import OpenSpielEnv
 from openenv.envs.openspiel_env.models import OpenSpielAction
@@ -23,6 +22,7 @@ from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingA
 from openenv.evaluation.intervals import EpisodeResult, Summary, summarize
 from openenv.policies.base import EndEpisode, Policy, PolicyReply
 from openenv.policies.baselines import RandomPolicy
+from openenv.text.interface import TextInterface
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from openenv.core.text.outcomes import REFUSED, EpisodeOutcome
+from openenv.core.outcomes import REFUSED, EpisodeOutcome
 
 Z_95 = 1.959963984540054
 """The standard normal's 97.5 % point."""

@@ -8,10 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from openenv.core.env_server.config import ServerConfig
-from openenv.core.env_server.web.views import ObservationView
 from openenv.pages.matches import Match, Matches, MatchRefused, Side
 from openenv.pages.server import PAGES, json_response, pages_app
 from openenv.pages.standings import Standings
+from openenv.web.views import ObservationView
 
 _Number = Annotated[int, Path(ge=0)]
 

@@ -15,13 +15,13 @@ from openenv.auto.environment import ServedEnvironment
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.types import Action
 from openenv.core.session_pool import SessionPool
-from openenv.core.text_interface import TextInterface
 from openenv.core.utils import run_async_safely
 from openenv.core.wire.json_codec import to_plain_or_text, write_json
 from openenv.evaluation.evaluator import EpisodeObserver, play_episodes
 from openenv.evaluation.intervals import EpisodeResult
 from openenv.pages.standings import Standings
 from openenv.policies.base import PolicyReply
+from openenv.text.interface import TextInterface
 
 log = logging.getLogger(__name__)
 

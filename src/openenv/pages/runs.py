@@ -7,9 +7,9 @@ from fastapi import FastAPI, Query, Request
 from starlette.responses import HTMLResponse, Response
 
 from openenv.core.env_server.config import ServerConfig
-from openenv.core.env_server.web.pages import PRIVATE_HEADERS
 from openenv.pages.run_folders import TITLES, RunFolders, TranscriptQuery, UnknownRun, UnreadableRun
 from openenv.pages.server import PAGES, json_response, pages_app
+from openenv.web.pages import PRIVATE_HEADERS
 
 _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 """A report is one file, with its style in it. It has no script and loads nothing."""

@@ -13,10 +13,10 @@ from openenv.core.env_server.http.auth import AccessControl
 from openenv.core.env_server.http.page_cookie import PageCookie
 from openenv.core.env_server.http_server import server
 from openenv.core.env_server.serving.any_uvicorn import add_own_connections
-from openenv.core.env_server.web.pages import PRIVATE_HEADERS, Pages, assets
-from openenv.core.env_server.web.routes import add_login
 from openenv.core.utils import is_loopback
 from openenv.core.wire.json_codec import to_plain_or_text, write_json
+from openenv.web.pages import PRIVATE_HEADERS, Pages, assets
+from openenv.web.routes import add_login
 
 FOLDER = Path(__file__).parent
 PAGES = Pages(FOLDER)

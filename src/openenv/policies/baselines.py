@@ -5,10 +5,10 @@ from random import Random
 from typing import Any
 
 from openenv.core.env_server.types import Action
-from openenv.core.text_interface import TextInterface
 from openenv.envs.openspiel_env.solvers.blackjack_chart import chart_hits
 from openenv.envs.openspiel_env.text import blackjack_hand, blackjack_total
 from openenv.policies.base import Policy, legal_names
+from openenv.text.interface import TextInterface
 
 HIT, STAND = 0, 1
 _MOST_DRAWS = 100

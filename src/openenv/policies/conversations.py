@@ -9,9 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from openenv.core.env_server.types import Action
-from openenv.core.text.constraints import ReplyConstraint
-from openenv.core.text.outcomes import REFUSED
-from openenv.core.text_interface import TextInterface
+from openenv.core.outcomes import REFUSED
 from openenv.policies.base import Choice, EndEpisode
 from openenv.policies.prompts import (
     ChatMessage,
@@ -21,6 +19,8 @@ from openenv.policies.prompts import (
     answer_of,
     is_cut_off,
 )
+from openenv.text.constraints import ReplyConstraint
+from openenv.text.interface import TextInterface
 
 OutOfTokens = Literal["fail", "end", "forget"]
 

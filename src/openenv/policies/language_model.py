@@ -5,11 +5,8 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from openenv.agents.llm.client import LLMError, OpenAIClient, UnreadableToolCall, needs_max_completion_tokens
 from openenv.core.env_server.mcp_types import Tool
-from openenv.core.llm_client import LLMError, OpenAIClient, UnreadableToolCall, needs_max_completion_tokens
-from openenv.core.text.action_forms import definition
-from openenv.core.text.constraints import ReplyConstraint
-from openenv.core.text_interface import History, TextInterface
 from openenv.core.utils import run_async_safely
 from openenv.policies.base import Choice, Policy, PolicyReply
 from openenv.policies.conversations import Conversations, ReplyRules
@@ -22,6 +19,9 @@ from openenv.policies.prompts import (
     is_cut_off,
     openai_message,
 )
+from openenv.text.action_forms import definition
+from openenv.text.constraints import ReplyConstraint
+from openenv.text.interface import History, TextInterface
 
 Complete = Callable[[list[list[ChatMessage]]], Sequence[str]]
 """Completes a batch of conversations: returns one reply for each. A `SampledReply` also carries its tokens."""

@@ -5,9 +5,9 @@ from random import Random
 from typing import Any, ClassVar
 
 from openenv.core.schema.legal_actions import REFUSED_REMEDY
-from openenv.core.text.content import frozen
-from openenv.core.text_interface import TextInterface
 from openenv.policies.base import Policy
+from openenv.text.content import frozen
+from openenv.text.interface import TextInterface
 
 
 def seen_numbers(observation: Any) -> Hashable:

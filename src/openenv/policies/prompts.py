@@ -7,12 +7,12 @@ that the tokens of a reply stay those that the model sampled.
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NotRequired, TypedDict
 
+from openenv.agents.llm.messages import TokenUsage, ToolCall, openai_call
 from openenv.core.errors import OpenEnvError
-from openenv.core.llm.messages import TokenUsage, ToolCall, openai_call
-from openenv.core.text.action_forms import call_text
-from openenv.core.text.content import Content, Part, images_of, joined, text_of
-from openenv.core.text.reading import after_thinking
-from openenv.core.text_interface import History, TextInterface
+from openenv.text.action_forms import call_text
+from openenv.text.content import Content, Part, images_of, joined, text_of
+from openenv.text.interface import History, TextInterface
+from openenv.text.reading import after_thinking
 
 THINK, END_OF_THINKING = "<think>", "</think>"
 """The markers around the thinking of a reply. Some chat templates begin a reply with the first."""

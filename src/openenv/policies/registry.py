@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from openenv.core.text_interface import TextInterface
 from openenv.core.utils import install_line
 from openenv.policies.base import Policy
 from openenv.policies.baselines import BlackjackChartPolicy, CatchPolicy, ConstantPolicy, RandomPolicy
 from openenv.policies.conversations import ReplyRules
 from openenv.policies.language_model import ChatEndpoint, LanguageModelPolicy
 from openenv.policies.learning import LearningPolicy
+from openenv.text.interface import TextInterface
 
 ALWAYS = "always:"
 LANGUAGE_MODEL = "llm:"

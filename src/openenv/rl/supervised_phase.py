@@ -19,7 +19,6 @@ import torch
 
 from openenv.core.formats.json_text import json_text
 from openenv.core.session_pool import SessionPool
-from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episode_files.records import read_episodes
 from openenv.policies.prompts import PromptBuilder
 from openenv.policies.registry import EndpointOptions, policy_named
@@ -33,6 +32,7 @@ from openenv.rl.starting_model import StartingModel, longest_sequence, transcrip
 from openenv.rl.training.demonstrations import imitate, recorded_play
 from openenv.rl.training.pretraining import pretrain
 from openenv.rl.training.teacher_play import CollectedPlay, PolicyTeacher, RandomTeacher, Teacher, collect_play
+from openenv.text.interface import TextInterface
 
 if TYPE_CHECKING:
     from openenv.rl.engine import TrainingEnvironment

@@ -7,12 +7,12 @@ import pytest
 from openenv import AutoEnv
 from openenv.auto.auto_env import RemoteCodeRefused
 from openenv.auto.environment import named_environment
-from openenv.core.containers.hub import Space
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server import create_app
 from openenv.core.generic_client import GenericEnvClient
 from openenv.envs.echo_env import EchoAction
 from openenv.envs.echo_env.server.environment import EchoEnvironment
+from openenv.hosting.hub import Space
 from tests.cli.commands import run, run_process
 from tests.cli.hub.conftest import Hub
 from tests.cli.hub.local_hub import HubSpace

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server import create_app
 from openenv.core.errors import SessionLost
 from openenv.core.generic_client import GenericAction, GenericEnvClient
 from openenv.core.http_env_client import HTTPEnvClient
 from openenv.core.mcp_client import MCPToolClient
-from openenv.core.sandbox.box_spec import BoxSpec
-from openenv.core.sandbox.python_files import with_python
-from openenv.core.sandbox.sandbox import SandboxHost
 from openenv.core.session_pool import SessionPool
 from openenv.core.vector.env import VectorEnv
+from openenv.hosting.local_process import LocalServer
+from openenv.hosting.sandbox.box_spec import BoxSpec
+from openenv.hosting.sandbox.python_files import with_python
+from openenv.hosting.sandbox.sandbox import SandboxHost
 from tests.core.counting_env import (
     CountAction,
     CountEnv,

@@ -8,11 +8,11 @@ import pytest
 from websockets.asyncio.server import serve
 from websockets.sync.client import connect
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.errors import AnswerTimeout, CapacityReached, MessageTooBig, SessionGone, SessionLost
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.wire.constants import SUBPROTOCOL
+from openenv.hosting.local_process import LocalServer
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, SavingEnvironment
 from tests.core.cutting_proxy import CuttingProxy
 from tests.core.env_server.probes import wait_for_running_verbs, wait_until

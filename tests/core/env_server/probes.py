@@ -7,7 +7,7 @@ from collections.abc import Callable
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from openenv.core.containers.local_process import LocalServer
+from openenv.hosting.local_process import LocalServer
 
 
 def num_sessions(url: str) -> int:

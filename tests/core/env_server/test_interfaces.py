@@ -6,9 +6,9 @@ from openenv.core import Environment
 from openenv.core.env_server import create_app
 from openenv.core.env_server.base_transforms import CompositeTransform, NullTransform
 from openenv.core.env_server.interfaces import Message, ModelTokenizer, TaskProvider, Transform
-from openenv.core.rubrics import Gate, Rubric, TrajectoryRubric, WeightedSum
+from openenv.rubrics import Gate, Rubric, TrajectoryRubric, WeightedSum
 from tests.core.counting_env import CountAction, CountEnv, CountObservation, CountState
-from tests.core.rubrics.parts import AsyncConstant, Constant
+from tests.rubrics.parts import AsyncConstant, Constant
 
 
 class Add(Transform[CountObservation]):

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 import openenv
+from openenv.agents.llm.http import LLMError, post_json
 from openenv.auto.schema_client import describe_server
 from openenv.core import create_app
 from openenv.core.errors import ServerUnreachable
 from openenv.core.http_env_client import HTTPEnvClient
-from openenv.core.llm.http import LLMError, post_json
 from openenv.core.net.http_clients import async_http_client, http_client
 from openenv.core.utils import is_on_this_machine
 from tests.core.counting_env import CountAction, CountingEnvironment, CountObservation, CountState

@@ -13,8 +13,8 @@ from pydantic import AnyUrl, Base64Str, BaseModel, Field, ValidationError
 from openenv.core import Action, Observation
 from openenv.core.schema.message_classes import message_class
 from openenv.core.schema.samples import SchemaSampler
-from openenv.core.text.derived import DerivedText
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
+from openenv.text.derived import DerivedText
 
 
 class Colour(enum.Enum):

@@ -17,7 +17,6 @@ from websockets.sync.client import connect
 from openenv.core import EnvClient, Environment, Observation, State
 from openenv.core.client.address import Endpoint
 from openenv.core.client.blocking_transport import BlockingSession
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.runner.sync_vector import next_seed
 from openenv.core.env_server.vector_environment import VectorBatch, VectorEnvironment
@@ -35,6 +34,7 @@ from openenv.core.errors import (
 from openenv.core.wire.arrays import pack
 from openenv.core.wire.client_codec import Request
 from openenv.core.wire.constants import ARRAYS_SUBPROTOCOL
+from openenv.hosting.local_process import LocalServer
 from tests.core.counting_env import (
     AsyncEnvironment,
     CountAction,

@@ -10,10 +10,10 @@ from pydantic import BaseModel, Field, ValidationError
 from openenv import Action, Observation
 from openenv.core.schema.message_classes import message_class
 from openenv.core.schema.samples import SchemaSampler
-from openenv.core.text.derived import DerivedText
-from openenv.core.text.fields import fields_text
 from openenv.core.wire.arrays import Array, is_array_field
 from openenv.core.wire.boxes import Box
+from openenv.text.derived import DerivedText
+from openenv.text.fields import fields_text
 
 
 class Arm(BaseModel):

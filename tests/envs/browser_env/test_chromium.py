@@ -17,10 +17,10 @@ from tests.envs.extras import require_extra, require_programs
 require_extra("miniwob", "browser")
 require_programs("chromium")
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.envs.browser_env import BrowserAction, BrowserEnv
 from openenv.envs.browser_env.server.app import app
 from openenv.envs.browser_env.server.chromium import CHROMIUM, PageLost, task_folder
+from openenv.hosting.local_process import LocalServer
 
 pytestmark = pytest.mark.process
 

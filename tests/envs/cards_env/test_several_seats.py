@@ -14,10 +14,10 @@ require_extra("rlcard", "cards")
 
 from pettingzoo.test import api_test
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.envs.cards_env import CardsAction, CardsEnv, CardsText
 from openenv.envs.cards_env.server.app import app
 from openenv.envs.cards_env.server.games import GAMES
+from openenv.hosting.local_process import LocalServer
 from openenv.integrations.pettingzoo import make
 
 TEXT = CardsText()

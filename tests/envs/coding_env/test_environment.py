@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import ContainerFault, EnvironmentFault
-from openenv.core.sandbox.sandbox import SandboxHost
 from openenv.envs.coding_env import CodeAction, CodeObservation, CodingEnv
 from openenv.envs.coding_env.problems import ALL, NAMES, expected_values, make_problem
 from openenv.envs.coding_env.text import CodingText
+from openenv.hosting.local_process import LocalServer
+from openenv.hosting.sandbox.sandbox import SandboxHost
 from tests.envs.coding_env.test_session import PIPE
 from tests.hostile.bystanders import left_of
 

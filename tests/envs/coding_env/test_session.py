@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from openenv.core.sandbox.limits import SandboxLimits
 from openenv.envs.coding_env.server.session import InterpreterEnded, InterpreterPool, SandboxedInterpreter
-from tests.core.sandbox.test_sandbox import make_host
+from openenv.hosting.sandbox.limits import SandboxLimits
+from tests.hosting.sandbox.test_sandbox import make_host
 
 pytestmark = pytest.mark.process
 

@@ -6,13 +6,13 @@ import gymnasium
 import numpy as np
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import EnvironmentFault, OpenEnvError
 from openenv.envs.gymnasium_env import GymnasiumAction, GymnasiumEnv, GymnasiumText
 from openenv.envs.gymnasium_env.models import GymnasiumObservation
 from openenv.envs.gymnasium_env.server.app import app, build_app, settings
 from openenv.envs.gymnasium_env.server.choice import EnvChoice, family_of, tasks
 from openenv.envs.gymnasium_env.server.environment import GymnasiumEnvironment
+from openenv.hosting.local_process import LocalServer
 
 NO_SLIP = {"env_id": "FrozenLake-v1", "env_options": {"is_slippery": False}}
 LIGHT = [

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from openenv.core.text.action_forms import UnreadableReply
 from openenv.envs.gymnasium_env import GymnasiumAction, GymnasiumObservation, GymnasiumText
 from openenv.envs.gymnasium_env.server.environment import GymnasiumEnvironment
+from openenv.text.action_forms import UnreadableReply
 
 TEXT = GymnasiumText(GymnasiumAction, GymnasiumObservation)
 IDS = ["FrozenLake-v1", "Taxi-v4", "Blackjack-v1", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0",

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import EnvironmentFault
 from openenv.envs.textarena_env import TextArenaAction, TextArenaEnv, TextArenaText
+from openenv.hosting.local_process import LocalServer
 from tests.envs.extras import require_extra
 
 require_extra("textarena", "textarena")

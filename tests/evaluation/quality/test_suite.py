@@ -6,13 +6,13 @@ import time
 import pytest
 from starlette.responses import PlainTextResponse
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.evaluation.quality import CHECKS, check_environment, check_url
 from openenv.evaluation.quality.checks import outcomes
 from openenv.evaluation.quality.checks.determinism import same_seed_elsewhere
 from openenv.evaluation.quality.probe.raw_client import ServerAddress
 from openenv.evaluation.quality.target import Target
+from openenv.hosting.local_process import LocalServer
 from tests.core.env_server.probes import is_running
 from tests.evaluation.quality import sound_env
 from tests.evaluation.quality.sound_env import Hangs, SoundEnvironment

@@ -13,8 +13,8 @@ import pytest
 from fastapi import FastAPI
 
 from openenv.auto.environment import named_environment
-from openenv.core.containers.server_process import free_port, wait_until_ready
 from openenv.core.env_server.mcp_types import CallToolAction
+from openenv.hosting.server_process import free_port, wait_until_ready
 from openenv.integrations.dialects.ors_environment import parse_events
 from openenv.integrations.dialects.ors_server import ors_app
 from tests.cli.commands import run

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from transformers.utils import get_json_schema
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.envs.echo_env import EchoEnv
+from openenv.hosting.local_process import LocalServer
 from openenv.integrations.trl import ToolEnvironment, as_environment_factory
 from tests.integrations.trl.trainers import echo_caller, episodes_per_s, trainer
 from tests.integrations_table import Record

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from openenv.core.containers.local_process import LocalServer
-from openenv.core.containers.server_process import free_port
+from openenv.hosting.local_process import LocalServer
+from openenv.hosting.server_process import free_port
 from openenv.integrations.trl import (
     EpisodesFailed,
     adapt_rollout_func,

@@ -10,7 +10,6 @@ import pytest
 from transformers import AutoTokenizer
 
 from openenv.core.client_types import StepResult
-from openenv.core.text.constraints import ReplyConstraint
 from openenv.envs.openspiel_env import OpenSpielText
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.evaluation import play_episodes
@@ -24,6 +23,7 @@ from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import tiny_model
 from openenv.rl.rollouts.rollout import Rollout
+from openenv.text.constraints import ReplyConstraint
 
 SEEDS = range(40)
 

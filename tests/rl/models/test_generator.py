@@ -7,7 +7,6 @@ from typing import Any, get_args
 import pytest
 import torch
 
-from openenv.core.text.constraints import ReplyConstraint
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.algorithm.batch import make_batch
 from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
@@ -17,6 +16,7 @@ from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import WeightStore, autocast, cast_matrices, copy_of, tiny_model
 from openenv.rl.training.trainer import ReferenceModel
+from openenv.text.constraints import ReplyConstraint
 from tests.rl.echo_game import WORDS, echo_chat, echo_config, echo_generator
 
 # One float32 rounding of a logit is 2e-7. The generator's matrix products have other shapes than the trainer's (one

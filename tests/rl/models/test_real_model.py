@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from openenv.core.text.constraints import ReplyConstraint
 from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import dither, load_model, next_token_logits
 from openenv.rl.training.trainer import Trainer
+from openenv.text.constraints import ReplyConstraint
 
 MODEL = Path(__file__).parents[3] / "models" / "smollm2-135m"
 RULES = "Blackjack: come closer to 21 than the dealer without going over. Reply with one of these: hit, stand."

@@ -13,12 +13,12 @@ from transformers import AutoConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.env_server.types import Action
-from openenv.core.text.action_forms import ToolForm, form_of
-from openenv.core.text.constraints import ReplyConstraint
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import random_model
 from openenv.rl.models.reply_masks import ReplyMasks, allows, masked, num_allowed
+from openenv.text.action_forms import ToolForm, form_of
+from openenv.text.constraints import ReplyConstraint
 from tests.rl.models.small_models import TEMPLATES, small_tokenizer
 
 PLACES = ("1", "12", "2")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from openenv.core.text.constraints import ReplyConstraint
 from openenv.evaluation import play_episodes
 from openenv.policies import ChatMessage, LanguageModelPolicy
 from openenv.policies.prompts import answer_of
@@ -19,6 +18,7 @@ from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import Images
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.rollouts.rollout import Rollout, group_seed
+from openenv.text.constraints import ReplyConstraint
 from tests.rl.echo_game import EchoPool, RememberingEchoText, echo_config
 from tests.rl.models.small_models import CHATML, TEMPLATES, small_model, small_tokenizer
 

@@ -13,7 +13,6 @@ import torch
 
 from openenv.auto.environment import ServedEnvironment, named_environment
 from openenv.core.session_pool import SessionPool
-from openenv.core.text.content import image_part
 from openenv.rl.algorithm.batch import make_batch
 from openenv.rl.algorithm.rewards import EpisodeReward
 from openenv.rl.algorithm.trajectory import Group, Segment
@@ -26,6 +25,7 @@ from openenv.rl.reports.results import read_rows
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.setup import setup_training
 from openenv.rl.training.trainer import ReferenceModel, Trainer
+from openenv.text.content import image_part
 from tests.rl.echo_game import echo_config
 from tests.rl.models.small_models import DEVICES
 

@@ -9,7 +9,6 @@ import pytest
 import torch
 from fastapi import FastAPI
 
-from openenv.core.text.constraints import ReplyConstraint
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.config import ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
@@ -18,6 +17,7 @@ from openenv.rl.models.language_model import WeightStore
 from openenv.rl.models.lora import adapter_config, add_adapter
 from openenv.rl.models.reply_masks import allows
 from openenv.rl.models.vllm_generator import GenerationFailed, VllmGenerator
+from openenv.text.constraints import ReplyConstraint
 from tests.rl.models.small_models import small_model
 from tests.rl.models.vllm_stand_in import StandIn
 

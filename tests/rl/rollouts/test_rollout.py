@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
-from openenv.core.text.constraints import ReplyConstraint
 from openenv.policies import ChatMessage
 from openenv.rl.algorithm.batch import make_batch
 from openenv.rl.algorithm.rewards import EpisodeReward
@@ -14,6 +13,7 @@ from openenv.rl.models.chat import TokenIds
 from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import Images
 from openenv.rl.rollouts.rollout import Rollout
+from openenv.text.constraints import ReplyConstraint
 from tests.rl.echo_game import WORDS, EchoPool, EchoText, RememberingEchoText, echo_chat, echo_config, echo_generator
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.session_pool import SessionPool
 from openenv.envs.openspiel_env import OpenSpielEnv, OpenSpielText
 from openenv.evaluation.episodes import EpisodePlayer, EpisodeRunner
+from openenv.hosting.local_process import LocalServer
 from openenv.policies.conversations import Conversations
 from openenv.policies.prompts import PromptBuilder
 from openenv.rl.config import ConfigError

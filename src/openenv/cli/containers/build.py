@@ -12,11 +12,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from rich.console import Console
 
-from openenv.core.containers import images
-from openenv.core.containers.images.distributions import OWN, PACKAGES
-from openenv.core.containers.images.engine import docker_build, engine_client
-from openenv.core.containers.images.machine_image import build_from_machine
 from openenv.envs.catalog import entries, load
+from openenv.hosting import images
+from openenv.hosting.images.distributions import OWN, PACKAGES
+from openenv.hosting.images.engine import docker_build, engine_client
+from openenv.hosting.images.machine_image import build_from_machine
 
 EXAMPLE = "Examples: `openenv build echo`, `openenv build ./my_env --tag owner/my-env:1`, "
 EXAMPLE += "`openenv build openspiel --from-machine`"

@@ -7,8 +7,8 @@ import typer
 import yaml
 
 from openenv.cli.containers.build import name_and_value
-from openenv.core.containers.kubernetes.deployment import Replicas, deployment
-from openenv.core.containers.kubernetes.pods import PodSettings
+from openenv.hosting.kubernetes.deployment import Replicas, deployment
+from openenv.hosting.kubernetes.pods import PodSettings
 
 EXAMPLE = "Example: `openenv deploy kubernetes echo --image owner/echo-env:1 --replicas 3 | kubectl apply -f -`"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from openenv.cli.containers.build import build_dockerfile, dockerfile_of
 from openenv.cli.hub.space_files import with_base_image, with_page
-from openenv.core.containers.images.engine import docker_push
+from openenv.hosting.images.engine import docker_push
 
 
 def push_to_registry(

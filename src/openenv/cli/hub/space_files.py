@@ -12,9 +12,9 @@ import yaml
 
 from openenv.cli.containers.build import BASE, BASE_DOCKERFILE
 from openenv.cli.hub.account import needs_extra
-from openenv.core.containers.images.distributions import OWN
-from openenv.core.env_server.web.routes import PAGE_VARIABLE
 from openenv.core.formats.yaml_text import parse_yaml
+from openenv.hosting.images.distributions import OWN
+from openenv.web.routes import PAGE_VARIABLE
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

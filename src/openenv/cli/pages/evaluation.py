@@ -8,11 +8,11 @@ from typing import Any
 import typer
 
 from openenv.auto.environment import ServedEnvironment
-from openenv.core.env_server.web.views import ObservationView, game_of
 from openenv.pages.compare import compare_app
 from openenv.pages.matches import Matches
 from openenv.pages.server import PageServer, access_config
 from openenv.pages.standings import Standings
+from openenv.web.views import ObservationView, game_of
 
 
 class EvaluationPage:

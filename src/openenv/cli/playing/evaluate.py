@@ -21,7 +21,6 @@ from openenv.cli.pages.options import HOST, PORT
 from openenv.cli.playing.saved_episodes import SavedEpisodes
 from openenv.core.formats.json_text import json_text
 from openenv.core.schema.legal_actions import REFUSED_REMEDY
-from openenv.core.text_interface import TextInterface
 from openenv.core.utils import run_async_safely
 from openenv.envs.catalog import game_keyword
 from openenv.evaluation import Summary, medal_table, replies_table
@@ -31,6 +30,7 @@ from openenv.evaluation.intervals import EpisodeResult
 from openenv.evaluation.tables import CUT_OFF_REMEDY, STOPPED_REMEDY, table_console
 from openenv.pages.standings import Standings
 from openenv.policies.registry import EndpointOptions, policy_named
+from openenv.text.interface import TextInterface
 
 log = logging.getLogger(__name__)
 

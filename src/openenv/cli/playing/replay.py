@@ -12,10 +12,10 @@ from rich.progress import track
 
 from openenv.auto.environment import FORMS, NamedEnvironment, token_headers
 from openenv.cli.pages.options import HOST, PORT
-from openenv.core.env_server.web.views import ObservationView
 from openenv.evaluation.replay import Replay, ReplayClient, ReplayedRequest, read_recording
 from openenv.pages.replay import replay_app
 from openenv.pages.server import PageServer, access_config
+from openenv.web.views import ObservationView
 
 EXAMPLE = "Example: `openenv replay recordings/1f3a.jsonl --web`"
 

@@ -13,11 +13,11 @@ from openenv.auto.environment import FORMS, named_environment
 from openenv.cli.playing.evaluate import reset_keywords
 from openenv.core.env_server.types import Action
 from openenv.core.errors import InvalidMessage
-from openenv.core.text.action_forms import chosen_fields
-from openenv.core.text.content import text_of
-from openenv.core.text.derived import DerivedText
-from openenv.core.text_interface import TextInterface
 from openenv.policies import PromptBuilder
+from openenv.text.action_forms import chosen_fields
+from openenv.text.content import text_of
+from openenv.text.derived import DerivedText
+from openenv.text.interface import TextInterface
 
 EXAMPLE = "Examples: `openenv show openspiel --game catch`, `openenv show game.py:GameEnvironment --reply seven`"
 _NO_ACTION = "I do not know"

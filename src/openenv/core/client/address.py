@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from websockets.uri import WebSocketURI
 
-from openenv.core.containers.runtime.base import ContainerProvider, RuntimeProvider
-from openenv.core.containers.runtime.owned_server import OwnedServer
+from openenv.core.client.owned_server import OwnedServer
+from openenv.core.client.providers import ContainerProvider, RuntimeProvider
 from openenv.core.errors import ServerUnreachable
 from openenv.core.net.forks import ProcessBound
 from openenv.core.net.websocket_protocol import websocket_uri

@@ -1,5 +1,9 @@
 """The server's side of the specification: messages, environments, and the application that serves them."""
 
+from typing import TYPE_CHECKING
+
+from openenv.compat.aliases import names_elsewhere
+from openenv.compat.moved import NAMES
 from openenv.core.env_server.base_transforms import CompositeTransform, NullTransform
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.exceptions import (
@@ -63,7 +67,11 @@ from openenv.core.env_server.types import (
     WSStateResponse,
     WSStepMessage,
 )
-from openenv.core.env_server.web_interface import WebInterfaceManager, create_web_interface_app
+
+if TYPE_CHECKING:
+    from openenv.web.published.interface import WebInterfaceManager, create_web_interface_app
+
+__getattr__ = names_elsewhere(__name__, NAMES[__name__])
 
 __all__ = [
     "RESERVED_TOOL_NAMES",

@@ -121,8 +121,8 @@ def create_app(
     ConcurrencyConfigurationError for more sessions than the environment allows.
     """
     # FastAPI takes half a second to import, which a program that needs only an environment's messages is spared
-    from openenv.core.env_server.serving.app_loader import app_of
-    from openenv.core.env_server.web.gradio_tab import GradioTab
+    from openenv.web.application import app_of
+    from openenv.web.gradio_tab import GradioTab
 
     spec, limits = resolve_served(
         env, action_cls, observation_cls, max_concurrent_envs, concurrency_config, env_name, state_cls, mode,
@@ -146,9 +146,9 @@ def create_fastapi_app(
     config: ServerConfig | None = None,
 ) -> "FastAPI":
     """`create_app` without the page, and with its parameters in the order of the published function of this name."""
-    from openenv.core.env_server.serving.app_loader import app_without_pages
+    from openenv.core.env_server.http.routes import environment_app
 
-    return app_without_pages(
+    return environment_app(
         *resolve_served(
             env, action_cls, observation_cls, max_concurrent_envs, concurrency_config, env_name, state_cls, mode,
             reset_observation_cls, config,
@@ -185,11 +185,9 @@ class HTTPEnvServer:
         Raises ValueError for an application that serves an environment already.
         """
         from openenv.core.env_server.http.routes import add_environment
-        from openenv.core.env_server.serving.any_uvicorn import add_own_connections
 
         config = dataclasses.replace(self._config, mode=ServerMode(mode.lower()))
         self._sessions = add_environment(app, self._spec, config)
-        add_own_connections(app, config)
 
     @property
     def active_sessions(self) -> int:

@@ -10,10 +10,10 @@ from typing_extensions import TypedDict, TypeVar
 
 from openenv.core.env_server.config import Execution as Execution
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, ServerMode, State
-from openenv.core.rubrics.base import Rubric
 
 if TYPE_CHECKING:
     from openenv.core.env_server.vector_environment import VectorEnvironment
+    from openenv.rubrics.base import Rubric
 
 __all__ = ["Environment", "Message", "ModelTokenizer", "TaskProvider", "Transform"]
 
@@ -65,17 +65,17 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     that belongs to the session, or in a `process` of the session's own, whose crash ends that session alone."""
 
     success_return: float | None = None
-    """The return from which an episode is a success, such as 1.0; `ANY_POSITIVE` of `openenv.core.text.outcomes` for
+    """The return from which an episode is a success, such as 1.0; `ANY_POSITIVE` of `openenv.core.outcomes` for
     a game in which 0 is a draw. `reset` may set it for the episode that it begins. The server adds it to the metadata
     of a reset. None: evaluations show mean returns and no success rate."""
 
     transform: Transform[ObsT] | None = None
     """Applied to observations by `_apply_transform`."""
 
-    rubric: Rubric | None = None
+    rubric: "Rubric | None" = None
     """The rubric of `_apply_rubric`. Training reads the scores of its parts from `rubric.named_rubrics()`."""
 
-    def __init__(self, transform: Transform[ObsT] | None = None, rubric: Rubric | None = None) -> None:
+    def __init__(self, transform: Transform[ObsT] | None = None, rubric: "Rubric | None" = None) -> None:
         """A subclass that takes neither need not call this."""
         self.transform = transform
         self.rubric = rubric

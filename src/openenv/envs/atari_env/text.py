@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from openenv.core.env_server.types import Observation
-from openenv.core.text.content import Content, image_part, joined
-from openenv.core.text.derived import DerivedText
-from openenv.core.text.sentences import reply_with_one_of
-from openenv.core.text_interface import History
+from openenv.text.content import Content, image_part, joined
+from openenv.text.derived import DerivedText
+from openenv.text.interface import History
+from openenv.text.sentences import reply_with_one_of
 
 
 class Place(NamedTuple):

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, get_args
 
 from pydantic import ValidationError
 
-from openenv.core.text.content import Content, image_part, joined
-from openenv.core.text.reading import final_answer, last_block
-from openenv.core.text_interface import History, TextInterface
 from openenv.envs.browser_env.models import HEIGHT, WIDTH, BrowserAction, BrowserObservation, Kind, PageElement
+from openenv.text.content import Content, image_part, joined
+from openenv.text.interface import History, TextInterface
+from openenv.text.reading import final_answer, last_block
 
 _FORMS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("click", ("ref",)),

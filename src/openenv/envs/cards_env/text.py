@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from openenv.core.text.sentences import LISTED_REPLIES, legal_replies
-from openenv.core.text_interface import History, TextInterface
 from openenv.envs.cards_env.models import CardsAction, CardsObservation
+from openenv.text.interface import History, TextInterface
+from openenv.text.sentences import LISTED_REPLIES, legal_replies
 
 _CARDS = "Cards are rank and suit: QH is the queen of hearts."
 

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import ClassVar
 
-from openenv.core.text.mentions import MOST_MENTIONS, Mention, only_named
-from openenv.core.text.reading import bare, final_answer
-from openenv.core.text_interface import History, TextInterface
 from openenv.envs.chess_env.models import ChessAction, ChessObservation
 from openenv.envs.chess_env.moves import find_moves
+from openenv.text.interface import History, TextInterface
+from openenv.text.mentions import MOST_MENTIONS, Mention, only_named
+from openenv.text.reading import bare, final_answer
 
 _MOVE = re.compile(r"(?<![\w=-])[\w=-]*\d[\w=-]*|[Oo]-[Oo](?:-[Oo])?")
 """A word that can be a move: it has a digit, or is castling."""

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from random import Random
 from typing import ClassVar
 
-from openenv.core.text_interface import History, TextInterface
 from openenv.envs.coding_env.models import LONGEST_CODE, CodeAction, CodeObservation
 from openenv.envs.coding_env.problems import random_program
+from openenv.text.interface import History, TextInterface
 
 _FENCED = re.compile(r"```(?:python|py)?(?:[^\S\n]*\n)++(.*?)```", re.DOTALL)
 _LONGEST_OUTPUT = 2000

@@ -3,10 +3,10 @@
 from typing import ClassVar
 
 from openenv.core.env_server.types import Observation
-from openenv.core.text.content import Content
-from openenv.core.text.description import value_text
-from openenv.core.text_interface import History
 from openenv.envs.space_text import SpaceText, with_pixels
+from openenv.text.content import Content
+from openenv.text.description import value_text
+from openenv.text.interface import History
 
 
 class DMControlText(SpaceText):

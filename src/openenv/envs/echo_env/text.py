@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from openenv.core.text_interface import TextInterface
 from openenv.envs.echo_env.models import EchoAction, EchoObservation
+from openenv.text.interface import TextInterface
 
 
 class EchoText(TextInterface[EchoAction, EchoObservation]):

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from random import Random
 
-from openenv.core.text.reading import unwrapped
-from openenv.core.text_interface import TextInterface
 from openenv.envs.git_env.models import EXAMPLES, LONGEST_COMMAND, LONGEST_CONTENT, GitAction, GitObservation
+from openenv.text.interface import TextInterface
+from openenv.text.reading import unwrapped
 
 INSTRUCTIONS = """Work in a git repository. Each reply is one command line, without a shell:
 git SUBCOMMAND ...

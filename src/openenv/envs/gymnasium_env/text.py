@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from openenv.core.env_server.types import Observation
-from openenv.core.text.content import Content, image_part
-from openenv.core.text.description import value_text
-from openenv.core.text.sentences import legal_replies
-from openenv.core.text_interface import History
 from openenv.envs.space_text import SpaceText, is_image, with_pixels, without_arrays
+from openenv.text.content import Content, image_part
+from openenv.text.description import value_text
+from openenv.text.interface import History
+from openenv.text.sentences import legal_replies
 
 _LARGEST_BIN = 15
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from openenv.core.text.sentences import enumeration
-from openenv.core.text_interface import History, TextInterface
 from openenv.envs.maze_env.models import MazeAction, MazeObservation
+from openenv.text.interface import History, TextInterface
+from openenv.text.sentences import enumeration
 
 
 class MazeText(TextInterface[MazeAction, MazeObservation]):

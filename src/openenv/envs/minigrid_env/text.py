@@ -3,12 +3,12 @@
 from typing import ClassVar
 
 from openenv.core.env_server.types import Observation
-from openenv.core.text.content import Content
-from openenv.core.text.derived import DerivedText
-from openenv.core.text.sentences import reply_with_one_of
-from openenv.core.text_interface import History
 from openenv.envs.minigrid_env.view import DIRECTIONS, View
 from openenv.envs.space_text import with_pixels
+from openenv.text.content import Content
+from openenv.text.derived import DerivedText
+from openenv.text.interface import History
+from openenv.text.sentences import reply_with_one_of
 
 _MOST_THINGS = 8
 """The nearest things are named."""

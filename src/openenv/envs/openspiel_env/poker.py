@@ -2,8 +2,8 @@
 
 import re
 
-from openenv.core.text.sentences import enumeration, legal_replies
 from openenv.envs.openspiel_env.models import OpenSpielObservation
+from openenv.text.sentences import enumeration, legal_replies
 
 _RANKS = ("K", "Q", "J", "10", "9", "8", "7", "6", "5", "4", "3", "2")
 """The highest first."""

@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple
 
-from openenv.core.text.sentences import LISTED_REPLIES, enumeration, legal_replies, reply_with_one_of
-from openenv.core.text_interface import History, TextInterface
 from openenv.envs.openspiel_env.boards import (
     go_board,
     named_cells,
@@ -16,6 +14,8 @@ from openenv.envs.openspiel_env.boards import (
 )
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
 from openenv.envs.openspiel_env.poker import describe_kuhn, describe_leduc
+from openenv.text.interface import History, TextInterface
+from openenv.text.sentences import LISTED_REPLIES, enumeration, legal_replies, reply_with_one_of
 
 BLACKJACK_GOAL = 21
 ACE_EXTRA = 10

@@ -4,10 +4,10 @@ from random import Random
 from typing import ClassVar
 
 from openenv.core.env_server.types import Action, Observation
-from openenv.core.text.derived import DerivedText
-from openenv.core.text.reading import final_answer
-from openenv.core.text_interface import History
 from openenv.envs.reasoning_gym_env.models import LONGEST_ANSWER, ReasoningGymAction
+from openenv.text.derived import DerivedText
+from openenv.text.interface import History
+from openenv.text.reading import final_answer
 
 
 class ReasoningGymText(DerivedText):

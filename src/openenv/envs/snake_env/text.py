@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from openenv.core.text_interface import History, TextInterface
 from openenv.envs.snake_env.models import SnakeAction, SnakeObservation
+from openenv.text.interface import History, TextInterface
 
 
 class SnakeText(TextInterface[SnakeAction, SnakeObservation]):

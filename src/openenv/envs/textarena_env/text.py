@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from openenv.core.text_interface import History, TextInterface
 from openenv.envs.textarena_env.models import TextArenaAction, TextArenaObservation
+from openenv.text.interface import History, TextInterface
 
 NO_EXAMPLE = "[1]"
 """The random reply where the messages show no form of a reply."""

@@ -6,11 +6,11 @@ from random import Random
 from typing import ClassVar
 
 from openenv.core.env_server.types import Action, Observation
-from openenv.core.text.action_forms import ChoiceForm, UnreadableReply
-from openenv.core.text.derived import DerivedText
-from openenv.core.text.sentences import reply_with_one_of
-from openenv.core.text_interface import History
 from openenv.envs.trading_env.models import TradingAction, TradingObservation
+from openenv.text.action_forms import ChoiceForm, UnreadableReply
+from openenv.text.derived import DerivedText
+from openenv.text.interface import History
+from openenv.text.sentences import reply_with_one_of
 
 _WEEK = 5
 _LARGEST = 9

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import ClassVar
 
-from openenv.core.text_interface import History, TextInterface
 from openenv.envs.wildfire_env.models import WildfireAction, WildfireObservation
+from openenv.text.interface import History, TextInterface
 
 
 class WildfireText(TextInterface[WildfireAction, WildfireObservation]):

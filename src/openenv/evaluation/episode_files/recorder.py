@@ -6,7 +6,6 @@ from typing import Any
 
 from openenv.core.client_types import StepResult
 from openenv.core.env_server.types import Action
-from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episode_files.records import (
     EpisodeSource,
     Message,
@@ -18,6 +17,7 @@ from openenv.evaluation.evaluator import EpisodeObserver
 from openenv.evaluation.intervals import EpisodeResult
 from openenv.policies.base import PolicyReply
 from openenv.policies.prompts import ChatMessage, PromptBuilder
+from openenv.text.interface import TextInterface
 
 
 @dataclass(slots=True)

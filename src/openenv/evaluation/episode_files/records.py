@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from openenv.core.formats.json_text import json_lines, json_text, object_of
-from openenv.core.text.outcomes import EpisodeOutcome
+from openenv.core.outcomes import EpisodeOutcome
 
 FORMAT: Literal["openenv.episodes.1"] = "openenv.episodes.1"
 

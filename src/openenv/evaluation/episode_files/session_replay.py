@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from openenv.auto.environment import ServedEnvironment
-from openenv.core.text.outcomes import outcome_of
+from openenv.core.outcomes import outcome_of
 from openenv.evaluation.episode_files.recorder import EpisodeRecorder
 from openenv.evaluation.episode_files.records import EpisodeSource, RecordedEpisode
 from openenv.evaluation.intervals import EpisodeResult

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from openenv.auto.environment import NamedEnvironment, named_environment
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import OpenEnvError, ServerUnreachable
 from openenv.core.utils import run_async_safely
 from openenv.evaluation.quality.checks.concurrency import concurrency, isolation, step_time
@@ -26,6 +25,7 @@ from openenv.evaluation.quality.checks.outcomes import ending, rewards
 from openenv.evaluation.quality.checks.protocol import actions, reachable, schema, verbs
 from openenv.evaluation.quality.probe.raw_client import RequestFailed, ServerAddress
 from openenv.evaluation.quality.target import RAISES_REMEDY, CheckResult, CheckRow, Target, failed, skipped, warned
+from openenv.hosting.local_process import LocalServer
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 import httpx
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.net.http_clients import async_http_client
 from openenv.evaluation.quality.probe.raw_client import RawClient, ServerAddress
 from openenv.evaluation.quality.probe.sample_policies import FirstActionPolicy, RandomSamplePolicy
+from openenv.hosting.local_process import LocalServer
 
 Status = Literal["pass", "warn", "fail", "skip"]
 

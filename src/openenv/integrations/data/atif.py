@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from openenv.core.formats.json_text import json_text
-from openenv.core.text.content import text_of
 from openenv.evaluation.episode_files.records import Message, RecordedEpisode, RecordedTurn
+from openenv.text.content import text_of
 
 SCHEMA_VERSION = "ATIF-v1.7"
 ACTION = "action"

@@ -14,7 +14,7 @@ from typing import Any
 
 from openenv.core.errors import OpenEnvError, is_refused_action
 from openenv.core.formats.json_text import json_text
-from openenv.core.text.outcomes import REFUSED
+from openenv.core.outcomes import REFUSED
 from openenv.core.utils import install_line
 
 try:
@@ -25,8 +25,8 @@ except ImportError as missing:
         f"openenv.integrations.dialects.as_verifiers needs the extra verifiers: {install_line('verifiers')}"
     ) from missing
 
+from openenv.agents.llm.messages import ToolCall, content_text
 from openenv.auto.environment import ServedEnvironment, named_environment
-from openenv.core.llm.messages import ToolCall, content_text
 from openenv.policies.conversations import action_of, problem_of
 from openenv.policies.prompts import ChatMessage, EndpointReply, PromptBuilder, openai_message
 

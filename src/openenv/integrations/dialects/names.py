@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from openenv.auto.environment import ORS, VERIFIERS
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.runner.env_spec import EnvSpec
-from openenv.core.env_server.serving.app_loader import app_of
+from openenv.web.application import app_of
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -19,8 +19,8 @@ from openenv.auto.schema_client import describe_server
 from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.errors import EnvironmentFault, OpenEnvError, RequestRefused
 from openenv.core.formats.json_text import json_text
-from openenv.core.text.action_forms import JsonForm
-from openenv.core.text.content import Content
+from openenv.text.action_forms import JsonForm
+from openenv.text.content import Content
 
 SPLITS = ("train", "test")
 _KEEPALIVE_S = 10.0

@@ -18,7 +18,6 @@ from openenv.auto.environment import ServedEnvironment, named_environment, token
 from openenv.auto.schema_client import describe_server
 from openenv.core.env_client import EnvClient
 from openenv.core.errors import EnvironmentFault, InvalidMessage
-from openenv.core.text.content import images_of
 from openenv.integrations.trl.tool_methods import (
     MakeAction,
     arguments_text,
@@ -26,6 +25,7 @@ from openenv.integrations.trl.tool_methods import (
     methods_of_tools,
     takes_free_text,
 )
+from openenv.text.content import images_of
 
 _SEEDS = 1 << 31
 _MOST_LISTED = 32

@@ -9,7 +9,6 @@ from transformers import PreTrainedModel
 
 from openenv.core.errors import OpenEnvError
 from openenv.core.net.http_clients import http_client
-from openenv.core.text.constraints import ReplyConstraint
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
@@ -17,6 +16,7 @@ from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import end_ids
 from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.text.constraints import ReplyConstraint
 
 _TIMEOUT_S = 600.0
 

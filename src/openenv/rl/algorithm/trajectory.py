@@ -8,7 +8,7 @@ from numbers import Real
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.text.outcomes import EpisodeOutcome
+from openenv.core.outcomes import EpisodeOutcome
 
 if TYPE_CHECKING:
     from openenv.rl.models.images import Images

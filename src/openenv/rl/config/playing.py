@@ -4,9 +4,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from openenv.core.text_interface import History
 from openenv.policies.conversations import OutOfTokens, ReplyRules
 from openenv.rl.config.rules import require
+from openenv.text.interface import History
 
 
 @dataclass(frozen=True, kw_only=True)

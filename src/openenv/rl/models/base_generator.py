@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from openenv.core.text.constraints import ReplyConstraint
 from openenv.policies.prompts import ChatMessage, SampledReply
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.models.chat import Chat
@@ -14,6 +13,7 @@ from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.models.reply_masks import Mask
+from openenv.text.constraints import ReplyConstraint
 
 _MOST_KNOWN_TOKENS = 1 << 22  # of prompts and replies that are kept: some hundred megabytes
 

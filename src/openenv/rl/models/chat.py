@@ -12,13 +12,13 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedTokenizerFast
 
 from openenv.core.formats.json_text import json_text
-from openenv.core.text.content import Content, images_of
-from openenv.core.text.reading import THOUGHT
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.models.chat_template import ChatTemplate, ChatTemplateError
 from openenv.rl.models.images import ARCHITECTURES, ImageReader, Images
 from openenv.rl.models.prompt_tokens import Marks, PromptTokens, SampledTokens, TokenIds
 from openenv.rl.models.reply_masks import ReplyMasks
+from openenv.text.content import Content, images_of
+from openenv.text.reading import THOUGHT
 
 PAD, UNKNOWN, END, IMAGE = "<|pad|>", "<|unknown|>", "<|end|>", "<|image_pad|>"
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>")

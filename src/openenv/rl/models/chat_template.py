@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from openenv.core.text.reading import after_thinking
+from openenv.text.reading import after_thinking
 
 _QUESTION, _ANSWER = "probe question", "probe answer"
 

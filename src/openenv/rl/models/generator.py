@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from openenv.core.text.constraints import ReplyConstraint
-from openenv.core.text.content import Content, image_part
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.config import Precision
@@ -28,6 +26,8 @@ from openenv.rl.models.language_model import (
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.models.reply_masks import Mask, ReplyState, allows, masked, num_allowed
 from openenv.rl.models.shared_prefix import can_share, prefix_cache, shared_length
+from openenv.text.constraints import ReplyConstraint
+from openenv.text.content import Content, image_part
 
 Context = TypeVar("Context")
 _Context = tuple[TokenIds, Images, ReplyConstraint | None]

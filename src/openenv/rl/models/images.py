@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import AutoImageProcessor, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from openenv.core.text.content import Part
+from openenv.text.content import Part
 
 ARCHITECTURES = frozenset({"qwen2_vl", "qwen2_5_vl"})
 """Types of models whose forward takes images here."""

@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from openenv.core.text.constraints import ReplyConstraint
 from openenv.policies.prompts import END_OF_THINKING, THINK
 from openenv.rl.config import ConfigError
 from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.text.constraints import ReplyConstraint
 
 Mask = bytes
 """One bit a token, the lowest of each byte first. Equal masks are equal bytes."""

@@ -14,7 +14,6 @@ import httpx
 
 from openenv.core.errors import OpenEnvError
 from openenv.core.net.http_clients import http_client
-from openenv.core.text.constraints import ReplyConstraint
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
@@ -22,6 +21,7 @@ from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.models.lora import save_adapter
 from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.text.constraints import ReplyConstraint
 
 log = logging.getLogger(__name__)
 

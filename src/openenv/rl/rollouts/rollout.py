@@ -8,10 +8,7 @@ from typing import Any
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
-from openenv.core.text.constraints import ReplyConstraint
-from openenv.core.text.content import text_of
-from openenv.core.text.outcomes import REFUSED, outcome_of
-from openenv.core.text_interface import TextInterface
+from openenv.core.outcomes import REFUSED, outcome_of
 from openenv.evaluation.episodes import EpisodePlayer, EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.policies.base import Choice, EndEpisode
 from openenv.policies.conversations import Conversations
@@ -22,6 +19,9 @@ from openenv.rl.config import Config
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.rollouts.self_play import ALL_SEATS, SelfPlayPlayer
+from openenv.text.constraints import ReplyConstraint
+from openenv.text.content import text_of
+from openenv.text.interface import TextInterface
 
 Member = tuple[int, int]
 """The number of a group, and the place of an episode in it."""

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
-from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodePlayer, PendingAction
 from openenv.policies.base import EndEpisode
 from openenv.policies.conversations import Conversations
 from openenv.rl.models.language_model import WeightStore
+from openenv.text.interface import TextInterface
 
 log = logging.getLogger(__name__)
 

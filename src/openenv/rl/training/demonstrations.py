@@ -13,8 +13,6 @@ from typing import Any
 
 from transformers import PreTrainedModel
 
-from openenv.core.text.action_forms import call_text
-from openenv.core.text.content import frozen
 from openenv.evaluation.episode_files.records import RecordedEpisode
 from openenv.policies.prompts import END_OF_THINKING
 from openenv.rl.config import ConfigError, Precision, WarmStartConfig
@@ -26,6 +24,8 @@ from openenv.rl.training.outcome_labels import outcome_labels
 from openenv.rl.training.supervised import Example, SupervisedSettings, agreement, train_supervised
 from openenv.rl.training.teacher_play import CollectedPlay
 from openenv.rl.training.transcripts import Message, Transcript, chat_messages
+from openenv.text.action_forms import call_text
+from openenv.text.content import frozen
 
 _LR, _LR_OF_ADAPTER = 3e-5, 2e-4
 _PART_HELD_OUT, _MOST_HELD_OUT = 0.1, 200

@@ -13,8 +13,6 @@ from typing import Any, Protocol
 from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
 from openenv.core.schema.legal_actions import REFUSED_REMEDY
-from openenv.core.text.content import frozen
-from openenv.core.text_interface import TextInterface
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.evaluation.evaluator import as_action, choices_of
 from openenv.policies.base import EndEpisode, Policy
@@ -22,6 +20,8 @@ from openenv.policies.baselines import RandomPolicy
 from openenv.policies.prompts import ChatMessage, PromptBuilder, assistant_message
 from openenv.rl.training.outcome_labels import outcome_labels
 from openenv.rl.training.transcripts import Message, Transcript
+from openenv.text.content import frozen
+from openenv.text.interface import TextInterface
 
 log = logging.getLogger(__name__)
 

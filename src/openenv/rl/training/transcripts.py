@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 
-from openenv.core.text.content import text_of, thawed
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.text.content import text_of, thawed
 
 Message = tuple[str, Hashable]
 """Role and content, which `thawed` makes that of a chat message."""

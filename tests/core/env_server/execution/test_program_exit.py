@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.containers.server_process import free_port, wait_until_ready
 from openenv.core.generic_client import GenericEnvClient
+from openenv.hosting.server_process import free_port, wait_until_ready
 
 pytestmark = [pytest.mark.process, pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs /proc")]
 

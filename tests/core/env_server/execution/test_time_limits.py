@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.errors import EnvironmentFault, FactoryFault, TimeLimitExceeded, WorkerCrashed
+from openenv.hosting.local_process import LocalServer
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, CountObservation, ProcessEnvironment
 
 pytestmark = pytest.mark.process

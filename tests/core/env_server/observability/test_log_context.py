@@ -7,10 +7,10 @@ import sys
 import httpx
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server.observability.log_context import EpisodeContext, EpisodeFilter, JsonLines, current_episode
 from openenv.core.errors import EnvironmentFault, InvalidMessage
 from openenv.core.generic_client import GenericEnvClient
+from openenv.hosting.local_process import LocalServer
 from tests.core.counting_env import CountAction, CountEnv
 
 pytestmark = pytest.mark.process

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
+from openenv.hosting.local_process import LocalServer
 from tests.core.counting_env import CountingEnvironment, InlineEnvironment
 from tests.core.env_server.probes import wait_until
 

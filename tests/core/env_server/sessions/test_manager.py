@@ -11,7 +11,6 @@ import orjson
 import pytest
 from websockets.sync.client import connect
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.observability.log_context import EpisodeContext, current_episode
 from openenv.core.env_server.sessions.session import Session
@@ -24,6 +23,7 @@ from openenv.core.errors import (
     TimeLimitExceeded,
 )
 from openenv.core.wire.server_codec import SessionRequest
+from openenv.hosting.local_process import LocalServer
 from tests.core.counting_env import CountEnv, CountingEnvironment, SavingEnvironment
 from tests.core.env_server.probes import num_sessions, wait_until
 

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.net.frames import PING, PONG, TEXT, client_frame
 from openenv.core.net.handshake import ClientHandshake
 from openenv.core.net.websocket_protocol import websocket_uri
 from openenv.envs.echo_env import EchoAction, EchoEnv
+from openenv.hosting.local_process import LocalServer
 from tests.core.net.websocket_cases import RawPeer, Received
 
 pytestmark = [pytest.mark.finding("H3"), pytest.mark.process]

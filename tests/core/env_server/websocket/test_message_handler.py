@@ -7,9 +7,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.wire.constants import SUBPROTOCOL
+from openenv.hosting.local_process import LocalServer
 from tests.core.counting_env import CountingEnvironment
 
 pytestmark = pytest.mark.process

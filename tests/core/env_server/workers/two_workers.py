@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
-from openenv.core.containers.local_process import LocalServer
+from openenv.hosting.local_process import LocalServer
 from tests.core.counting_env import CountAction, CountEnv
 
 

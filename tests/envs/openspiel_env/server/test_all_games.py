@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import EnvironmentFault
 from openenv.core.session_pool import SessionPool
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv, OpenSpielText
 from openenv.envs.openspiel_env.models import OpenSpielObservation
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.envs.openspiel_env.server.games import game_types
+from openenv.hosting.local_process import LocalServer
 from tests.envs.openspiel_env.conftest import SERVER_MODULE
 from tests.envs.openspiel_env.playing import GAMES, NEED_A_FILE, REFUSED, choice_of
 

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from openenv.core.containers.local_process import LocalServer
 from openenv.core.errors import EnvironmentFault, InvalidMessage
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from openenv.envs.openspiel_env.server.app import build_app, settings
+from openenv.hosting.local_process import LocalServer
 from tests.envs.openspiel_env.conftest import SERVER_MODULE
 
 pytestmark = pytest.mark.process

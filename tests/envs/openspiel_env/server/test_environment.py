@@ -6,7 +6,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from openenv.core.text.outcomes import ANY_POSITIVE
+from openenv.core.outcomes import ANY_POSITIVE
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from tests.envs.openspiel_env.playing import play, random_episode

@@ -21,6 +21,7 @@ from openenv.core.env_server.http.sessions import HttpSessions
 from openenv.core.env_server.http.task_routes import task_routes
 from openenv.core.env_server.runner.env_runner import EncodedResponse
 from openenv.core.env_server.runner.env_spec import EnvSpec
+from openenv.core.env_server.serving.any_uvicorn import add_own_connections
 from openenv.core.env_server.serving.listeners import TITLE_END
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
@@ -96,6 +97,7 @@ def add_environment(app: FastAPI, spec: EnvSpec, config: ServerConfig) -> Sessio
                 route.path, route.endpoint, methods=sorted(route.methods or ()), response_model=route.response_model,
                 responses=route.responses, tags=route.tags,
             )  # fmt: skip
+    add_own_connections(app, config)
     return sessions
 
 

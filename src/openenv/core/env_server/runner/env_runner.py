@@ -28,7 +28,7 @@ from openenv.core.env_server.runner.observation_json import observation_data, pa
 from openenv.core.env_server.runner.tools import result_json, tools_of
 from openenv.core.env_server.types import Observation
 from openenv.core.errors import EnvironmentFault, NotSupported, UnknownTask
-from openenv.core.text.outcomes import SUCCESS_RETURN, is_success_return
+from openenv.core.outcomes import SUCCESS_RETURN, is_success_return
 from openenv.core.wire.constants import EPISODE_VERBS
 from openenv.core.wire.message_fields import unwritable
 from openenv.core.wire.server_codec import NO_KEYWORDS, state_data

@@ -10,12 +10,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from openenv.core.env_server.config import ServerConfig
-from openenv.core.env_server.http.routes import environment_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.runner.env_spec import DERIVE, EnvSpec, resolve_env_spec
-from openenv.core.env_server.serving.any_uvicorn import add_own_connections
-from openenv.core.env_server.web.gradio_tab import GradioTab
-from openenv.core.env_server.web.routes import add_web_pages, page_is_enabled, tab_is_enabled
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -45,6 +41,8 @@ def load_app(
         _check_callable(found, named)
         found = _declared_spec(found, named) or _called(found, named, by_name=source is not found)
     if not is_application(found):
+        from openenv.web.application import app_of  # an application that an author made may be without pages
+
         spec = found if isinstance(found, EnvSpec) else resolve_env_spec(found)
         return app_of(spec, config or default or ServerConfig())
     if config is not None:
@@ -52,36 +50,6 @@ def load_app(
             f"{named} is an application, which has limits of its own: set them in its create_app(config=...)"
         )
     return found
-
-
-def app_of(spec: EnvSpec, config: ServerConfig, tab: GradioTab | None = None) -> "FastAPI":
-    """The application of an environment, for any server. ENABLE_WEB_INTERFACE=false leaves its pages out.
-
-    tab: the author's own page, which is added where that variable is true.
-    """
-    if tab_is_enabled():
-        return app_with_pages(spec, config, tab)
-    app = app_without_pages(spec, config)
-    if page_is_enabled():
-        add_web_pages(app, spec, leads_to="/web")
-    return app
-
-
-def app_with_pages(spec: EnvSpec, config: ServerConfig, tab: GradioTab | None) -> "FastAPI":
-    """`app_of` with its pages, whatever ENABLE_WEB_INTERFACE says."""
-    app = app_without_pages(spec, config)
-    if tab is not None and tab.add_to(app, spec):
-        add_web_pages(app, spec, leads_to=tab.path if tab.is_primary else "/web", tabs=[(tab.name, "custom/")])
-    else:
-        add_web_pages(app, spec, leads_to="/web")
-    return app
-
-
-def app_without_pages(spec: EnvSpec, config: ServerConfig) -> "FastAPI":
-    """`app_of` without the pages."""
-    app = environment_app(spec, config)
-    add_own_connections(app, config)
-    return app
 
 
 def is_application(source: Any) -> "TypeGuard[FastAPI]":

@@ -6,12 +6,12 @@ from random import Random
 from typing import Any
 
 from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
-from openenv.core.text.action_forms import ToolForm
 from openenv.envs.calendar_env.server.environment import MAX_STEPS, CalendarEnvironment
 from openenv.envs.calendar_env.server.task_kinds import KINDS
 from openenv.envs.calendar_env.server.world import LEVELS
 from openenv.envs.calendar_env.solvers.assistant import Assistant
 from openenv.envs.measured import MeasuredTask, in_process
+from openenv.text.action_forms import ToolForm
 
 
 def tasks() -> Mapping[str, Mapping[str, Any]]:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from openenv.core.rubrics import Rubric
 from openenv.envs.calendar_env.server.company import Company
 from openenv.envs.calendar_env.server.database import event_contents
 from openenv.envs.calendar_env.server.task_kinds import KINDS, NotThisWeek, Request
 from openenv.envs.calendar_env.server.world import DAYS, World, make_world
+from openenv.rubrics import Rubric
 
 _MOST_CHANGES = 8
 """Events that a task changes, at most."""

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
 from openenv.core.formats.json_text import json_text
-from openenv.core.text.outcomes import ANY_POSITIVE
+from openenv.core.outcomes import ANY_POSITIVE
 from openenv.envs.cards_env.models import CardsAction, CardsObservation, CardsState
 from openenv.envs.cards_env.server.games import GAMES, action_name, make_game
 from openenv.envs.cards_env.server.opponents import RANDOM, RULE, Opponent, make_opponent, policies_of

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
 from openenv.core.formats.json_text import json_text
-from openenv.core.text.outcomes import ANY_POSITIVE
+from openenv.core.outcomes import ANY_POSITIVE
 from openenv.envs.chess_env.models import AgentColor, ChessAction, ChessObservation, ChessState, Color, Ending
 from openenv.envs.chess_env.moves import read_move
 from openenv.envs.chess_env.server.drawing import drawn

@@ -15,12 +15,12 @@ from fastapi import FastAPI
 
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.serving.cli_options import add_server_options, run_server
-from openenv.core.sandbox.limits import SandboxLimits
-from openenv.core.sandbox.python_files import installed
 from openenv.envs.coding_env.models import CodeAction, CodeObservation, CodeState
 from openenv.envs.coding_env.server.environment import CodingEnvironment
 from openenv.envs.coding_env.server.settings import CodingSettings
 from openenv.envs.reset_values import require_choice
+from openenv.hosting.sandbox.limits import SandboxLimits
+from openenv.hosting.sandbox.python_files import installed
 
 _LEVELS = ("", "namespaces", "landlock")
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from openenv.core.formats.json_text import json_text
-from openenv.core.sandbox.box_spec import BoxSpec
-from openenv.core.sandbox.limits import SandboxLimits
-from openenv.core.sandbox.python_files import with_python
-from openenv.core.sandbox.sandbox import Sandbox, SandboxHost, exit_text
+from openenv.hosting.sandbox.box_spec import BoxSpec
+from openenv.hosting.sandbox.limits import SandboxLimits
+from openenv.hosting.sandbox.python_files import with_python
+from openenv.hosting.sandbox.sandbox import Sandbox, SandboxHost, exit_text
 
 _PROGRAM = str(Path(__file__).with_name("interpreter.py"))
 _MOST_RESPONSE = 1 << 20

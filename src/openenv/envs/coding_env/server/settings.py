@@ -4,10 +4,10 @@ import threading
 from dataclasses import dataclass, field
 from functools import cache
 
-from openenv.core.sandbox.box_spec import Level
-from openenv.core.sandbox.limits import SandboxLimits
-from openenv.core.sandbox.sandbox import SandboxHost
 from openenv.envs.coding_env.server.session import InterpreterPool
+from openenv.hosting.sandbox.box_spec import Level
+from openenv.hosting.sandbox.limits import SandboxLimits
+from openenv.hosting.sandbox.sandbox import SandboxHost
 
 
 @dataclass(frozen=True, kw_only=True)

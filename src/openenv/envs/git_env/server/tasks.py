@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from openenv.core.rubrics import Rubric
 from openenv.envs.git_env.server.history import History, Tree, blob
 from openenv.envs.git_env.server.repository import RepositoryView
+from openenv.rubrics import Rubric
 
 Check = Callable[[RepositoryView], bool]
 SHORTEST_HASH = 7

@@ -13,7 +13,7 @@ import open_spiel.python.games  # noqa: F401  registers the games written in Pyt
 import pyspiel
 
 from openenv.core.formats.json_text import json_text
-from openenv.core.text.outcomes import ANY_POSITIVE
+from openenv.core.outcomes import ANY_POSITIVE
 from openenv.envs.openspiel_env.server.rng import Rng, random_bits
 
 MAX_CACHED_GAMES = 64

@@ -14,7 +14,7 @@ from reasoning_gym.algorithmic import binary_matrix, spiral_matrix, string_inser
 from reasoning_gym.dataset import ProceduralDataset
 from reasoning_gym.games import n_queens
 
-from openenv.core.text.mentions import plain_signs
+from openenv.text.mentions import plain_signs
 
 for _module in (binary_matrix, n_queens, spiral_matrix, string_insertion):
     vars(_module)["eval"] = ast.literal_eval  # they evaluate the answer, to read a list in it

@@ -1,1 +1,1 @@
-"""The checks. Each takes a target and returns a result."""
+"""One check of an environment each: it takes a target and returns a result."""

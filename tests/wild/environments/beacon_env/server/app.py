@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.middleware.base import BaseHTTPMiddleware
 
 from openenv.core.env_server.http_server import create_app
-from openenv.core.env_server.web_interface import load_environment_metadata
+from openenv.web.published.interface import load_environment_metadata
 
 from ..models import BeaconAction, BeaconObservation
 from .environment import BeaconEnvironment

@@ -4,7 +4,7 @@ import uuid
 from typing import Optional
 
 from openenv.core.env_server.interfaces import Action, Environment, Observation
-from openenv.core.tools import PyExecutor
+from openenv.integrations.tools import PyExecutor
 
 from ..models import DrillAction, DrillObservation, DrillState
 from .rewards import EndsWell, rubric, transforms

@@ -2,9 +2,9 @@
 
 from openenv.core.env_server.base_transforms import CompositeTransform
 from openenv.core.env_server.interfaces import Transform
-from openenv.core.rubrics.base import Rubric
-from openenv.core.rubrics.containers import WeightedSum
-from openenv.core.rubrics.trajectory import ExponentialDiscountingTrajectoryRubric
+from openenv.rubrics.base import Rubric
+from openenv.rubrics.combinators import WeightedSum
+from openenv.rubrics.trajectory import ExponentialDiscountingTrajectoryRubric
 
 
 class Runs(Rubric):

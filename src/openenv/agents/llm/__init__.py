@@ -1,0 +1,1 @@
+"""HTTP clients of language models, and the forms of their messages."""

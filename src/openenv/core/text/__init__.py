@@ -1,1 +1,0 @@
-"""The text interface that follows from the schemas of an environment."""

@@ -1,0 +1,1 @@
+"""The published package's module `web_interface`: its classes and functions around the page."""
