@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[3] / "docs" / "rubrics.md"
+PAGE = Path(__file__).parents[2] / "docs" / "rubrics.md"
 
 
 def test_the_pages_example_prints_what_its_comments_state():

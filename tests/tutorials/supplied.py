@@ -23,7 +23,7 @@ def checkout() -> str:
     source = Path("OpenEnv/src").absolute()
     source.mkdir(parents=True)
     package = Path(openenv.__file__).parent
-    for entry in [*(package / "compat_path").iterdir(), package]:
+    for entry in [*(package / "compat" / "path").iterdir(), package]:
         (source / entry.name).symlink_to(entry)
     return str(source.parent)
 

@@ -1,11 +1,11 @@
 """`openenv compat-path`: where the modules are that early tutorials import."""
 
-from pathlib import Path
-
 import typer
 
+from openenv.core.utils import PACKAGE_FOLDER
+
 EXAMPLE = "Example: `PYTHONPATH=$(openenv compat-path) python -m envs.openspiel_env.server.app --port 8004`"
-FOLDER = Path(__file__).parents[1] / "compat_path"
+FOLDER = PACKAGE_FOLDER / "compat" / "path"
 
 
 def compat_path() -> None:

@@ -15,6 +15,8 @@ from urllib.request import url2pathname
 
 BUNDLE = "openenv-rl"
 """The distribution of this package."""
+PACKAGE_FOLDER = Path(__file__).parents[1]
+"""The folder that has the packages of `openenv`."""
 
 ResultT = TypeVar("ResultT")
 

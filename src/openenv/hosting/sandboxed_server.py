@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Literal
 
 from openenv.core.client.providers import RuntimeProvider
 from openenv.core.errors import ContainerFault, NotReady
+from openenv.core.utils import PACKAGE_FOLDER
 from openenv.core.wire.constants import INHERITED, UNIX
 from openenv.hosting.sandbox.box_spec import BoxSpec, Level
 from openenv.hosting.sandbox.limits import SandboxLimits
@@ -146,14 +147,13 @@ class SandboxedServer(RuntimeProvider):
             self._output.close()
 
     def _spec(self, env_vars: Mapping[str, str]) -> BoxSpec:
-        package = Path(__file__).parents[2]
-        folders = {str(package.parent), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+        folders = {str(PACKAGE_FOLDER.parent), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
         token = {_TOKEN: os.environ[_TOKEN]} if _TOKEN in os.environ else {}
         spec = BoxSpec(
             command=("python", "-m", "openenv", "serve", self._environment, "--host", f"{INHERITED}0", *self._args),
             limits=self._limits,
             readable=self._readable,
-            packages=tuple(sorted({str(package), *folders - {str(package.parent)}})),
+            packages=tuple(sorted({str(PACKAGE_FOLDER), *folders - {str(PACKAGE_FOLDER.parent)}})),
             environment={"PYTHONPATH": ":".join(sorted(folders)), **token, **env_vars},
         )
         return with_python(spec)

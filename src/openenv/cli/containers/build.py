@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from rich.console import Console
 
+from openenv.core.utils import PACKAGE_FOLDER
 from openenv.envs.catalog import entries, load
 from openenv.hosting import images
 from openenv.hosting.images.distributions import OWN, PACKAGES
@@ -23,7 +24,7 @@ EXAMPLE += "`openenv build openspiel --from-machine`"
 BASE = "openenv-base"
 """The image that the Dockerfiles of environments begin with."""
 BASE_DOCKERFILE = Path(images.__file__).with_name("Dockerfile")
-_REPOSITORY = Path(images.__file__).parents[5]
+_REPOSITORY = PACKAGE_FOLDER.parents[1]
 _PROVIDED = {"openenv", "openenv-core", OWN}
 """Distributions whose packages this one has."""
 
@@ -105,7 +106,7 @@ def _source(environment: str) -> Source:
     except LookupError as error:
         raise LookupError(f"{error} A folder has to contain openenv.yaml") from None
     return Source(
-        folder=Path(images.__file__).parents[3] / "envs" / f"{entry.name}_env",
+        folder=PACKAGE_FOLDER / "envs" / f"{entry.name}_env",
         tag=f"{entry.name.replace('_', '-')}-env:latest",
         command=("python", "-m", entry.server),
         requirements=(f"{OWN}[{entry.extra}]" if entry.extra else OWN,),

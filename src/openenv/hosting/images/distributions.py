@@ -9,6 +9,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from openenv.core.utils import PACKAGE_FOLDER
 from openenv.hosting.images.image_files import ImageFiles
 from openenv.hosting.images.machine_python import VERSION, add_libraries, is_program
 
@@ -61,7 +62,7 @@ def own_files() -> ImageFiles:
     files = ImageFiles()
     is_metadata = f"{PACKAGES}/openenv_rl-"
     files.copies = {path: file for path, file in _recorded(distribution(OWN)).items() if path.startswith(is_metadata)}
-    own = Path(__file__).parents[3]
+    own = PACKAGE_FOLDER
     for package in (own, own.with_name("openenv_core")):
         files.add_tree(package, f"{PACKAGES}/{package.name}")
     files.links[f"{ENVIRONMENT}/bin/python"] = f"/usr/local/bin/{VERSION}"
