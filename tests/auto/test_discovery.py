@@ -68,8 +68,9 @@ def test_a_broken_package_is_skipped_with_a_warning(site, caplog):
 
 
 @pytest.mark.finding("N1")
-def test_the_action_of_an_environment_whose_server_alone_knows_its_class_is_its_fields() -> None:
-    assert AutoAction.from_env("adventure.py:Adventure")(command="go north") == {"command": "go north"}
+@pytest.mark.parametrize("name", ["adventure:Adventure", "http://localhost:8000", "docker:adventure"])
+def test_the_action_of_an_environment_whose_server_alone_knows_its_class_is_its_fields(name: str) -> None:
+    assert AutoAction.from_env(name)(command="go north") == {"command": "go north"}
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from typing import Any
 
 from openenv.auto.auto_env import AutoEnv as AutoEnv
 from openenv.auto.auto_env import install_space
-from openenv.auto.discovery import EnvironmentInfo, environments, find_environment, names_source
+from openenv.auto.discovery import environments, find_environment
+from openenv.auto.source import resolve
 from openenv.core.formats.text_file import printable
 from openenv.core.generic_client import GenericAction
-from openenv.hosting.hub import Space
 
 
 class AutoAction:
@@ -26,9 +26,12 @@ class AutoAction:
 
         Raises UnknownEnvironment, RemoteCodeRefused, ImportError.
         """
-        if skip_install or names_source(name):
+        if skip_install:
             return GenericAction
-        return _info(name, trust_remote_code=trust_remote_code).action_class
+        source = resolve(name)
+        if source.space is not None:
+            return install_space(source.space, trust_remote_code=trust_remote_code).action_class
+        return GenericAction if source.info is None else source.info.action_class
 
     @classmethod
     def from_hub(cls, env_name: str, skip_install: bool = False, *, trust_remote_code: bool = False) -> type[Any]:
@@ -57,7 +60,3 @@ class AutoAction:
             except ImportError as error:
                 name = f"({error})"
             print(printable(f"{info.key:<16} {name:<24} {info.package}"))
-
-
-def _info(name: str, *, trust_remote_code: bool) -> EnvironmentInfo:
-    return install_space(Space(name), trust_remote_code=trust_remote_code) if "/" in name else find_environment(name)

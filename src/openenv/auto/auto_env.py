@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from openenv.auto.discovery import EnvironmentInfo, environments, find_environment, names_source
+from openenv.auto.discovery import EnvironmentInfo, environments, find_environment
+from openenv.auto.source import resolve
 from openenv.core.client.owned_server import BoundProvider
 from openenv.core.client.providers import ContainerProvider
 from openenv.core.env_client import EnvClient
 from openenv.core.formats.text_file import printable
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.utils import check_headers, check_options, check_type
+from openenv.core.utils import check_headers, check_name, check_options, check_type
 from openenv.core.utils import hf_space_subdomain as hf_space_subdomain
 from openenv.core.utils import run_async_safely as run_async_safely
 from openenv.hosting.hub import HUB, Space, hub_endpoint, require_trust
@@ -109,19 +110,21 @@ class AutoEnv:
         """
         check_type("base_url", base_url, str, "the URL of a server", optional=True)
         check_headers(kwargs.get("headers"))
-        if names_source(name):
-            return _client_by_schema(name, base_url, env_vars, kwargs)
+        check_name(name)
         container = {"env_vars": env_vars or {}, "wait_timeout": wait_timeout, **kwargs}
-        if "/" in name:
-            space = Space(name)
-            client = _client(None if skip_install else install_space(space, trust_remote_code=trust_remote_code))
-            if base_url is None and docker_image is None and container_provider is None:
-                base_url = _running_url(space)
-            docker_image = docker_image or space.image()
-            info = None
-        else:
-            info = None if skip_install and (base_url or docker_image) else find_environment(name)
-            client = _client(None if skip_install else info)
+        is_elsewhere = base_url is not None or docker_image is not None
+        # where nothing is installed, the name of what runs elsewhere need not be known
+        source = None if skip_install and is_elsewhere else resolve(name)
+        if source is not None and source.kind not in ("package", "space"):
+            return _client_by_schema(name, base_url, env_vars, kwargs)
+        info = None if source is None else source.info
+        if source is not None and source.space is not None:
+            if not skip_install:
+                info = install_space(source.space, trust_remote_code=trust_remote_code)
+            if not is_elsewhere and container_provider is None:
+                base_url = _running_url(source.space)
+            docker_image = docker_image or source.space.image()
+        client = GenericEnvClient if skip_install or info is None else info.client_class
         if base_url is not None:
             return client(base_url=base_url, **kwargs)
         if info is not None and info.server is not None and docker_image is None and container_provider is None:
@@ -216,10 +219,6 @@ def _client_by_schema(
         client = named.served_at(url, headers=kwargs.get("headers")).client_class(url, provider=provider, **kwargs)
         on_error.pop_all()
     return client
-
-
-def _client(info: EnvironmentInfo | None) -> type[AnyClient]:
-    return GenericEnvClient if info is None else info.client_class
 
 
 def _running_url(space: Space) -> str | None:

@@ -18,7 +18,6 @@ from openenv.core.env_server.types import Action, Observation
 from openenv.core.errors import OpenEnvError
 from openenv.core.utils import BUNDLE, bundle_version, check_name
 from openenv.envs import catalog
-from openenv.hosting.hub import is_space_page
 
 log = logging.getLogger(__name__)
 
@@ -116,19 +115,6 @@ def find_environment(name: str) -> EnvironmentInfo:
     if name.endswith(".py") or key not in known:
         raise UnknownEnvironment(catalog.unknown(name, known))
     return known[key]
-
-
-def names_source(name: str) -> bool:
-    """Whether a name is the place of an environment: a URL, an image, a class, or a folder with openenv.yaml."""
-    check_name(name)
-    if "://" in name:
-        return not is_space_page(name)
-    return ":" in name or is_path(name) or Path(name, "openenv.yaml").is_file()
-
-
-def is_path(name: str) -> bool:
-    """Whether a name is written as a folder of this machine, such as `./x`, whether it is there or not."""
-    return ":" not in name and name.startswith((".", "/", "~"))
 
 
 def _key(name: str) -> str:

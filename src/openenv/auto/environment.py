@@ -10,31 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from openenv.auto.discovery import EnvironmentInfo, find_environment, is_path, names_source
+from openenv.auto.discovery import EnvironmentInfo, find_environment
 from openenv.auto.schema_client import ServerDescription, describe_server
+from openenv.auto.source import IMAGE, resolve
 from openenv.core.client.owned_server import BoundProvider, OwnedServer
 from openenv.core.client.providers import RuntimeProvider
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.serving.environment_folder import folder_target
 from openenv.core.env_server.types import Observation
-from openenv.core.net.websocket_protocol import websocket_uri
-from openenv.core.wire.constants import UNIX
 from openenv.envs import catalog
 from openenv.hosting.local_process import LocalServer
 from openenv.hosting.runtime.docker import LocalDockerProvider
 from openenv.text.derived import DerivedText
 from openenv.text.interface import TextInterface
 
-FORMS = (
-    "the name of a bundled or installed environment (`openenv envs`), a folder with openenv.yaml, MODULE:CLASS or "
-    "FILE.py:CLASS, the URL of a server, docker:IMAGE, or verifiers:NAME or ors:URL of another standard"
-)
-"""The names that an environment may have."""
-
-IMAGE = "docker:"
-"""Begins the name of an environment in a container image."""
-VERIFIERS, ORS = "verifiers:", "ors:"
-"""Begin the names of environments of `verifiers`, and of a server of the Open Reward Standard."""
 _START_TIMEOUT_S = 60.0
 
 
@@ -162,25 +151,24 @@ def token_headers() -> dict[str, str]:
 def named_environment(name: str, *, text: str | None = None) -> NamedEnvironment:
     """The environment of a name (`FORMS` lists the kinds). text: a class that replaces its text interface.
 
-    Raises UnknownEnvironment that lists the bundled and installed ones, LookupError for a folder or file that is not
-    there, ValueError for a URL that no client can use.
+    Raises what `resolve` raises, and LookupError for a Space, whose server or image has a name of its own.
     """
-    if name.startswith((VERIFIERS, ORS)):
-        return NamedEnvironment(name=name, served_as=name, text=text)
-    is_folder = (is_path(name) or Path(name).is_dir()) if names_source(name) else "/" in name
-    if is_folder:
-        folder_target(Path(name))  # raises for a folder without an environment
-        return NamedEnvironment(name=name, served_as=name, text=text or _text_of_folder(Path(name)))
-    if not names_source(name):
-        return NamedEnvironment(name=name, info=find_environment(name), text=text)
-    if "://" in name or name.startswith(UNIX):
-        websocket_uri(name)  # raises for a wrong URL
+    source = resolve(name)
+    if source.kind == "url":
         return NamedEnvironment(name=name, url=name.rstrip("/"), text=text)
-    if name.startswith(IMAGE):
+    if source.kind == "image":
         return NamedEnvironment(name=name, image=name.removeprefix(IMAGE), text=text)
-    place = name.rpartition(":")[0]
-    if place.endswith(".py") and not Path(place).is_file():
-        raise LookupError(f"{name}: there is no file {place}.")
+    if source.kind == "package":
+        return NamedEnvironment(name=name, info=source.info, text=text)
+    if source.space is not None:
+        if Path(name).is_dir():
+            folder_target(Path(name))  # raises: it has no openenv.yaml
+        raise LookupError(
+            f"there is no folder {name} with an openenv.yaml. If the Space is meant, give its server's URL, "
+            f"{source.space.base_url}, or its image, {IMAGE}{source.space.image()}"
+        )
+    if source.kind == "folder":
+        text = text or _text_of_folder(source.folder)
     return NamedEnvironment(name=name, served_as=name, text=text)
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import typer
 
-from openenv.auto.environment import IMAGE, ORS, VERIFIERS, named_environment
+from openenv.auto.discovery import UnknownEnvironment
+from openenv.auto.environment import named_environment
+from openenv.auto.source import IMAGE, Source, resolve
 from openenv.cli.reload import run_reloading
 from openenv.core.client.owned_server import BoundProvider, OwnedServer
 from openenv.core.env_server import ServerConfig
@@ -25,9 +27,8 @@ from openenv.core.env_server.serving.cli_options import (
     apply_log_options,
     server_config,
 )
-from openenv.core.env_server.serving.environment_folder import file_target, folder_target
 from openenv.core.env_server.serving.listeners import announce
-from openenv.envs.catalog import CatalogEntry, entries, load
+from openenv.envs.catalog import CatalogEntry, load
 from openenv.hosting.runtime.docker import LocalDockerProvider
 from openenv.hosting.sandboxed_server import SandboxedServer
 from openenv.integrations.dialects import dialect_app
@@ -62,46 +63,48 @@ def serve(
     if dialect is not None:
         _serve_dialect(dialect, environment, context.args, host, port, workers)
         return
-    if environment.startswith(IMAGE):
+    source = _source(environment)
+    if source.kind == "image":
         _serve_image(environment.removeprefix(IMAGE), context.args, host, port, workers)
         return
-    is_dialect = environment.startswith((VERIFIERS, ORS))
-    if "://" in environment and not is_dialect:
+    if source.kind == "url":
         raise ValueError(f"{environment} is a server that runs already: other commands take its URL as it is")
+    if source.space is not None:
+        space = source.space
+        raise LookupError(
+            f"there is no folder {environment} with an openenv.yaml. If the Space is meant, serve its image, "
+            f"{IMAGE}{space.image()}, or use the server that runs at {space.base_url}"
+        )
     if reload:
         if sandbox:
             raise ValueError("--reload and --sandbox: give one of them")
-        folder = Path(environment) if _is_folder(environment) else Path()
+        folder = source.folder if source.kind == "folder" else Path()
         command = [argument for argument in sys.argv[1:] if argument != "--reload"]
         run_reloading([sys.executable, "-m", "openenv", *command], folder)
     if sandbox:
         _serve_sandboxed(environment, context.args, host, port, workers)
         return
     sys.path.insert(0, os.getcwd())  # imports from the current folder, like other server commands
-    target = environment
-    if _is_folder(environment):
-        target, paths = folder_target(Path(environment))
-        sys.path[:0] = paths
-    elif ".py:" in environment:
-        target, paths = file_target(environment)
-        sys.path[:0] = paths
     where = ["--host", host, "--port", str(port)]
-    if is_dialect:
-        source = partial(dialect_app, environment, _limits(_log_as_given(context.args)))
-        serve_app(source() if workers == 1 else source, host, port, workers=workers)
-    elif ":" in target:
+    if source.kind == "dialect":
+        make_app = partial(dialect_app, environment, _limits(_log_as_given(context.args)))
+        serve_app(make_app() if workers == 1 else make_app, host, port, workers=workers)
+        return
+    if source.target is None:
+        importlib.import_module(_server_of(source)).main([*context.args, *where, "--workers", str(workers)])
+        return
+    target, paths = source.target
+    sys.path[:0] = paths
+    if ":" in target:
         options = _log_as_given(context.args)
         config = _limits(options)
-        source = partial(load_app, target, config if options else None, default=config)
-        app = source()
+        make_app = partial(load_app, target, config if options else None, default=config)
+        app = make_app()
         if config.token is not None and getattr(setting_of(app, "config"), "token", None) != config.token:
             typer.echo(f"{target} is an application with limits of its own: it does not check OPENENV_TOKEN", err=True)
-        serve_app(app if workers == 1 else source, host, port, workers=workers)
-    elif target != environment:
-        _run_program(target, [*context.args, *where, *(["--workers", str(workers)] if workers != 1 else [])])
+        serve_app(app if workers == 1 else make_app, host, port, workers=workers)
     else:
-        entry = installed(_bundled(environment))
-        importlib.import_module(entry.server).main([*context.args, *where, "--workers", str(workers)])
+        _run_program(target, [*context.args, *where, *(["--workers", str(workers)] if workers != 1 else [])])
 
 
 def _serve_dialect(dialect: str, environment: str, options: list[str], host: str, port: int, workers: int) -> None:
@@ -152,23 +155,28 @@ def _serve_sandboxed(environment: str, options: list[str], host: str, port: int,
     raise typer.Exit(1)
 
 
-def _is_folder(environment: str) -> bool:
-    """Whether this is a path rather than MODULE:NAME or the name of a bundled environment."""
-    if ":" in environment or any(environment == entry.name for entry in entries()):
-        return False
-    return os.sep in environment or Path(environment).is_dir()
-
-
-def _bundled(name: str) -> CatalogEntry:
-    """The bundled environment of that name. Raises LookupError that also says how to name one's own."""
+def _source(environment: str) -> Source:
+    """What the name stands for. Raises LookupError that also says how to name one's own."""
     try:
-        return load(name)
-    except LookupError as error:
-        if name.endswith(".py"):
+        return resolve(environment)
+    except UnknownEnvironment as error:
+        if environment.endswith(".py") or Path(environment).is_dir():
             raise
         raise LookupError(
-            f"{error} Write your own as MODULE:NAME, such as {with_colon(name)}, or as a folder with openenv.yaml"
+            f"{error} Write your own as MODULE:NAME, such as {with_colon(environment)}, or as a folder with "
+            "openenv.yaml"
         ) from None
+
+
+def _server_of(source: Source) -> str:
+    """The module that serves a bundled environment. Raises LookupError for one that an image alone serves."""
+    assert source.info is not None
+    if source.info.server is None:
+        raise LookupError(
+            f"{source.name} of {source.info.package} is served by its image alone: openenv serve "
+            f"{IMAGE}{source.info.default_image}"
+        )
+    return installed(load(source.info.key)).server
 
 
 def _log_as_given(options: list[str]) -> list[str]:

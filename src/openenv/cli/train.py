@@ -13,7 +13,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from openenv.auto.environment import FORMS, named_environment
+from openenv.auto.environment import named_environment
+from openenv.auto.source import FORMS
 from openenv.cli.live_view import live_view
 from openenv.cli.training_plan import print_plan
 from openenv.evaluation.intervals import Interval, mean_over_runs

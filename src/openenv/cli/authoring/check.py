@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from openenv.auto.environment import FORMS, token_headers
+from openenv.auto.environment import token_headers
+from openenv.auto.source import FORMS
 from openenv.core.formats.json_text import json_text
 from openenv.evaluation.quality import CheckRow, check_environment
 from openenv.evaluation.tables import table_console

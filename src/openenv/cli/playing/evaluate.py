@@ -15,7 +15,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from openenv.auto.environment import FORMS, named_environment
+from openenv.auto.environment import named_environment
+from openenv.auto.source import FORMS
 from openenv.cli.pages.evaluation import evaluation_page
 from openenv.cli.pages.options import HOST, PORT
 from openenv.cli.playing.saved_episodes import SavedEpisodes

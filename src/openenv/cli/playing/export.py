@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from openenv.auto.environment import FORMS
+from openenv.auto.source import FORMS
 from openenv.integrations.data import FORMATS, export_episodes, load_episodes
 
 EXAMPLE = "Examples: `openenv export episodes/random.jsonl --to datasets --out data`, "

@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from openenv.auto.environment import FORMS, NamedEnvironment, token_headers
+from openenv.auto.environment import NamedEnvironment, token_headers
+from openenv.auto.source import FORMS
 from openenv.cli.pages.options import HOST, PORT
 from openenv.evaluation.replay import Replay, ReplayClient, ReplayedRequest, read_recording
 from openenv.pages.replay import replay_app

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.text import Text
 
-from openenv.auto.environment import FORMS, named_environment
+from openenv.auto.environment import named_environment
+from openenv.auto.source import FORMS
 from openenv.cli.playing.evaluate import reset_keywords
 from openenv.core.env_server.types import Action
 from openenv.core.errors import InvalidMessage

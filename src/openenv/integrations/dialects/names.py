@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from openenv.auto.environment import ORS, VERIFIERS
+from openenv.auto.source import ORS, VERIFIERS
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.web.application import app_of
