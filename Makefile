@@ -48,11 +48,12 @@ hostile: $(VENV)/.installed  ## Hostile programs in sandboxes of every level: a 
 	[ "$$(id -u)" -ne 0 ] || sh tests/hostile/as_user.sh $(BIN)/python -m tests.hostile --level landlock
 	$(BIN)/python -m tests.hostile --level docker
 
-lint: $(VENV)/.installed  ## Style, types, and who may import whom
+lint: $(VENV)/.installed  ## Style, types, who may import whom, and what nothing reaches
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.structure.unreached
 
 interop: $(VENV)/.installed .venv-published/.installed  ## The published package and ours play together
 	$(BIN)/pytest -m "not slow" tests/interop -v

@@ -66,7 +66,6 @@ class ResourceSession(ABC):
         """End the session."""
 
 
-SessionT = TypeVar("SessionT", bound=ResourceSession, default=ResourceSession, covariant=True)
 _PlayedT = TypeVar("_PlayedT", bound=ResourceSession, default=ResourceSession)
 
 

@@ -7,7 +7,7 @@ from random import Random
 from openenv.policies import ChatMessage
 from openenv.rl.algorithm.batch import make_batch
 from openenv.rl.algorithm.rewards import EpisodeReward
-from openenv.rl.algorithm.trajectory import Group, Segment, Turn
+from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory, Turn
 from openenv.rl.config import Config
 from openenv.rl.models.chat import TokenIds
 from openenv.rl.models.generator import Generator
@@ -71,6 +71,11 @@ class LegalGenerator(Generator):
         ]
 
 
+def num_sampled(trajectory: Trajectory) -> int:
+    """Tokens of an episode that the model has sampled."""
+    return sum(sum(segment.sampled) for segment in trajectory.segments)
+
+
 def mask(*parts: TokenIds) -> tuple[bool, ...]:
     """Whether the model sampled each token of parts that the environment and the model wrote in turn."""
     return tuple(index % 2 == 1 for index, part in enumerate(parts) for _ in part)
@@ -109,7 +114,7 @@ async def test_with_history_full_an_episode_is_one_growing_segment() -> None:
         assert segment.token_ids == prompt + reply_ids(second)
         assert segment.sampled == mask(opening, reply_ids(first), between, reply_ids(second))
         assert tuple(logprob != 0.0 for logprob in segment.logprobs) == segment.sampled
-        assert sum(segment.sampled) == trajectory.num_sampled == 4
+        assert sum(segment.sampled) == num_sampled(trajectory) == 4
 
 
 async def test_a_reply_without_a_legal_action_ends_the_episode_and_has_its_price() -> None:
@@ -120,7 +125,7 @@ async def test_a_reply_without_a_legal_action_ends_the_episode_and_has_its_price
     assert unparseable
     assert {t.reward for t in unparseable} == {-3.0}
     assert all("names none of: red, green, blue" in t.reason for t in unparseable)
-    assert all(t.valid and t.num_sampled > 0 for t in unparseable)
+    assert all(t.valid and num_sampled(t) > 0 for t in unparseable)
 
 
 async def test_a_refused_action_ends_the_episode_as_unparseable_or_is_followed_by_a_retry() -> None:
@@ -163,7 +168,7 @@ async def test_an_episode_out_of_tokens_is_trained_on_with_its_price_or_with_its
         groups = await played(EchoPool(turns=4), config=config, generator_class=LegalGenerator)
 
         episodes = [t for group in groups for t in group.trajectories]
-        assert {(t.outcome, t.reward, len(t.turns), t.num_sampled) for t in episodes} == {(outcome, reward, 2, 4)}
+        assert {(t.outcome, t.reward, len(t.turns), num_sampled(t)) for t in episodes} == {(outcome, reward, 2, 4)}
         assert {t.is_stopped for t in episodes} == {out_of_tokens == "end"}
         assert all("out of tokens" in t.reason for t in episodes)
 

@@ -141,11 +141,6 @@ class Trajectory:
         """The oldest policy version that sampled in this episode."""
         return min((segment.policy_version for segment in self.segments), default=0)
 
-    @property
-    def num_sampled(self) -> int:
-        """Number of tokens that the model sampled."""
-        return sum(sum(segment.sampled) for segment in self.segments)
-
 
 @dataclass(slots=True)
 class Group:
