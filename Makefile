@@ -54,6 +54,7 @@ lint: $(VENV)/.installed  ## Style, types, who may import whom, and what nothing
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.structure.unreached
+	$(BIN)/python -m tests.structure.wording
 
 interop: $(VENV)/.installed .venv-published/.installed  ## The published package and ours play together
 	$(BIN)/pytest -m "not slow" tests/interop -v
