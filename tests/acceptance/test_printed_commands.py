@@ -227,7 +227,7 @@ def _run_pages(pages: Iterable[str]) -> list[Any]:
 
 
 @pytest.mark.parametrize("page", _run_pages(COMMANDS))
-@pytest.mark.finding("N7")
+@pytest.mark.finding("training needs no file, and printed commands run")
 def test_the_commands_of_a_page_run_as_they_are_printed(page: str, variables: dict[str, str], tmp_path: Path) -> None:
     _walk(page, {*NOT_RUN, *LONG}, variables, tmp_path)
 

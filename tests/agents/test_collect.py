@@ -27,7 +27,7 @@ from openenv.agents.llm.client import LLMClient, LLMResponse, ToolCall
 from openenv.core.env_server.types import Observation
 from tests.agents.test_rollout import ADD, Factory, model
 
-pytestmark = pytest.mark.finding("B1")
+pytestmark = pytest.mark.finding("every public name of the published package exists here")
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from openenv.core.env_server.types import Action, Observation
 from openenv.rubrics.base import Rubric
 from tests.agents.test_bridge import is_served
 
-pytestmark = [pytest.mark.finding("B1"), pytest.mark.process]
+pytestmark = [pytest.mark.finding("every public name of the published package exists here"), pytest.mark.process]
 
 AGENT = [sys.executable, "-m", "tests.agents.agent"]
 AGENT_THAT_IS_NEVER_READY = [sys.executable, "-c", "input()"]

@@ -8,7 +8,7 @@ import pytest
 from openenv.agents import HarnessNotRunningError, HarnessProcess, HarnessStartupError
 from tests.agents.test_environment import AGENT
 
-pytestmark = [pytest.mark.finding("B1"), pytest.mark.process]
+pytestmark = [pytest.mark.finding("every public name of the published package exists here"), pytest.mark.process]
 
 PARENT = """
 import subprocess, sys

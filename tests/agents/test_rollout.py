@@ -28,7 +28,7 @@ from openenv.core.env_server import create_app
 from openenv.core.env_server.mcp_types import Tool
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
 
-pytestmark = pytest.mark.finding("B1")
+pytestmark = pytest.mark.finding("every public name of the published package exists here")
 
 ADD = Tool(name="add", description="Add to the total", input_schema={"type": "object"})
 

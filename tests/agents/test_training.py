@@ -12,7 +12,7 @@ from openenv.agents import (
     events_to_metadata,
 )
 
-pytestmark = pytest.mark.finding("B1")
+pytestmark = pytest.mark.finding("every public name of the published package exists here")
 
 TURN = {
     "node_id": "n",

@@ -67,7 +67,7 @@ def test_a_broken_package_is_skipped_with_a_warning(site, caplog):
     assert "skipped openenv-maze" in caplog.text
 
 
-@pytest.mark.finding("N1")
+@pytest.mark.finding("an environment of any name is played to its end, and the fields of an action are an action")
 @pytest.mark.parametrize("name", ["adventure:Adventure", "http://localhost:8000", "docker:adventure"])
 def test_the_action_of_an_environment_whose_server_alone_knows_its_class_is_its_fields(name: str) -> None:
     assert AutoAction.from_env(name)(command="go north") == {"command": "go north"}
@@ -82,7 +82,7 @@ def test_the_action_of_an_environment_whose_server_alone_knows_its_class_is_its_
         ("nowhere/adventure.py:Adventure", r"there is no file nowhere/adventure.py"),
     ],
 )
-@pytest.mark.finding("N13")
+@pytest.mark.finding("what is not there or not read is an error with the next step")
 def test_a_name_of_something_that_is_not_there_is_an_error_with_the_next_step(name: str, message: str) -> None:
     with pytest.raises(LookupError, match=message):
         AutoEnv.from_env(name)

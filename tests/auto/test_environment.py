@@ -110,7 +110,7 @@ def test_the_token_of_the_environment_variable_is_sent(module_serving, monkeypat
 
 
 @pytest.mark.process
-@pytest.mark.finding("N1")
+@pytest.mark.finding("an environment of any name is played to its end, and the fields of an action are an action")
 def test_auto_env_takes_the_same_names():
     with AutoEnv.from_env(NAMES["FILE.py:CLASS"]) as env:
         first = env.reset(seed=3)
@@ -151,7 +151,7 @@ def test_naming_imports_and_starts_nothing():
     ("chunk", "pause_s", "reason"),
     [(b" " * 65536, 0.0, "above max_message_size_mb"), (b" ", 0.02, "the response is not complete")],
 )
-@pytest.mark.finding("S6")
+@pytest.mark.finding("deadlines hold while bytes arrive, and responses have a size")
 def test_a_schema_without_an_end_is_an_error_with_limits_of_size_and_time(pouring, monkeypatch, chunk, pause_s, reason):
     monkeypatch.setattr("openenv.auto.schema_client._ANSWER_TIMEOUT_S", 20.0 if not pause_s else 0.5)
     url = pouring(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n", chunk, pause_s=pause_s)
@@ -203,7 +203,7 @@ _DOUBLING = {
         ({"properties": {"_hidden": {"type": "string"}}}, "describes no messages"),
     ],
 )
-@pytest.mark.finding("S6")
+@pytest.mark.finding("deadlines hold while bytes arrive, and responses have a size")
 def test_an_odd_schema_is_an_error_that_names_what_is_wrong(module_serving, action, reason):
     written = action if isinstance(action, str) else json.dumps(action)
     text = f'{{"action":{written},"observation":{{}},"state":{{}}}}'

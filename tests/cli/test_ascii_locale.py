@@ -47,7 +47,7 @@ def in_ascii(*args: str, cwd: Path) -> "subprocess.CompletedProcess[bytes]":
     return done
 
 
-@pytest.mark.finding("R4")
+@pytest.mark.finding("proxies, other locales and systems without what Linux alone has do no harm")
 def test_what_the_terminal_cannot_show_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "game.py").write_text(GAME, encoding="utf-8")
 
@@ -56,7 +56,7 @@ def test_what_the_terminal_cannot_show_is_replaced(tmp_path: Path) -> None:
     assert "sch?n: Gr??e" in shown
 
 
-@pytest.mark.finding("R4")
+@pytest.mark.finding("proxies, other locales and systems without what Linux alone has do no harm")
 def test_an_environments_files_are_utf_8(tmp_path: Path) -> None:
     in_ascii("init", "cafe_env", cwd=tmp_path)
     manifest = tmp_path / "cafe_env" / "openenv.yaml"

@@ -136,7 +136,7 @@ def test_a_model_behind_an_endpoint_may_reply_again_after_a_reply_without_a_lega
     assert outcomes == [(3, 0.0), (0, 9.0)]
 
 
-@pytest.mark.finding("R3")
+@pytest.mark.finding("one failed call ends one episode, and an evaluation goes on where it stopped")
 def test_one_refused_request_makes_one_episode_invalid_and_resume_plays_it_again(openspiel_url, serving, tmp_path):
     app, requests = FastAPI(), itertools.count(1)
 
@@ -164,7 +164,7 @@ def test_one_refused_request_makes_one_episode_invalid_and_resume_plays_it_again
     assert sorted(episode.seed for episode in read_episodes(file)) == list(range(6))
 
 
-@pytest.mark.finding("R3")
+@pytest.mark.finding("one failed call ends one episode, and an evaluation goes on where it stopped")
 def test_a_killed_evaluation_goes_on_with_the_episodes_that_had_ended(openspiel_url, tmp_path):
     options = ["--game", "catch", "--policy", "smart", "--sessions", "1", "--save", "saved", "--json"]
     run("eval", openspiel_url, *options, "--episodes", "3", cwd=tmp_path)
@@ -236,7 +236,7 @@ def test_an_evaluation_whose_episodes_all_fail_prints_the_reason(openspiel_url, 
     assert "Did you mean 'blackjack'" in done.stderr
 
 
-@pytest.mark.finding("N9")
+@pytest.mark.finding("a lost server and Ctrl-C have a line at once, with how to go on")
 def test_an_interrupted_evaluation_prints_the_episodes_that_have_ended(openspiel_url, tmp_path):
     long = ["--policy", "smart,random", "--episodes", "20000", "--save", "episodes"]
     process = subprocess.Popen(

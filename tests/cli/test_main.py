@@ -89,7 +89,7 @@ def _commands(group):
         yield name, command
 
 
-@pytest.mark.finding("N12")
+@pytest.mark.finding("the command line has a version and a doctor, and shows each default once")
 def test_no_default_is_shown_twice():
     twice = [
         f"{name} {parameter.name}"
@@ -103,7 +103,7 @@ def test_no_default_is_shown_twice():
     assert twice == []
 
 
-@pytest.mark.finding("N12")
+@pytest.mark.finding("the command line has a version and a doctor, and shows each default once")
 def test_the_version_is_that_of_the_package():
     assert run("--version").stdout == f"{openenv.__version__}\n"
 
@@ -114,7 +114,7 @@ def _version_without_miniwob(name, known=importlib.metadata.version):
     return known(name)
 
 
-@pytest.mark.finding("N12")
+@pytest.mark.finding("the command line has a version and a doctor, and shows each default once")
 def test_the_doctor_names_what_is_missing_and_how_to_get_it(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")

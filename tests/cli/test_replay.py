@@ -38,7 +38,7 @@ def test_a_recorded_session_replays_bit_for_bit(recording):
     assert (done.returncode, "7 requests, all as recorded" in done.stdout) == (0, True), done.stdout + done.stderr
 
 
-@pytest.mark.finding("N5")
+@pytest.mark.finding("a recording holds what its replay needs")
 def test_a_recording_replays_on_a_server_with_the_options_of_the_recorded_one(tmp_path):
     arguments = ["--game", "tic_tac_toe", "--opponent", "first", "--record-dir", str(tmp_path)]
     with (

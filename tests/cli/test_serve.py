@@ -125,7 +125,7 @@ def test_serve_starts_again_when_a_file_changes(port, tmp_path):
     assert process.returncode == 143
 
 
-@pytest.mark.finding("N10")
+@pytest.mark.finding("a server has a first page, loads nothing from elsewhere, and names a used port")
 def test_a_port_in_use_is_named_before_anything_is_announced():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -138,7 +138,7 @@ def test_a_port_in_use_is_named_before_anything_is_announced():
     assert served.stderr.decode() == expected
 
 
-@pytest.mark.finding("N10")
+@pytest.mark.finding("a server has a first page, loads nothing from elsewhere, and names a used port")
 @pytest.mark.parametrize(
     ("served", "reason"),
     [
@@ -166,7 +166,7 @@ def test_a_server_that_cannot_serve_is_not_announced(port, tmp_path, served, rea
     assert "usage" not in ended.stderr
 
 
-@pytest.mark.finding("N10")
+@pytest.mark.finding("a server has a first page, loads nothing from elsewhere, and names a used port")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_program_that_serves_announces_where_once_it_answers(port, tmp_path, workers):
     program = tmp_path / "serving.py"

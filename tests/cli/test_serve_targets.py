@@ -12,7 +12,10 @@ from openenv.core.generic_client import GenericEnvClient
 from openenv.hosting.server_process import wait_until_healthy
 from tests.cli.commands import OPENENV, run
 
-pytestmark = [pytest.mark.process, pytest.mark.finding("B3")]
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.finding("`openenv serve` serves classes, factories, applications and folders"),
+]
 
 ENVIRONMENT = """
 from openenv.core.env_server import create_app

@@ -46,7 +46,7 @@ def test_show_names_the_fields_that_no_reply_sets(tmp_path):
     assert "No reply sets" not in run("show", THERMOSTAT, cwd=tmp_path).stdout
 
 
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_a_reply_that_only_the_environments_own_class_refuses_is_shown_with_the_reason(tmp_path):
     source = Path(guess_env.__file__).read_text()
     declared = "number: int = Field(ge=0, le=9"

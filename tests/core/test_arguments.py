@@ -12,7 +12,7 @@ from openenv.core.session_pool import SessionPool
 from openenv.integrations.tools.git_server_client import GitServerClient
 from openenv.integrations.tools.local_python_executor import PyExecutor
 
-pytestmark = pytest.mark.finding("N13")
+pytestmark = pytest.mark.finding("what is not there or not read is an error with the next step")
 URL = "http://127.0.0.1:9"
 WRONG = (5, True, [1], object(), b"x", ("a", "b"))
 NUMBERS = ("connect_timeout_s", "message_timeout_s", "max_message_size_mb", "websocket_ping_interval_s")

@@ -22,7 +22,7 @@ def _install(site: Path, origin: dict[str, object] | None) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.finding("N7")
+@pytest.mark.finding("training needs no file, and printed commands run")
 def test_pip_accepts_the_line_and_finds_the_extra() -> None:
     command = f"{install_line('atari')} --dry-run --no-deps"
     programs = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

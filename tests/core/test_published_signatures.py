@@ -72,7 +72,7 @@ def differences(ours: list[list[str]], published: list[list[str]]) -> list[str]:
     return wrong
 
 
-@pytest.mark.finding("B1")
+@pytest.mark.finding("every public name of the published package exists here")
 @pytest.mark.parametrize("target", NAMES)
 def test_each_published_name_is_here_and_takes_what_it_took(target):
     published, ours = NAMES[target], describe(found(target))

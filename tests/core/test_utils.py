@@ -10,7 +10,7 @@ import pytest
 
 from openenv.core.utils import LoopThread, convert_to_ws_url, hf_space_subdomain, run_async_safely
 
-pytestmark = pytest.mark.finding("B1")
+pytestmark = pytest.mark.finding("every public name of the published package exists here")
 
 
 @pytest.mark.parametrize(

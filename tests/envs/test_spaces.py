@@ -27,7 +27,7 @@ SPACES = {
 
 
 @pytest.mark.parametrize("name", SPACES)
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_random_play_has_elements_of_a_space_that_json_describes(name):
     from openenv.envs.spaces import describe_space, to_element
 

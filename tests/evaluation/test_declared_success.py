@@ -73,7 +73,7 @@ class Unrewarded(Adventure):
         return Observation(done=True)
 
 
-@pytest.mark.finding("S12")
+@pytest.mark.finding("null is null: lost episodes and rewards that were not given")
 def test_without_rewards_there_is_no_return(serving: Serving) -> None:
     url = serving(create_app(Unrewarded))
     summary = played(named_environment(url).served_at(url), success=1.0)
@@ -85,7 +85,7 @@ def test_without_rewards_there_is_no_return(serving: Serving) -> None:
     assert "no return" in table.export_text()
 
 
-@pytest.mark.finding("N2")
+@pytest.mark.finding("a success is what the environment declares")
 def test_a_shaped_reward_is_no_success(adventure: ServedEnvironment) -> None:
     summary = played(adventure)
 
@@ -94,7 +94,7 @@ def test_a_shaped_reward_is_no_success(adventure: ServedEnvironment) -> None:
 
 
 @pytest.mark.parametrize(("success", "rate"), [(10.0, 0.25), (0.5, 1.0), (11, 0.0)])
-@pytest.mark.finding("N2")
+@pytest.mark.finding("a success is what the environment declares")
 def test_the_rate_counts_episodes_from_the_declared_return_on(
     adventure: ServedEnvironment, success: float, rate: float
 ) -> None:

@@ -150,7 +150,7 @@ class DivergingPool(EchoPool):
         return {session: replace(result, reward=float("nan")) for session, result in results.items()}
 
 
-@pytest.mark.finding("M4")
+@pytest.mark.finding("a reward that is no finite number is a fault, not a zero")
 async def test_an_episode_with_a_reward_that_is_no_finite_number_is_a_failure() -> None:
     player = RecordingPlayer()
     await EpisodeRunner(DivergingPool(num_sessions=2, turns=2), player).run(seeds(4))

@@ -53,7 +53,7 @@ def test_rates_leave_invalid_episodes_out_and_count_them() -> None:
     assert summary.decisions == {("hard 16", "hit"): 10}
 
 
-@pytest.mark.finding("N2")
+@pytest.mark.finding("a success is what the environment declares")
 def test_without_a_declared_success_there_is_a_mean_return_and_no_rate(tmp_path: Path) -> None:
     played = [EpisodeResult(seed=i, total_reward=float(i), num_steps=1, outcome="ended") for i in range(4)]
     summary = summarize("p", played)
@@ -66,7 +66,7 @@ def test_without_a_declared_success_there_is_a_mean_return_and_no_rate(tmp_path:
     assert "success" not in plot_summaries([summary], tmp_path / "plot.svg").read_text()
 
 
-@pytest.mark.finding("R1")
+@pytest.mark.finding("a reply is read as people read it, and one that was cut off is counted")
 def test_replies_that_were_cut_off_are_counted_with_the_setting_to_raise() -> None:
     cut = EpisodeResult(seed=0, total_reward=0.0, num_steps=1, outcome="lost", num_replies=3, num_cut_off_replies=2)
     summary = summarize("model", [cut, cut])

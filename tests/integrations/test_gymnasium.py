@@ -157,7 +157,7 @@ class ColumnEnv(EnvClient[ColumnAction, ColumnObservation, State]):
     """Its client."""
 
 
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_numbers_between_two_bounds_are_a_discrete_space_whose_mask_has_the_legal_ones(serving):
     url = serving(create_app(ColumnEnvironment))
     with SingleEnv(ColumnEnv(url).vector(1, autoreset="disabled")) as env:

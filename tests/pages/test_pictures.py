@@ -82,7 +82,7 @@ def player(name: str, role: Any, win_rate: float, mean_return: float, **fields: 
     )  # fmt: skip
 
 
-@pytest.mark.finding("N11")
+@pytest.mark.finding("pages fit their window, name the game, and lead with what a person looks at")
 def test_runs_empty(page: Page, pictures: Pictures, served: Served, tmp_path: Path) -> None:
     page.goto(served(runs_app(tmp_path)))
     expect(page.locator("#none")).to_contain_text("openenv train")
@@ -90,7 +90,7 @@ def test_runs_empty(page: Page, pictures: Pictures, served: Served, tmp_path: Pa
     pictures.take("runs-empty", headline="Runs")
 
 
-@pytest.mark.finding("N11")
+@pytest.mark.finding("pages fit their window, name the game, and lead with what a person looks at")
 def test_runs_running_before_and_after_the_first_step(
     page: Page, pictures: Pictures, served: Served, tmp_path: Path
 ) -> None:
@@ -108,7 +108,7 @@ def test_runs_running_before_and_after_the_first_step(
         pictures.take("runs-running", headline="Runs")
 
 
-@pytest.mark.finding("N11")
+@pytest.mark.finding("pages fit their window, name the game, and lead with what a person looks at")
 def test_runs_failed(page: Page, pictures: Pictures, served: Served, tmp_path: Path) -> None:
     failed_run(tmp_path, f"a-run-with-a-long-name-of-several-words-and-{DIGEST}")
     page.goto(served(runs_app(tmp_path)))
@@ -117,7 +117,7 @@ def test_runs_failed(page: Page, pictures: Pictures, served: Served, tmp_path: P
     pictures.take("runs-failed", headline="Runs")
 
 
-@pytest.mark.finding("N11")
+@pytest.mark.finding("pages fit their window, name the game, and lead with what a person looks at")
 def test_runs_finished(page: Page, pictures: Pictures, served: Served, tmp_path: Path) -> None:
     finished_run(tmp_path, "blackjack")
     made_run(tmp_path, "other", num_steps=60, level=0.7)
@@ -132,7 +132,7 @@ def test_runs_finished(page: Page, pictures: Pictures, served: Served, tmp_path:
 
 
 @pytest.mark.parametrize("make", [failed_run, finished_run])
-@pytest.mark.finding("N11")
+@pytest.mark.finding("pages fit their window, name the game, and lead with what a person looks at")
 def test_the_report_of_a_run(page: Page, pictures: Pictures, tmp_path: Path, make: Callable[..., Path]) -> None:
     write_report(make(tmp_path, "blackjack"))
     page.goto((tmp_path / "blackjack" / "report.html").as_uri())
@@ -140,7 +140,7 @@ def test_the_report_of_a_run(page: Page, pictures: Pictures, tmp_path: Path, mak
     pictures.take(f"report-{make.__name__.removesuffix('_run')}", headline="blackjack")
 
 
-@pytest.mark.finding("N11")
+@pytest.mark.finding("pages fit their window, name the game, and lead with what a person looks at")
 def test_the_report_of_an_empty_run(page: Page, pictures: Pictures, tmp_path: Path) -> None:
     write_report(make_run(tmp_path, "blackjack", steps=()))
     page.goto((tmp_path / "blackjack" / "report.html").as_uri())
@@ -166,7 +166,7 @@ def replayed(number: int, *, differs: bool = False) -> ReplayedRequest:
         ("failed", [replayed(number, differs=number in (3, 30)) for number in range(40)], 4),
     ],
 )
-@pytest.mark.finding("N11")
+@pytest.mark.finding("pages fit their window, name the game, and lead with what a person looks at")
 def test_the_replay(
     page: Page, pictures: Pictures, served: Served, state: str, requests: list[ReplayedRequest], at: int
 ) -> None:
@@ -185,7 +185,7 @@ def catch() -> Iterator[ServedEnvironment]:
         yield served
 
 
-@pytest.mark.finding("N11")
+@pytest.mark.finding("pages fit their window, name the game, and lead with what a person looks at")
 def test_the_comparison(page: Page, pictures: Pictures, served: Served, catch: ServedEnvironment) -> None:
     names = ["smart", "random", "llm:qwen3-0.6b@http://127.0.0.1:8001/v1/of-a-server-with-a-long-name"]
     standings = Standings(names, 10)

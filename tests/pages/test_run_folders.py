@@ -39,7 +39,7 @@ def _rows(http: httpx.Client) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", BAD)
-@pytest.mark.finding("S8")
+@pytest.mark.finding("one bad run folder harms no other")
 def test_a_file_that_cannot_be_read_is_the_problem_of_its_own_run(http, tmp_path: Path, name: str):
     file, text = BAD[name]
     bad = make_run(tmp_path, "bad")
@@ -57,7 +57,7 @@ def test_a_file_that_cannot_be_read_is_the_problem_of_its_own_run(http, tmp_path
     ["metrics.jsonl", "config.json", "results.json", "../.bad.lock", "error.txt", "transcripts.jsonl", "report.html"],
 )
 @pytest.mark.parametrize("kind", ["pipe", "device", "link"])
-@pytest.mark.finding("S8")
+@pytest.mark.finding("one bad run folder harms no other")
 def test_a_pipe_a_device_and_a_link_out_of_the_folder_are_not_read(http, tmp_path: Path, file: str, kind: str):
     secret = tmp_path / "secret"
     secret.write_text("confidential")

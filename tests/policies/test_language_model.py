@@ -119,13 +119,13 @@ def _replied(serving: Callable[[FastAPI], str], answer: dict[str, Any]) -> str:
     return endpoint([[{"role": "user", "content": "?"}]])[0]
 
 
-@pytest.mark.finding("R1")
+@pytest.mark.finding("a reply is read as people read it, and one that was cut off is counted")
 def test_a_reply_that_its_limit_of_tokens_ended_knows_it(serving: Callable[[FastAPI], str]) -> None:
     assert is_cut_off(_replied(serving, _reply("hit, becau", "length")))
     assert not is_cut_off(_replied(serving, _reply("hit")))
 
 
-@pytest.mark.finding("R1")
+@pytest.mark.finding("a reply is read as people read it, and one that was cut off is counted")
 def test_the_text_parts_of_a_content_are_the_reply(serving: Callable[[FastAPI], str]) -> None:
     thought = {"type": "thinking", "thinking": [{"type": "text", "text": "could be 3"}]}
 
@@ -142,7 +142,7 @@ def test_the_text_parts_of_a_content_are_the_reply(serving: Callable[[FastAPI], 
         ([{"type": "text"}], "text without a text"),
     ],
 )
-@pytest.mark.finding("R1")
+@pytest.mark.finding("a reply is read as people read it, and one that was cut off is counted")
 def test_a_content_of_another_shape_is_refused_with_its_name(
     serving: Callable[[FastAPI], str], content: Any, shape: str
 ) -> None:

@@ -229,7 +229,7 @@ class BrieflyFailingPool(EchoPool):
         return await super().reset({index: requests[index] for index in requests if index not in failed}) | failed
 
 
-@pytest.mark.finding("S11")
+@pytest.mark.finding("a step of which most groups were lost is played again")
 async def test_a_step_of_which_most_groups_were_lost_is_played_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -252,7 +252,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-@pytest.mark.finding("S1")
+@pytest.mark.finding("a second run of the same name leaves the first one alone")
 async def test_a_second_run_of_the_same_name_leaves_the_one_that_trains_alone(
     tmp_path: Path, blackjack: dict[str, Any]
 ) -> None:
@@ -385,7 +385,7 @@ async def test_a_run_that_cannot_learn_fails_with_the_reason_and_reports(tmp_pat
         ("UnrewardedEnvironment", r"^no step of 200 episodes of random play had a reward: return one from step\(\)"),
     ],
 )
-@pytest.mark.finding("N6")
+@pytest.mark.finding("a run that cannot learn ends at once, and one that made no step has failed")
 async def test_a_run_whose_random_play_always_ends_alike_fails_before_it_pretrains(
     tmp_path: Path, name: str, reason: str
 ) -> None:
@@ -399,7 +399,7 @@ async def test_a_run_whose_random_play_always_ends_alike_fails_before_it_pretrai
     assert run_state(tmp_path / "tiny") == "failed"
 
 
-@pytest.mark.finding("N6")
+@pytest.mark.finding("a run that cannot learn ends at once, and one that made no step has failed")
 async def test_a_run_that_makes_no_step_has_failed(tmp_path: Path, blackjack: dict[str, Any]) -> None:
     result = await run(tiny(tmp_path, env=blackjack, max_minutes=0.0001))
 
@@ -442,7 +442,7 @@ async def test_a_run_compares_and_reports(tmp_path: Path, game: str) -> None:
     assert [step for step, _ in scalars(result.run_dir, "eval/random/win_rate")] == [0]
 
 
-@pytest.mark.finding("N6")
+@pytest.mark.finding("a run that cannot learn ends at once, and one that made no step has failed")
 async def test_the_model_before_training_plays_as_many_games_as_its_share_of_the_time_allows(
     tmp_path: Path, blackjack: dict[str, Any]
 ) -> None:
@@ -454,7 +454,7 @@ async def test_the_model_before_training_plays_as_many_games_as_its_share_of_the
     assert (played["random"], played["before GRPO (sampled)"], played["after GRPO (greedy)"]) == (40, 8, 40)
 
 
-@pytest.mark.finding("R2")
+@pytest.mark.finding("a client knows its process and its event loop")
 async def test_a_run_trains_in_a_notebooks_cell_where_an_event_loop_runs(
     tmp_path: Path, blackjack: dict[str, Any]
 ) -> None:
@@ -519,7 +519,7 @@ def training():
         yield start
 
 
-@pytest.mark.finding("N9")
+@pytest.mark.finding("a lost server and Ctrl-C have a line at once, with how to go on")
 def test_ctrl_c_keeps_what_was_made(tmp_path: Path, training: Any) -> None:
     config = {**TINY, "checkpoint": {"folder": str(tmp_path)}, "trainer": {"training": {"steps": 100_000}}}
     child = training(config)

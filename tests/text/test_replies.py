@@ -117,7 +117,7 @@ def reading_of(form: str, reply: str) -> Any:
 
 
 @pytest.mark.parametrize(("form", "reply", "reading"), ROWS)
-@pytest.mark.finding("R1")
+@pytest.mark.finding("a reply is read as people read it, and one that was cut off is counted")
 def test_a_reply_is_read_as_people_read_it(form: str, reply: str, reading: Any) -> None:
     assert reading_of(form, reply) == reading
 
@@ -128,7 +128,7 @@ def test_the_table_has_replies_of_many_forms_and_of_a_model() -> None:
 
 
 @pytest.mark.parametrize(("reply", "is_cut_off", "is_thought", "reading"), replies.THINKING)
-@pytest.mark.finding("R1")
+@pytest.mark.finding("a reply is read as people read it, and one that was cut off is counted")
 def test_an_answer_follows_the_end_of_the_thinking(
     reply: str, is_cut_off: bool, is_thought: bool, reading: str | None
 ) -> None:

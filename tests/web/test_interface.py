@@ -10,7 +10,7 @@ from openenv.web.published.interface import (
 )
 from tests.core.counting_env import AsyncEnvironment, CountAction, CountingEnvironment, CountObservation
 
-pytestmark = pytest.mark.finding("B1")
+pytestmark = pytest.mark.finding("every public name of the published package exists here")
 
 MESSAGES = (CountAction, CountObservation)
 

@@ -81,7 +81,7 @@ def test_over_tls_the_cookie_is_secure_and_of_the_mounted_path():
     assert PageCookie("sesame").is_in(f"a=b; {header.partition(';')[0]}")
 
 
-@pytest.mark.finding("S2")
+@pytest.mark.finding("the login page is limited in size and attempts")
 def test_a_body_that_is_larger_than_a_login_is_refused_before_it_is_read(login):
     def endless():
         for _ in range(64):
@@ -92,7 +92,7 @@ def test_a_body_that_is_larger_than_a_login_is_refused_before_it_is_read(login):
     assert login.post("/login", data={"token": "sesame"}).status_code == 303
 
 
-@pytest.mark.finding("S2")
+@pytest.mark.finding("the login page is limited in size and attempts")
 def test_wrong_tokens_are_logged_and_after_ten_their_address_has_to_wait(login, caplog):
     with caplog.at_level(logging.WARNING):
         statuses = [login.post("/login", data={"token": f"guess {n}"}).status_code for n in range(MAX_FAILED + 1)]

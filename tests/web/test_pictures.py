@@ -42,7 +42,7 @@ GAMES: dict[str, tuple[Callable[[], FastAPI], str]] = {
 
 
 @pytest.mark.parametrize("name", GAMES)
-@pytest.mark.finding("N11")
+@pytest.mark.finding("pages fit their window, name the game, and lead with what a person looks at")
 def test_the_page_to_play_on_empty_running_and_finished(
     page: Page, pictures: Pictures, serving: Serve, name: str
 ) -> None:
@@ -71,7 +71,7 @@ def test_the_page_to_play_on_empty_running_and_finished(
     pictures.take(f"play-{name}-finished", headline=headline)
 
 
-@pytest.mark.finding("N11")
+@pytest.mark.finding("pages fit their window, name the game, and lead with what a person looks at")
 def test_the_page_to_play_on_failed(page: Page, pictures: Pictures, serving: Serve) -> None:
     page.goto(f"{serving(create_app(BrokenEnvironment))}/web/")
     page.get_by_role("button", name="Reset").click()
@@ -85,7 +85,7 @@ def test_the_page_to_play_on_failed(page: Page, pictures: Pictures, serving: Ser
     pictures.take("play-refused", headline="CountingEnvironment")
 
 
-@pytest.mark.finding("N11")
+@pytest.mark.finding("pages fit their window, name the game, and lead with what a person looks at")
 def test_the_page_to_watch_on_empty_running_and_finished(page: Page, pictures: Pictures, serving: Serve) -> None:
     url = serving(create_app(OpenSpielEnvironment, config=ServerConfig(allow_watching=True)))
     page.goto(f"{url}/web/watch")
@@ -106,7 +106,7 @@ def test_the_page_to_watch_on_empty_running_and_finished(page: Page, pictures: P
     pictures.take("watch-finished", headline="OpenSpielEnvironment")
 
 
-@pytest.mark.finding("N11")
+@pytest.mark.finding("pages fit their window, name the game, and lead with what a person looks at")
 def test_the_page_that_asks_for_a_token_empty_and_failed(page: Page, pictures: Pictures, serving: Serve) -> None:
     page.goto(f"{serving(create_app(CountingEnvironment, config=ServerConfig(token='sesame')))}/web/")
     pictures.take("login-empty", headline="OpenEnv server")

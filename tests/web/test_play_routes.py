@@ -16,7 +16,7 @@ from openenv.web.published.interface import create_web_interface_app
 from tests.core.counting_env import CountAction, CountingEnvironment, CountObservation
 from tests.core.env_server.workers.two_workers import two_workers
 
-pytestmark = pytest.mark.finding("B1")
+pytestmark = pytest.mark.finding("every public name of the published package exists here")
 
 MESSAGES = (CountAction, CountObservation)
 
@@ -124,7 +124,7 @@ def test_a_reset_opens_another_session_where_the_tabs_own_has_ended(http):
     assert http.get("/web/state", headers={"X-Session-Id": opened.headers["X-Session-Id"]}).json()["total"] == 3
 
 
-@pytest.mark.finding("L1")
+@pytest.mark.finding("a foreign Host or a cross-site request is refused where there is no token")
 @pytest.mark.parametrize(
     ("mode", "dest", "method", "is_opened"),
     [
@@ -173,7 +173,7 @@ def test_an_environment_that_draws_nothing_or_fails_to_draw_is_shown_by_its_fiel
 @pytest.mark.parametrize(
     ("value", "is_there"), [("true", True), ("1", True), ("YES", True), ("false", False), ("", True)]
 )
-@pytest.mark.finding("N10")
+@pytest.mark.finding("a server has a first page, loads nothing from elsewhere, and names a used port")
 def test_every_server_has_the_page_unless_a_variable_turns_it_off(serving, monkeypatch, value, is_there):
     monkeypatch.setenv("ENABLE_WEB_INTERFACE", value)
     with_page, without = serving(create_app(Drawn)), serving(create_fastapi_app(Drawn))
@@ -196,7 +196,7 @@ def test_a_first_page_of_the_authors_own_stays(serving):
 
 
 @pytest.mark.parametrize("path", ["/docs", "/redoc"])
-@pytest.mark.finding("N10")
+@pytest.mark.finding("a server has a first page, loads nothing from elsewhere, and names a used port")
 def test_the_documentation_needs_no_other_server(serving, path):
     url = serving(create_app(Drawn))
     loaded = re.findall(r"""(?:src|href)="([^"]+)\"""", httpx.get(f"{url}{path}").text)

@@ -210,7 +210,7 @@ async def test_a_crowded_or_failing_service_is_asked_again(service, status):
         {"choices": [{"error": {"code": 502, "message": "Bad gateway"}, "message": {"content": ""}}]},
     ],
 )
-@pytest.mark.finding("R3")
+@pytest.mark.finding("one failed call ends one episode, and an evaluation goes on where it stopped")
 async def test_an_error_object_under_status_200_is_a_failure_that_is_retried(service, answer):
     service.answers = [(200, answer), (200, {"choices": [{"message": {"content": "yes"}}]})]
     assert await OpenAIClient(service.url, None, "tiny").complete("?") == "yes"
@@ -237,14 +237,14 @@ async def test_an_error_object_that_names_a_refusal_is_not_retried(service):
         '{"a": ' * 100_000,
     ],
 )
-@pytest.mark.finding("R3")
+@pytest.mark.finding("one failed call ends one episode, and an evaluation goes on where it stopped")
 async def test_a_body_under_status_200_that_is_no_reply_is_a_failure_that_is_retried(service, answer):
     service.answers = [(200, answer), (200, openai_answer("yes"))]
 
     assert await OpenAIClient(service.url, None, "tiny").complete("?") == "yes"
 
 
-@pytest.mark.finding("R3")
+@pytest.mark.finding("one failed call ends one episode, and an evaluation goes on where it stopped")
 async def test_a_body_that_cannot_be_decompressed_is_a_failure_that_is_retried(service):
     service.headers = {"content-encoding": "gzip"}
     service.answers = [(200, "no gzip"), (200, openai_answer("yes"))]
@@ -267,7 +267,7 @@ async def test_an_error_object_that_names_a_refusal_by_a_word_is_not_retried(ser
     "usage",
     [{"prompt_tokens": None, "completion_tokens": None}, {"total_tokens": 3}, {"prompt_tokens": "x"}, [1, 2], "x"],
 )
-@pytest.mark.finding("R3")
+@pytest.mark.finding("one failed call ends one episode, and an evaluation goes on where it stopped")
 async def test_a_reply_whose_tokens_are_not_counted_is_a_reply(service, usage):
     service.answers = [(200, {**openai_answer("yes"), "usage": usage})]
 
@@ -279,7 +279,7 @@ async def test_a_reply_whose_tokens_are_not_counted_is_a_reply(service, usage):
 @pytest.mark.parametrize(
     ("function", "args"), [({"arguments": {"a": 1}}, {"a": 1}), ({}, {}), ({"arguments": None}, {})]
 )
-@pytest.mark.finding("R3")
+@pytest.mark.finding("one failed call ends one episode, and an evaluation goes on where it stopped")
 async def test_a_call_without_an_id_and_with_arguments_as_an_object_is_read(service, function, args):
     call = {"function": {"name": "add", **function}}
     service.answers = [(200, {"choices": [{"message": {"content": None, "tool_calls": [call]}}]})]
@@ -289,7 +289,7 @@ async def test_a_call_without_an_id_and_with_arguments_as_an_object_is_read(serv
     assert [(call.id, call.name, call.args) for call in response.tool_calls] == [("call_0", "add", args)]
 
 
-@pytest.mark.finding("R3")
+@pytest.mark.finding("one failed call ends one episode, and an evaluation goes on where it stopped")
 async def test_arguments_that_are_nested_too_deep_are_a_call_that_cannot_be_read(service):
     call = {"id": "1", "function": {"name": "add", "arguments": "[" * 100_000}}
     service.answers = [(200, {"choices": [{"message": {"content": None, "tool_calls": [call]}}]})]
@@ -298,7 +298,7 @@ async def test_arguments_that_are_nested_too_deep_are_a_call_that_cannot_be_read
         await OpenAIClient(service.url, None, "tiny").complete_with_tools([], [])
 
 
-@pytest.mark.finding("R3")
+@pytest.mark.finding("one failed call ends one episode, and an evaluation goes on where it stopped")
 async def test_a_reply_that_a_content_filter_stopped_is_an_error_of_the_service(service):
     service.answers = [(200, {"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]})]
 
@@ -307,7 +307,7 @@ async def test_a_reply_that_a_content_filter_stopped_is_an_error_of_the_service(
 
 
 @pytest.mark.parametrize("content", ["a\ud800b", [{"type": "text", "text": "a\ud800b"}]])
-@pytest.mark.finding("R3")
+@pytest.mark.finding("one failed call ends one episode, and an evaluation goes on where it stopped")
 async def test_half_a_character_in_a_reply_is_a_question_mark(service, content):
     service.answers = [(200, {"choices": [{"message": {"content": content}}]})]
 
@@ -333,7 +333,7 @@ def test_a_service_is_asked_again_after_the_seconds_or_at_the_date_that_it_names
 
 
 @pytest.mark.parametrize("num_resets", [1, 2])
-@pytest.mark.finding("R3")
+@pytest.mark.finding("one failed call ends one episode, and an evaluation goes on where it stopped")
 async def test_a_connection_that_is_reset_is_opened_again(service, num_resets):
     service.reply_with("yes")
     service.num_resets = num_resets

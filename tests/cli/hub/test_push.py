@@ -107,7 +107,7 @@ def test_a_header_keeps_its_own_values_and_gets_what_it_lacks(hub: Hub, folder: 
     assert space.files["README.md"].decode().endswith("---\n# Ebb\n")
 
 
-@pytest.mark.finding("S3")
+@pytest.mark.finding("no command line holds a secret")
 def test_a_secret_comes_from_its_environment_variable_and_on_the_command_line_is_warned_of(
     hub: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch
 ):

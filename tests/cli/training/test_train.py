@@ -104,7 +104,7 @@ def printed(table: Table) -> str:
 @pytest.mark.parametrize(
     ("number", "times", "code"), [(signal.SIGINT, 1, 130), (signal.SIGTERM, 1, 143), (signal.SIGTERM, 3, 143)]
 )
-@pytest.mark.finding("N9")
+@pytest.mark.finding("a lost server and Ctrl-C have a line at once, with how to go on")
 def test_an_interrupted_training_writes_its_report(tmp_path, number, times, code):
     (tmp_path / "tiny.yaml").write_text(TINY_RUN)
     process = subprocess.Popen(

@@ -16,7 +16,7 @@ def refusal(*arguments: str) -> str:
     return result.output
 
 
-@pytest.mark.finding("N7")
+@pytest.mark.finding("training needs no file, and printed commands run")
 def test_init_writes_the_run_that_would_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["train", "guess", "--model", "some/model", "--steps", "7", "--init"])

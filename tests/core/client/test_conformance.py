@@ -198,7 +198,7 @@ def run(served):
     return run
 
 
-@pytest.mark.finding("WS")
+@pytest.mark.finding("the WebSocket conformance cases, at both ends")
 @PLAYS
 @pytest.mark.parametrize("name", GOOD)
 def test_a_right_answer_is_read_and_pings_are_answered(run, name, play):
@@ -209,7 +209,7 @@ def test_a_right_answer_is_read_and_pings_are_answered(run, name, play):
     assert [each.code for each in sent if each.opcode == CLOSE] in ([1000], [])
 
 
-@pytest.mark.finding("WS", "L9")
+@pytest.mark.finding("the WebSocket conformance cases, at both ends", "frames follow RFC 6455")
 @PLAYS
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_server_that_breaks_the_protocol_loses_its_client_with_the_code(run, name, play):
@@ -218,7 +218,7 @@ def test_a_server_that_breaks_the_protocol_loses_its_client_with_the_code(run, n
     assert [each.code for each in sent] == [BROKEN[name].code]
 
 
-@pytest.mark.finding("WS", "L9")
+@pytest.mark.finding("the WebSocket conformance cases, at both ends", "frames follow RFC 6455")
 @PLAYS
 @pytest.mark.parametrize("name", CLOSED)
 def test_a_server_that_closes_ends_the_session_and_is_sent_nothing_but_a_close_frame(run, name, play):
@@ -227,7 +227,7 @@ def test_a_server_that_closes_ends_the_session_and_is_sent_nothing_but_a_close_f
     assert [each.opcode for each in sent] in ([CLOSE], [])
 
 
-@pytest.mark.finding("L12")
+@pytest.mark.finding("a first frame that is no session is a ServerUnreachable, and no queue is endless")
 @PLAYS
 @pytest.mark.parametrize("name", HELLOS, ids=[str(case.sent[2:60]) for case in HELLOS.values()])
 def test_a_first_message_that_is_no_session_is_named_at_once(run, name, play):

@@ -65,7 +65,7 @@ def url(serving) -> str:
 
 
 @pytest.mark.parametrize("client_cls", [CountEnv, GenericEnvClient, HTTPCountEnv])
-@pytest.mark.finding("R2")
+@pytest.mark.finding("a client knows its process and its event loop")
 def test_a_forked_childs_client_refuses_the_parents_episode(url, client_cls: type[EnvClient[Any, Any, Any]]):
     action = GenericAction(amount=1) if client_cls is GenericEnvClient else CountAction(amount=1)
     with client_cls(url) as env:
@@ -80,7 +80,7 @@ def test_a_forked_childs_client_refuses_the_parents_episode(url, client_cls: typ
 
 
 @pytest.mark.parametrize("client_cls", [CountEnv, HTTPCountEnv])
-@pytest.mark.finding("R2")
+@pytest.mark.finding("a client knows its process and its event loop")
 def test_a_reset_in_a_forked_child_opens_a_session_of_its_own(url, client_cls: type[EnvClient[Any, Any, Any]]):
     def episode() -> tuple[str | None, int]:
         env.reset(start=5)

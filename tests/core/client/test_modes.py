@@ -184,7 +184,7 @@ class OtherAction(Action):
 
 @pytest.mark.parametrize("action", [{"amount": 3}, GenericAction(amount=3), EqualAction(amount=3)])
 @pytest.mark.parametrize("client", [CountEnv, GenericEnvClient])
-@pytest.mark.finding("N1")
+@pytest.mark.finding("an environment of any name is played to its end, and the fields of an action are an action")
 def test_the_fields_of_an_action_are_an_action(url, client, action):
     with client(url) as env:
         env.reset()

@@ -157,7 +157,7 @@ def test_a_server_that_does_not_complete_the_handshake_is_unreachable_and_the_li
 
 @pytest.mark.parametrize("is_async", [False, True])
 @pytest.mark.parametrize("what", ["pings", "a frame without an end", "a handshake without an end"])
-@pytest.mark.finding("S6")
+@pytest.mark.finding("deadlines hold while bytes arrive, and responses have a size")
 def test_a_deadline_holds_while_bytes_arrive(pouring, what, is_async):
     switch = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     accepted = switch + b"Sec-WebSocket-Accept: %s\r\n\r\n"

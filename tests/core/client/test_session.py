@@ -201,7 +201,7 @@ def test_after_the_grace_period_the_session_is_lost_with_the_reason():
         session.begin(Request("step", {}))
 
 
-@pytest.mark.finding("N9")
+@pytest.mark.finding("a lost server and Ctrl-C have a line at once, with how to go on")
 def test_the_first_failed_attempt_is_logged_once_for_all_sessions_that_broke_alike(caplog):
     for _ in range(2):
         session = opened(grace_s=60)

@@ -29,8 +29,16 @@ def test_a_field_under_both_names_is_refused():
         ({"max_queue": -1}, r"max_queue=-1: give 0 \(no queue\) or more"),
         ({"queue_timeout_s": 0}, "queue_timeout_s=0: give a time above 0 seconds"),
         ({"reconnect_grace_s": -1}, "reconnect_grace_s=-1: give 0"),
-        pytest.param({"token": ""}, "token='': an empty token guards nothing", marks=pytest.mark.finding("M1")),
-        pytest.param({"token": " "}, "token=' ': an empty token guards nothing", marks=pytest.mark.finding("M1")),
+        pytest.param(
+            {"token": ""},
+            "token='': an empty token guards nothing",
+            marks=pytest.mark.finding("an empty token is refused"),
+        ),
+        pytest.param(
+            {"token": " "},
+            "token=' ': an empty token guards nothing",
+            marks=pytest.mark.finding("an empty token is refused"),
+        ),
         ({"max_envs_per_session": 0}, "max_envs_per_session=0: give 1 or more"),
         ({"idle_timeout_s": math.nan}, "idle_timeout_s=nan: give a time above 0 seconds"),
         ({"reconnect_grace_s": math.nan}, "reconnect_grace_s=nan: give 0"),
@@ -43,6 +51,6 @@ def test_an_invalid_limit_is_refused_with_the_remedy(limits, words):
         ServerConfig(**limits)
 
 
-@pytest.mark.finding("L14")
+@pytest.mark.finding("recordings and tokens are kept from others")
 def test_the_text_of_a_configuration_leaves_the_token_out():
     assert "s3cret" not in repr(ServerConfig(token="s3cret"))

@@ -193,7 +193,7 @@ class AsynchronousAlone(Environment[CountAction, CountObservation, CountState]):
         return self._state
 
 
-@pytest.mark.finding("N1")
+@pytest.mark.finding("an environment of any name is played to its end, and the fields of an action are an action")
 def test_an_environment_may_write_the_asynchronous_methods_alone(serving):
     with CountEnv(serving(create_app(AsynchronousAlone))) as env:
         env.reset()

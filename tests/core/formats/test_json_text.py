@@ -25,7 +25,7 @@ def test_a_value_that_json_cannot_have_is_refused() -> None:
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
-@pytest.mark.finding("S7")
+@pytest.mark.finding("a line feed alone ends a line")
 def test_a_line_feed_alone_ends_a_line(tmp_path: Path, separator: str) -> None:
     path = tmp_path / "lines.jsonl"
     lines = [json_text({"reply": f"a{separator}b"}, ensure_ascii=False), json_text({"reply": "c"})]

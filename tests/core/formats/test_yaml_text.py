@@ -23,7 +23,7 @@ def _repeated(form: str) -> str:
         ("a: &a {x: 1}\nb:\n  <<: *a\n  <<: *a\n", "'<<'", "3 and 4"),
     ],
 )
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_a_key_that_is_written_twice_is_an_error_that_names_both_lines(
     tmp_path: Path, text: str, key: str, lines: str
 ) -> None:
@@ -49,7 +49,7 @@ def test_a_key_that_is_written_twice_is_an_error_that_names_both_lines(
         (_repeated("{{<<: [{}]}}"), "its aliases repeat more than"),
     ],
 )
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_a_value_that_cannot_be_read_is_an_error_that_names_the_file_and_the_reason(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=rf"(?s)^odd\.yaml is not YAML.*{reason}"):
         parse_yaml(text, "odd.yaml")

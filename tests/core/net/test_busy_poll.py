@@ -81,7 +81,7 @@ def test_each_prompt_message_makes_up_for_a_late_one(backoff):
         assert skipped(backoff) == 0
 
 
-@pytest.mark.finding("A2")
+@pytest.mark.finding("busy polling stops where it does not pay, and can be turned off")
 def test_spins_that_other_processes_interrupt_are_skipped_longer_each_time(backoff):
     for most in (255, 511, 1023, 2047):
         interrupt = backoff.hit if most in (255, 1023) else backoff.miss
@@ -90,7 +90,7 @@ def test_spins_that_other_processes_interrupt_are_skipped_longer_each_time(backo
         backoff.hit(PROMPT_S)
 
 
-@pytest.mark.finding("A2")
+@pytest.mark.finding("busy polling stops where it does not pay, and can be turned off")
 def test_many_prompt_messages_show_that_the_processors_are_free_again(backoff):
     for _ in range(8):
         backoff.miss(INTERRUPTED_S + SPIN_S)

@@ -120,7 +120,7 @@ def test_a_made_class_has_the_schema_that_it_was_made_of():
     assert message_class(schema, Action).model_json_schema() == schema
 
 
-@pytest.mark.finding("R1")
+@pytest.mark.finding("a reply is read as people read it, and one that was cut off is counted")
 def test_random_play_of_a_made_class_takes_the_examples():
     text = DerivedText(message_class(Command.model_json_schema(), Action), Observation)
     alone = {**Command.model_json_schema()}
@@ -146,7 +146,7 @@ class Event(Action):
     share: Annotated[float, Field(gt=0, lt=1, multiple_of=0.25)]
 
 
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_random_play_has_the_formats_and_the_steps_of_a_field():
     text = DerivedText(message_class(Event.model_json_schema(), Action), Observation)
 

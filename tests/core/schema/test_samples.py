@@ -28,7 +28,7 @@ def samples(cls, count=50):
         r"^[^\W\d]+@[\w.-]+\.(com|org)$",
     ],
 )
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_a_text_with_a_pattern_matches_it(pattern):
     class Move(BaseModel):
         square: Annotated[str, Field(pattern=pattern)]
@@ -62,7 +62,7 @@ def test_a_text_whose_pattern_cannot_be_written_is_made_of_letters(pattern):
     assert re.fullmatch("[a-z]{1,8}", SchemaSampler(schema, Random(0)).sample())
 
 
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_a_text_that_holds_json_holds_what_its_schema_allows():
     class Plan(BaseModel):
         moves: Json[list[int]]
@@ -77,7 +77,7 @@ def test_a_text_that_holds_json_holds_what_its_schema_allows():
     [UUID, UUID4, IPvAnyAddress, IPvAnyNetwork, IPv4Interface, IPv6Network, Fraction],
     ids=lambda kind: kind.__name__,
 )
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_a_text_of_a_format_is_read_as_its_type(kind):
     move = create_model("Move", part=(kind, ...))
 

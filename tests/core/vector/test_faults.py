@@ -90,7 +90,7 @@ def vector(serving, request):
         envs.close()
 
 
-@pytest.mark.finding("M3")
+@pytest.mark.finding("the last observations of a vector are those of the episodes that ended")
 def test_the_last_observations_are_those_of_the_episodes_that_ended(vector):
     envs = vector(Reusing, 2, autoreset="same_step")
     envs.step({"n": np.array([1, 2])})
@@ -104,7 +104,7 @@ def test_the_last_observations_are_those_of_the_episodes_that_ended(vector):
     assert infos["history"] == [[], []]
 
 
-@pytest.mark.finding("M3")
+@pytest.mark.finding("the last observations of a vector are those of the episodes that ended")
 def test_environments_that_return_one_object_have_each_what_they_returned(vector):
     envs = vector(Shared, 3, autoreset="disabled")
     observations, rewards, _, _, infos = envs.step({"n": np.array([1, 2, 3])})
@@ -114,7 +114,10 @@ def test_environments_that_return_one_object_have_each_what_they_returned(vector
     assert infos["history"][0] == ["move 1"]
 
 
-@pytest.mark.finding("M4", "L13")
+@pytest.mark.finding(
+    "a reward that is no finite number is a fault, not a zero",
+    "huge integers in a vector fail one environment alone, or nothing",
+)
 @pytest.mark.parametrize("n", Reusing.rewards)
 def test_a_reward_that_is_no_finite_number_fails_its_environment_alone(vector, n):
     envs = vector(Reusing, 3, autoreset="disabled")
@@ -154,7 +157,7 @@ class Library(Reusing):
         return Diverging()
 
 
-@pytest.mark.finding("M4")
+@pytest.mark.finding("a reward that is no finite number is a fault, not a zero")
 def test_a_librarys_reward_that_is_no_finite_number_fails_its_environment_alone(vector):
     envs = vector(Library, 3)
     _, rewards, _, _, infos = envs.step({"n": np.array([1, 1, 1])})
@@ -164,7 +167,7 @@ def test_a_librarys_reward_that_is_no_finite_number_fails_its_environment_alone(
     assert rewards[[0, 2]].tolist() == [1.0, 1.0]
 
 
-@pytest.mark.finding("M4")
+@pytest.mark.finding("a reward that is no finite number is a fault, not a zero")
 async def test_a_pool_has_the_fault_of_each_session(serving):
     async with SessionPool(BoardEnv, serving(create_app(Reusing)), 2) as pool:
         await pool.reset({0: {}, 1: {}})
@@ -177,7 +180,7 @@ async def test_a_pool_has_the_fault_of_each_session(serving):
 LIKE_ARRAYS = [{"$array": 5}, {"$array": [0, "<f8", [1]]}, {"$$array": 1}, [{"a": {"$array": {"$array": []}}}]]
 
 
-@pytest.mark.finding("L11")
+@pytest.mark.finding("metadata that holds an array reference of its own is data")
 @pytest.mark.parametrize("payload", LIKE_ARRAYS)
 def test_data_in_the_form_of_an_array_reference_is_data(vector, payload):
     envs = vector(Reusing, 2, autoreset="same_step")
@@ -212,7 +215,7 @@ class ScreenEnv(EnvClient[Move, Pixels, State]):
     """Reads arrays as raw bytes."""
 
 
-@pytest.mark.finding("L11")
+@pytest.mark.finding("metadata that holds an array reference of its own is data")
 @pytest.mark.parametrize("payload", LIKE_ARRAYS)
 def test_data_in_the_form_of_an_array_reference_is_data_beside_an_array(serving, payload):
     with ScreenEnv(serving(create_app(Screen))) as env:
@@ -223,7 +226,7 @@ def test_data_in_the_form_of_an_array_reference_is_data_beside_an_array(serving,
         assert result.observation.pixels.tolist() == [[3, 3], [3, 3]]
 
 
-@pytest.mark.finding("L13")
+@pytest.mark.finding("huge integers in a vector fail one environment alone, or nothing")
 def test_a_seed_beyond_64_bits_is_as_good_as_any(vector):
     envs = vector(Reusing, 2)
     infos = envs.reset(seed=[2**64, 10**30])[1]

@@ -73,7 +73,7 @@ def test_a_sample_without_a_shape_is_one_number_which_every_array_can_be_combine
         ("any_shape", [[[3]]], "has numbers from 3 to 3"),
     ],
 )
-@pytest.mark.finding("N3")
+@pytest.mark.finding("arrays work from the first line, or their author learns which type to write")
 def test_an_array_that_is_not_in_the_box_is_refused_with_its_field_and_the_rule(
     field: str, value: Any, problem: str
 ) -> None:

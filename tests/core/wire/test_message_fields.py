@@ -113,7 +113,7 @@ def test_an_object_inside_is_written_with_the_fields_of_its_own_class(url):
         assert env.state()["items"][0]["damage"] == 7
 
 
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_the_typed_client_reads_each_kind_of_field(url):
     with ZooEnv(url) as env:
         seen = env.reset().observation
@@ -123,7 +123,7 @@ def test_the_typed_client_reads_each_kind_of_field(url):
         assert (env.state().share, env.state().items[0].name) == (0.5, "axe")
 
 
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_an_observation_of_a_subclass_is_read_as_one(url):
     with ZooEnv(url) as env:
         env.reset()
@@ -157,7 +157,7 @@ def test_a_class_without_objects_is_written_without_looking_at_their_classes():
     assert [has_models(cls) for cls in (Observation, Seen, Progress)] == [False, True, True]
 
 
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_computed_fields_of_an_action_are_not_sent(url):
     with ZooEnv(url) as env:
         env.reset()
@@ -168,7 +168,7 @@ def test_computed_fields_of_an_action_are_not_sent(url):
     assert (result.observation.trophy, other.observation.trophy) == ("south", "east")
 
 
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_a_null_where_a_number_must_be_is_read_as_nan():
     read = read_message(Gauge, {"level": None, "levels": [1.0, None], "by_name": {"a": None}})
 
@@ -199,7 +199,7 @@ class RawEnvironment(Environment[Move, Raw, RawState]):
         return RawState()
 
 
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_a_field_that_json_cannot_have_is_named_with_the_remedy(serving):
     with GenericEnvClient(serving(create_app(RawEnvironment))) as env:
         for seed, field in ((1, "Raw.data"), (0, "Raw.text")):
@@ -261,7 +261,7 @@ class Planned(Observation):
         Planned(pair=("a", Jump()), tagged=Turn(length=4), plan=Plan(moves=[Jump(), Step()])),
     ],
 )
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_of_several_classes_the_one_that_was_written_is_read(seen):
     written = orjson.loads(observation_data(seen))["observation"]
 
@@ -309,7 +309,7 @@ class StrictEnv(EnvClient[StrictMove, StrictSeen, State]):
     """Its client."""
 
 
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 @pytest.mark.parametrize("action", [{"colour": "red", "at": "2030-01-02"}, None])
 def test_strict_messages_are_read_from_json(serving, action):
     move = action or StrictMove(colour=Colour.RED, at=dt.date(2030, 1, 2))

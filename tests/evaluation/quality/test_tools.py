@@ -45,7 +45,7 @@ class Counter(MCPEnvironment):
 
 
 @pytest.mark.parametrize("declared", [None, CallToolAction])
-@pytest.mark.finding("N4")
+@pytest.mark.finding("an environment of tools is checked by its tools")
 def test_every_action_of_the_checks_is_a_tool_call(serving, declared):
     rows = check_url(serving(create_app(Counter, declared)), seconds=600, level="runtime")
 

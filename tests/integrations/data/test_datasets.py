@@ -56,7 +56,7 @@ def test_a_file_of_episodes_reads_back_as_it_was_written(blackjack: list[Recorde
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0c"])
-@pytest.mark.finding("S7")
+@pytest.mark.finding("a line feed alone ends a line")
 def test_a_file_of_episodes_may_have_any_separator_in_a_text(
     blackjack: list[RecordedEpisode], tmp_path: Path, separator: str
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from openenv.integrations.tools import GitServerClient
 
-pytestmark = [pytest.mark.finding("B1"), pytest.mark.process]
+pytestmark = [pytest.mark.finding("every public name of the published package exists here"), pytest.mark.process]
 
 LOGIN = "Basic " + base64.b64encode(b"agent:s3/cret").decode()
 

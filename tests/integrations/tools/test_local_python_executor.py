@@ -6,7 +6,7 @@ import pytest
 
 from openenv.integrations.tools import PyExecutor
 
-pytestmark = pytest.mark.finding("B1")
+pytestmark = pytest.mark.finding("every public name of the published package exists here")
 
 
 def test_without_smolagents_the_error_names_it(monkeypatch):

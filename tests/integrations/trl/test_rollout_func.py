@@ -134,7 +134,7 @@ def test_a_conversational_prompt_comes_before_what_is_seen(blackjack_url: str, t
     assert shown.startswith("<|system|> play : <|end|> <|user|> win You have ")
 
 
-@pytest.mark.finding("R2")
+@pytest.mark.finding("a client knows its process and its event loop")
 async def test_episodes_are_played_in_a_notebooks_cell_where_an_event_loop_runs(
     blackjack_url: str, tmp_path: Path
 ) -> None:
@@ -152,7 +152,7 @@ def test_a_failing_environment_is_an_error_with_its_reason(tmp_path: Path) -> No
     broken.close()
 
 
-@pytest.mark.finding("N16")
+@pytest.mark.finding("TRL's rollouts warn when no reply names a legal action")
 def test_calls_without_a_legal_reply_are_logged_once_with_the_remedies(
     blackjack_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -69,7 +69,7 @@ def test_the_reason_names_what_is_equal_and_what_to_change(config: Config, group
     assert re.search(reason, reason_for(config, *groups))
 
 
-@pytest.mark.finding("N14")
+@pytest.mark.finding("remedies are true")
 def test_a_warning_is_due_after_patience_and_training_ends_after_twice_that() -> None:
     watch, equal = SignalWatch(CONFIG), [group(CONFIG, 1.0, 1.0)]
     due = []

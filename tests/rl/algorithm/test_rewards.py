@@ -117,7 +117,7 @@ def episode(*rewards: float, outcome: Any = "won") -> Trajectory:
     return Trajectory(seed=0, turns=turns, game_return=sum(rewards), outcome=outcome)
 
 
-@pytest.mark.finding("S12")
+@pytest.mark.finding("null is null: lost episodes and rewards that were not given")
 def test_an_episode_without_rewards_has_no_return_and_trains_as_if_it_were_zero() -> None:
     played = Trajectory(seed=0, turns=[Turn("", "hit", None, "hit"), Turn("", "hit", None, "hit")], outcome="lost")
     for _ in played.turns:

@@ -66,7 +66,7 @@ def test_any_other_model_is_refused_at_once(path: str, monkeypatch: pytest.Monke
         ("~/own", "HOME/own"),
     ],
 )
-@pytest.mark.finding("N13")
+@pytest.mark.finding("what is not there or not read is an error with the next step")
 def test_a_model_that_is_not_there_is_refused_with_the_one_that_is(
     path: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

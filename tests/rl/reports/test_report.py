@@ -252,7 +252,7 @@ def test_the_report_shows_what_a_warm_start_has_learned(tmp_path: Path) -> None:
     assert 'aria-label="Loss of the warm start (nats per token)"' in page
 
 
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_results_without_a_finished_game_are_strict_json_and_read_back(tmp_path: Path) -> None:
     silent = PlayerResult(
         name="mute", role="before", win_rate=0.0, mean_return=math.nan, win_interval=(0.0, 1.0),

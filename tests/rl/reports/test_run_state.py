@@ -65,7 +65,7 @@ def test_a_run_that_an_error_ended_has_failed_until_it_begins_again(tmp_path: Pa
     assert [path.name for path in run_dir.iterdir() if path.name.startswith("error")] == []
 
 
-@pytest.mark.finding("S14")
+@pytest.mark.finding("a full disk is named with its path")
 def test_a_full_disk_is_named_with_its_path_and_a_remedy(tmp_path: Path) -> None:
     run_dir = run_with_steps(tmp_path / "run", 1)
     full = rf"the disk is full. Make room, and go on with --resume: '{re.escape(str(run_dir))}'"

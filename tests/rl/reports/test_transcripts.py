@@ -88,7 +88,7 @@ def test_an_episode_that_is_not_trained_on_has_no_advantage() -> None:
     assert [transcript["outcome"] for transcript in shown] == ["won", "invalid"]
 
 
-@pytest.mark.finding("S12")
+@pytest.mark.finding("null is null: lost episodes and rewards that were not given")
 def test_an_invalid_episode_has_neither_return_nor_reward(tmp_path: Path) -> None:
     group = Group(0, [episode(1.0, "red"), episode(0.0, "red", outcome="invalid")])
     shown = sample_transcripts(1, StepGroups([group], []), 4, CHAT, "dr_grpo")

@@ -19,7 +19,7 @@ def episode(*replies: tuple[int, ...], outcome: Any = "won") -> Trajectory:
     return Trajectory(seed=0, segments=[segment], outcome=outcome)
 
 
-@pytest.mark.finding("N14")
+@pytest.mark.finding("remedies are true")
 def test_a_completion_is_one_reply_and_is_clipped_without_an_end_token() -> None:
     group = Group(0, [episode((1, END), (1, 2, 3, 4)), episode((1, 2, END), outcome="unparseable")])
 

@@ -14,7 +14,7 @@ from openenv.core.errors import TimeLimitExceeded
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
 from tests.core.env_server.probes import wait_until
 
-pytestmark = pytest.mark.finding("A1")
+pytestmark = pytest.mark.finding("a step that blocks stops no other session, and an undeclared execution is fast")
 
 
 class Gated(CountingEnvironment):

@@ -14,7 +14,7 @@ from openenv.core.env_server.execution.env_threads import NUM_SHORT_CALLS
 from openenv.core.errors import EnvironmentFault, TimeLimitExceeded
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
 
-pytestmark = pytest.mark.finding("A1")
+pytestmark = pytest.mark.finding("a step that blocks stops no other session, and an undeclared execution is fast")
 
 
 class Threaded(CountingEnvironment):

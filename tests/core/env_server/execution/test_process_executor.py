@@ -238,7 +238,7 @@ class WritesEverywhere(Counter):
         return super().step(action)
 
 
-@pytest.mark.finding("M8")
+@pytest.mark.finding("an environment that forks in its process never answers for another request")
 def test_a_process_that_an_environment_forks_never_answers_for_it(serving):
     with GenericEnvClient(serving(create_app(Forks))) as env:
         env.reset()
@@ -248,7 +248,7 @@ def test_a_process_that_an_environment_forks_never_answers_for_it(serving):
         assert env.state()["step_count"] == 6
 
 
-@pytest.mark.finding("M8")
+@pytest.mark.finding("an environment that forks in its process never answers for another request")
 def test_what_an_environment_writes_into_its_socket_is_no_response(serving):
     with GenericEnvClient(serving(create_app(WritesEverywhere))) as env:
         env.reset()

@@ -61,7 +61,7 @@ def has_ended(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-@pytest.mark.finding("S17")
+@pytest.mark.finding("programs of an inline environment end with their server")
 def test_programs_that_an_environment_has_started_end_with_their_server(tmp_path: Path, workers: str) -> None:
     (tmp_path / "starts.py").write_text(ENVIRONMENT)
     port = free_port()

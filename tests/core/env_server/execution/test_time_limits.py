@@ -123,7 +123,7 @@ def test_a_fork_server_that_is_killed_is_replaced(serving):
         assert env.reset().observation.total == 0
 
 
-@pytest.mark.finding("L3")
+@pytest.mark.finding("an environment that uses signal.alarm leaves time limits in force")
 def test_an_environment_that_uses_the_alarm_keeps_it_and_the_servers_time_limits():
     arguments = ["--serve", "Alarming", "--step-timeout-s", "2"]
     with (

@@ -116,7 +116,7 @@ def test_a_page_of_an_invalid_host_is_refused(serving, host, origin):
         assert connection.recv(1000).startswith(b"HTTP/1.1 403 ")
 
 
-@pytest.mark.finding("L18")
+@pytest.mark.finding("an Authorization header has the scheme Bearer, in any case")
 @pytest.mark.parametrize(
     ("header", "status"), [("Bearer s3cret", 200), ("bearer s3cret", 200), ("s3cret", 401), ("Basic s3cret", 401)]
 )
@@ -124,7 +124,7 @@ def test_the_token_has_the_scheme_bearer_in_any_case(locked, header, status):
     assert httpx.post(f"{locked}/reset", headers={"Authorization": header}).status_code == status
 
 
-@pytest.mark.finding("L16")
+@pytest.mark.finding("every route takes the configuration that its middleware has")
 def test_every_route_takes_the_configuration_of_the_access_control(serving):
     app = create_app(CountingEnvironment, config=ServerConfig(token="s3cret"))
     app.state.config = ServerConfig()
@@ -136,7 +136,7 @@ def test_every_route_takes_the_configuration_of_the_access_control(serving):
     assert refused.value.response.status_code == 401
 
 
-@pytest.mark.finding("L1")
+@pytest.mark.finding("a foreign Host or a cross-site request is refused where there is no token")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -163,7 +163,7 @@ def test_without_a_token_a_foreign_name_or_page_is_refused_over_loopback(module_
         assert response.status_code == (101 if status == 200 else 403)
 
 
-@pytest.mark.finding("L1")
+@pytest.mark.finding("a foreign Host or a cross-site request is refused where there is no token")
 def test_with_a_token_a_server_may_have_any_name(locked):
     headers = {"Host": "space.example", "Sec-Fetch-Site": "cross-site", "Authorization": "Bearer s3cret"}
     assert httpx.post(f"{locked}/reset", headers=headers).status_code == 200
@@ -174,7 +174,7 @@ def _needs_key(x_key: Annotated[str, Header()] = "") -> None:
         raise WebSocketException(1008) if x_key == "none" else HTTPException(403)
 
 
-@pytest.mark.finding("H5")
+@pytest.mark.finding("an application's own dependencies guard the WebSocket routes")
 @pytest.mark.parametrize("path", ["/ws", "/mcp"])
 def test_the_dependencies_of_an_application_guard_its_websockets(any_serving, path):
     app = FastAPI(dependencies=[Depends(_needs_key)])
@@ -195,7 +195,7 @@ def test_the_dependencies_of_an_application_guard_its_websockets(any_serving, pa
         assert websocket.recv(timeout=20)
 
 
-@pytest.mark.finding("H5")
+@pytest.mark.finding("an application's own dependencies guard the WebSocket routes")
 @pytest.mark.parametrize("path", ["/ws", "/mcp"])
 def test_behind_dependencies_of_an_application_the_token_is_checked_too(any_serving, path, caplog, monkeypatch):
     app = FastAPI(dependencies=[Depends(_needs_key)])
@@ -255,7 +255,7 @@ def test_a_server_without_a_token_warns_when_other_machines_reach_it(caplog, hos
     assert ("LISTENING ON" in caplog.text) == warns
 
 
-@pytest.mark.finding("H5")
+@pytest.mark.finding("an application's own dependencies guard the WebSocket routes")
 def test_the_dependencies_of_an_application_guard_its_task_routes(serving):
     app = FastAPI(dependencies=[Depends(_needs_key)])
     HTTPEnvServer(CountingEnvironment).register_routes(app)

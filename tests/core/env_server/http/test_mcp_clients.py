@@ -33,7 +33,7 @@ def begin(url):
     return {"mcp-session-id": answer.headers["mcp-session-id"]}
 
 
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 async def test_fastmcps_client_lists_and_calls_tools_in_a_session_of_its_own(url):
     async with Client(f"{url}/mcp", timeout=20) as one, Client(f"{url}/mcp", timeout=20) as other:
         assert {"write", "count_calls"} <= {tool.name for tool in await one.list_tools()}
@@ -45,7 +45,7 @@ async def test_fastmcps_client_lists_and_calls_tools_in_a_session_of_its_own(url
     assert num_sessions(url) == 0
 
 
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 async def test_the_client_of_the_package_mcp_lists_and_calls_tools(url):
     async with streamablehttp_client(f"{url}/mcp") as (read, write, _), ClientSession(read, write) as session:
         began = await session.initialize()
@@ -66,7 +66,7 @@ def test_notifications_and_responses_of_a_client_have_no_answer(url):
         assert (answer.status_code, answer.content) == (202, b"")
 
 
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_the_messages_of_a_batch_that_have_answers_are_answered_together(url):
     headers = {**ACCEPT, **begin(url)}
     ping, note = (

@@ -39,7 +39,7 @@ def url(module_serving):
     return module_serving(app)
 
 
-@pytest.mark.finding("L16")
+@pytest.mark.finding("every route takes the configuration that its middleware has")
 def test_the_authors_own_routes_keep_their_access_and_their_error_responses(url):
     foreign = {"Origin": "http://evil.example"}
     assert httpx.post(f"{url}/mine", json={"number": 3}, headers=foreign).json() == 3
@@ -47,7 +47,7 @@ def test_the_authors_own_routes_keep_their_access_and_their_error_responses(url)
     assert "access-control-allow-origin" not in httpx.options(f"{url}/mine", headers=PREFLIGHT).headers
 
 
-@pytest.mark.finding("L16")
+@pytest.mark.finding("every route takes the configuration that its middleware has")
 @pytest.mark.parametrize("path", ["", "/prefix", "/mount"])
 def test_our_routes_keep_their_token_and_their_error_responses_wherever_they_are(url, path):
     base = url + path
@@ -88,7 +88,7 @@ async def own_lifespan(_):
     yield
 
 
-@pytest.mark.finding("L6")
+@pytest.mark.finding("sessions opened over HTTP have an idle limit of their own")
 @pytest.mark.parametrize("kind", ["mounted", "with a lifespan of its own"])
 def test_idle_sessions_end_in_an_application_that_does_not_run_our_lifespan(serving, kind):
     config, app = ServerConfig(http_idle_timeout_s=0.2), author_app()

@@ -116,7 +116,7 @@ def test_a_wrong_body_is_422_and_names_the_field(url, path, body, status, field)
 
 
 @pytest.mark.parametrize("headers", [{}, {"content-type": "application/x-www-form-urlencoded"}])
-@pytest.mark.finding("N13")
+@pytest.mark.finding("what is not there or not read is an error with the next step")
 def test_a_body_that_is_sent_as_no_json_is_422_and_names_the_header(url, headers):
     response = httpx.post(f"{url}/step", content=b'{"action": {"amount": 1}}', headers=headers)
 

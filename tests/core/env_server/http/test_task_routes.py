@@ -82,7 +82,7 @@ def test_an_unknown_task_split_or_environment_is_refused_with_the_reason(url, ro
     assert (response.status_code, response.json()["detail"]) == (status, detail)
 
 
-@pytest.mark.finding("M2")
+@pytest.mark.finding("questions about tasks run in no client's environment")
 @pytest.mark.parametrize("execution", ["thread", "process"])
 def test_questions_about_tasks_touch_no_clients_episode_and_take_no_slot(serving, execution):
     config = ServerConfig(execution=execution, max_sessions=1, step_timeout_s=0.5)
@@ -98,7 +98,7 @@ def test_questions_about_tasks_touch_no_clients_episode_and_take_no_slot(serving
         assert env.state()["asked"] is None
 
 
-@pytest.mark.finding("M2")
+@pytest.mark.finding("questions about tasks run in no client's environment")
 def test_the_environment_of_questions_is_made_once_and_ends_with_the_server():
     made, closed = [], []
 

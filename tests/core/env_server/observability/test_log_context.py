@@ -62,7 +62,7 @@ def test_a_line_is_one_json_object_whatever_is_in_it():
 FORGED = "x\n2030-01-01 00:00:00,000 ERROR root: forged\r\x1b[2K\u2028"
 
 
-@pytest.mark.finding("L2")
+@pytest.mark.finding("no request can forge a log line")
 def test_no_text_of_a_client_begins_a_line_of_the_log():
     arguments = ["--serve", "InlineEnvironment", "--log-level", "info"]
     with LocalServer("tests.core.counting_env", arguments) as server:

@@ -108,7 +108,7 @@ class Clock(Environment):
 
 
 @pytest.mark.parametrize(("source", "found"), [(ONE_ENVIRONMENT, "Room"), (ONE_ENVIRONMENT + ANOTHER, "Observation")])
-@pytest.mark.finding("N15")
+@pytest.mark.finding("each environment of a file has its own messages")
 def test_the_one_message_class_of_a_module_is_that_of_its_one_environment(monkeypatch, source, found):
     module = types.ModuleType("authors_module")
     monkeypatch.setitem(sys.modules, "authors_module", module)
@@ -119,7 +119,7 @@ def test_the_one_message_class_of_a_module_is_that_of_its_one_environment(monkey
 
 
 @pytest.mark.parametrize("declared", [np.ndarray, npt.NDArray[np.float32], np.ndarray | None, list[np.ndarray]])
-@pytest.mark.finding("N3")
+@pytest.mark.finding("arrays work from the first line, or their author learns which type to write")
 def test_a_field_of_numpys_array_type_is_refused_with_the_type_to_write(declared):
     seen = create_model("Seen", __base__=Observation, x=(declared, ...))
 
@@ -175,7 +175,7 @@ class Flag(str, Enum):  # noqa: UP042  # as authors write it
         (SecretStr | None, r"Seen\.x is declared as SecretStr, which is written as asterisks: declare str"),
     ],
 )
-@pytest.mark.finding("R5")
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
 def test_a_field_whose_values_json_changes_is_refused_with_its_name_and_the_remedy(declared, problem):
     with pytest.raises(TypeError, match=problem):
         resolve_env_spec(

@@ -21,7 +21,7 @@ from tests.core.counting_env import (
 )
 from tests.core.env_server.probes import num_sessions, wait_until
 
-pytestmark = pytest.mark.finding("B2")
+pytestmark = pytest.mark.finding("no factory is called before a session opens")
 
 MESSAGES = (CountAction, CountObservation)
 

@@ -17,7 +17,7 @@ from openenv.core.env_server.http_server import HTTPEnvServer
 from openenv.core.generic_client import GenericEnvClient
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
 
-pytestmark = pytest.mark.finding("A1")
+pytestmark = pytest.mark.finding("a step that blocks stops no other session, and an undeclared execution is fast")
 
 
 @contextmanager

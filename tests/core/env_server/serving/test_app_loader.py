@@ -10,7 +10,7 @@ from openenv.core.env_server import create_app
 from openenv.core.env_server.serving.app_loader import load_app
 from tests.core.counting_env import CountAction, CountingEnvironment
 
-pytestmark = pytest.mark.finding("B3")
+pytestmark = pytest.mark.finding("`openenv serve` serves classes, factories, applications and folders")
 
 
 class Alone(CountingEnvironment):
@@ -132,7 +132,7 @@ duck = Duck()
 
 
 @pytest.mark.parametrize("name", ["Duck", "NeedyDuck", "Pond", "hatched", "duck"])
-@pytest.mark.finding("N13")
+@pytest.mark.finding("what is not there or not read is an error with the next step")
 def test_a_class_of_its_own_is_refused_with_the_class_to_derive_from(name):
     with pytest.raises(ValueError, match=rf"{name} .*: derive it from Environment \(from openenv import Environment\)"):
         load_app(f"{__name__}:{name}")

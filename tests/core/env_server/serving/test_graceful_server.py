@@ -86,7 +86,7 @@ def test_a_stuck_step_does_not_keep_a_server_from_ending():
         assert exit_code(server) == 0
 
 
-@pytest.mark.finding("L17")
+@pytest.mark.finding("threads and signal handlers of an environment do not keep a server from ending")
 @pytest.mark.parametrize("arguments", [[], ["--workers", "2"]])
 def test_threads_and_signal_handlers_of_an_environment_do_not_keep_a_server_from_ending(arguments):
     with LocalServer("tests.core.counting_env", ["--serve", "Lingering", *arguments]) as server:

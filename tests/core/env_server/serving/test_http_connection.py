@@ -75,7 +75,7 @@ LARGE_HEADS = {
 }
 
 
-@pytest.mark.finding("H4")
+@pytest.mark.finding("heads without an end and half-open connections cost neither memory nor files for long")
 @pytest.mark.parametrize("head", LARGE_HEADS.values(), ids=LARGE_HEADS)
 def test_a_head_above_the_limit_gets_431_and_the_end_of_its_connection(url, head):
     with opened(url) as connection:
@@ -84,7 +84,7 @@ def test_a_head_above_the_limit_gets_431_and_the_end_of_its_connection(url, head
         assert read_to_end(connection).startswith(TOO_LARGE)
 
 
-@pytest.mark.finding("H4")
+@pytest.mark.finding("heads without an end and half-open connections cost neither memory nor files for long")
 @pytest.mark.process
 def test_a_head_above_the_limit_gets_431_from_a_worker_too(workers_url):
     with opened(workers_url) as connection:
@@ -93,13 +93,13 @@ def test_a_head_above_the_limit_gets_431_from_a_worker_too(workers_url):
         assert read_to_end(connection).startswith(TOO_LARGE)
 
 
-@pytest.mark.finding("H4")
+@pytest.mark.finding("heads without an end and half-open connections cost neither memory nor files for long")
 def test_a_head_of_60_000_bytes_or_of_100_headers_is_served(url):
     for headers in ({"X-Long": "a" * 60_000}, {f"X-{number}": "a" for number in range(100)}):
         assert httpx.get(f"{url}/health", headers=headers).status_code == 200
 
 
-@pytest.mark.finding("H4")
+@pytest.mark.finding("heads without an end and half-open connections cost neither memory nor files for long")
 def test_many_requests_on_one_connection_are_not_counted_together(url):
     with opened(url) as connection:
         connection.sendall(WHOLE * 3999 + BEGUN + b"Connection: close\r\n\r\n")
@@ -107,7 +107,7 @@ def test_many_requests_on_one_connection_are_not_counted_together(url):
         assert read_to_end(connection).count(b"HTTP/1.1 200 OK\r\n") == 4000
 
 
-@pytest.mark.finding("H4")
+@pytest.mark.finding("heads without an end and half-open connections cost neither memory nor files for long")
 @pytest.mark.process
 @pytest.mark.parametrize("served", ["url", "workers_url"])
 @pytest.mark.parametrize("begun", [b"", BEGUN, b"\r\n", BEGUN + b"Upgrade: websocket\r\nConnection: Upgrade\r\n"])
@@ -119,7 +119,7 @@ def test_a_connection_whose_first_head_does_not_come_is_closed(request, served, 
     assert received == b"" or (begun and received.startswith(TOO_SLOW))
 
 
-@pytest.mark.finding("H4")
+@pytest.mark.finding("heads without an end and half-open connections cost neither memory nor files for long")
 def test_a_head_that_comes_byte_by_byte_has_no_more_time_than_another(url):
     with opened(url) as connection:
         connection.sendall(BEGUN + b"X: ")
@@ -134,7 +134,7 @@ def test_a_head_that_comes_byte_by_byte_has_no_more_time_than_another(url):
     assert received.startswith(TOO_SLOW)
 
 
-@pytest.mark.finding("H4")
+@pytest.mark.finding("heads without an end and half-open connections cost neither memory nor files for long")
 @pytest.mark.parametrize(
     "head", [POST + b"Content-Length: 100\r\n\r\n{", POST + b"Transfer-Encoding: chunked\r\n\r\n5"]
 )
@@ -145,7 +145,7 @@ def test_a_body_that_does_not_come_gets_408_and_the_end_of_its_connection(url, h
         assert read_to_end(connection).startswith(TOO_SLOW)
 
 
-@pytest.mark.finding("H4")
+@pytest.mark.finding("heads without an end and half-open connections cost neither memory nor files for long")
 @pytest.mark.parametrize("rest", [b"", b"x" * 10, b"5\r\n{"], ids=["silent", "more of it", "no chunk"])
 def test_a_request_that_was_answered_before_the_end_of_its_body_gets_no_second_response(url, rest):
     length = b"Transfer-Encoding: chunked" if rest.startswith(b"5") else b"Content-Length: %d" % (1 << 40)
@@ -169,7 +169,7 @@ class Slow(CountingEnvironment):
         return super().step(action, timeout_s, **kwargs)
 
 
-@pytest.mark.finding("H4")
+@pytest.mark.finding("heads without an end and half-open connections cost neither memory nor files for long")
 def test_the_time_for_the_next_head_begins_after_the_response_to_the_last_request(serving):
     body = b'{"action": {"amount": 1}}'
     config = ServerConfig(head_timeout_s=HEAD_TIMEOUT_S)
@@ -182,7 +182,7 @@ def test_the_time_for_the_next_head_begins_after_the_response_to_the_last_reques
     assert [status[:3] for status in received.split(b"HTTP/1.1 ")[1:]] == [b"200", b"408"]
 
 
-@pytest.mark.finding("H4")
+@pytest.mark.finding("heads without an end and half-open connections cost neither memory nor files for long")
 def test_a_body_that_comes_slowly_is_waited_for(url):
     body = b'{"action": {"amount": 1}}'
     with opened(url) as connection:
@@ -194,7 +194,7 @@ def test_a_body_that_comes_slowly_is_waited_for(url):
         assert b'"total":1' in read_to_end(connection).replace(b" ", b"")
 
 
-@pytest.mark.finding("H4")
+@pytest.mark.finding("heads without an end and half-open connections cost neither memory nor files for long")
 def test_the_second_request_of_a_connection_has_the_same_limits(url):
     for rest, expected in ((BEGUN, TOO_SLOW), (BEGUN + b"X: a\r\n" * 5000, TOO_LARGE)):
         with opened(url) as connection:
@@ -205,7 +205,7 @@ def test_the_second_request_of_a_connection_has_the_same_limits(url):
             assert read_to_end(connection).startswith(expected)
 
 
-@pytest.mark.finding("H4")
+@pytest.mark.finding("heads without an end and half-open connections cost neither memory nor files for long")
 def test_a_quiet_connection_between_two_requests_is_kept_beyond_the_time_for_a_head(url):
     with opened(url) as connection:
         for _ in range(2):
@@ -214,7 +214,7 @@ def test_a_quiet_connection_between_two_requests_is_kept_beyond_the_time_for_a_h
             time.sleep(2 * HEAD_TIMEOUT_S)
 
 
-@pytest.mark.finding("L5")
+@pytest.mark.finding("a session that ends closes its connection")
 def test_the_kernel_probes_accepted_connections_for_clients_that_have_vanished(url):
     port = f":{urlsplit(url).port:04X}"
     with opened(url) as connection:
@@ -228,7 +228,7 @@ def test_the_kernel_probes_accepted_connections_for_clients_that_have_vanished(u
         wait_until(has_probe_timer)
 
 
-@pytest.mark.finding("L15")
+@pytest.mark.finding("forwarded headers are not believed unless asked for")
 def test_forwarded_headers_are_believed_only_from_a_trusted_proxy(serving):
     def callers_with_one_session(**trust):
         url = serving(create_app(InlineEnvironment, config=ServerConfig(**trust)))

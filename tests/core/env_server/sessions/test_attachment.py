@@ -39,7 +39,7 @@ def _ask(websocket, **message):
     return orjson.loads(websocket.recv(timeout=20))
 
 
-@pytest.mark.finding("H2")
+@pytest.mark.finding("a connection that was taken over plays no more")
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_a_connection_that_was_taken_over_steps_no_more_and_learns_why(connections, any_serving, execution):
     url = any_serving(create_app(CountingEnvironment, config=ServerConfig(execution=execution)))
@@ -57,7 +57,7 @@ def test_a_connection_that_was_taken_over_steps_no_more_and_learns_why(connectio
     assert _ask(new, type="step", id="s", data={"amount": 1})["data"]["observation"]["total"] == 1
 
 
-@pytest.mark.finding("L5")
+@pytest.mark.finding("a session that ends closes its connection")
 @pytest.mark.parametrize("execution", [*EXECUTIONS, "process"])
 def test_an_idle_session_ends_with_its_connection_and_the_reason(connections, any_serving, execution):
     url = any_serving(create_app(CountingEnvironment, config=ServerConfig(execution=execution, idle_timeout_s=0.2)))
@@ -70,7 +70,7 @@ def test_an_idle_session_ends_with_its_connection_and_the_reason(connections, an
     assert num_sessions(url) == 0
 
 
-@pytest.mark.finding("L5")
+@pytest.mark.finding("a session that ends closes its connection")
 @pytest.mark.parametrize("path", ["ws", "mcp"])
 def test_a_session_that_is_ended_over_http_closes_its_connection(any_serving, path):
     url = any_serving(create_app(CountingEnvironment))
@@ -103,7 +103,7 @@ HANDSHAKE = (
 )
 
 
-@pytest.mark.finding("M6")
+@pytest.mark.finding("a client that leaves while its environment is made holds no slot")
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_a_client_that_leaves_while_its_environment_is_made_holds_no_slot(any_serving, execution):
     config = ServerConfig(execution=execution, max_sessions=3, reconnect_grace_s=600)

@@ -102,7 +102,7 @@ def recorded(serving, request, tmp_path):
     return serving(create_app(Faulty, config=config)).replace("http", "ws") + "/ws", folder
 
 
-@pytest.mark.finding("H1")
+@pytest.mark.finding("an error after the step is that step's response, and nothing runs twice")
 def test_a_step_that_cannot_be_recorded_runs_once_and_its_id_keeps_the_error(recorded):
     url, folder = recorded
     with connect(url, subprotocols=[SUBPROTOCOL]) as socket:
@@ -119,7 +119,7 @@ def test_a_step_that_cannot_be_recorded_runs_once_and_its_id_keeps_the_error(rec
     assert state["data"]["step_count"] == 1
 
 
-@pytest.mark.finding("L14")
+@pytest.mark.finding("recordings and tokens are kept from others")
 def test_only_the_owner_reads_recordings(recorded):
     url, folder = recorded
     with connect(url) as socket:
@@ -129,7 +129,7 @@ def test_only_the_owner_reads_recordings(recorded):
     assert (folder.stat().st_mode & 0o777, record.stat().st_mode & 0o777) == (0o700, 0o600)
 
 
-@pytest.mark.finding("M9")
+@pytest.mark.finding("an unforeseen error is answered in the published dialect too")
 def test_a_step_that_cannot_be_recorded_is_answered_in_the_published_dialect_too(recorded):
     url, folder = recorded
     with connect(url) as socket:
@@ -161,7 +161,7 @@ def test_a_fault_of_the_code_names_the_method_and_the_exception_and_a_refusal_is
             env.step(Do(what=what))
 
 
-@pytest.mark.finding("H1")
+@pytest.mark.finding("an error after the step is that step's response, and nothing runs twice")
 @pytest.mark.parametrize(("what", "words"), [("two truths", "truth value"), ("unreadable", "no sensor to read")])
 def test_an_observation_that_cannot_be_encoded_is_that_steps_error_and_the_episode_goes_on(url, what, words):
     with FaultyEnv(url, message_timeout_s=20) as env:
@@ -173,7 +173,7 @@ def test_an_observation_that_cannot_be_encoded_is_that_steps_error_and_the_episo
         assert env.step(Do()).observation.num_steps == 2
 
 
-@pytest.mark.finding("L7")
+@pytest.mark.finding("an id that is used again with another body is refused")
 @pytest.mark.parametrize("padding", [0, 10_000])
 def test_an_id_that_is_used_again_for_another_request_is_refused(url, padding):
     one, other = {"what": "a" + padding * " "}, {"what": "b" + padding * " "}
@@ -193,7 +193,7 @@ def test_an_id_that_is_used_again_for_another_request_is_refused(url, padding):
     assert over_http.json()["observation"]["num_steps"] == state["data"]["step_count"] == 1
 
 
-@pytest.mark.finding("L7")
+@pytest.mark.finding("an id that is used again with another body is refused")
 def test_over_http_too_an_id_that_is_used_again_for_another_request_is_refused(url):
     headers = {"X-Session-Id": httpx.post(f"{url}/reset", headers={"X-Session-Id": "new"}).headers["x-session-id"]}
 
@@ -205,7 +205,7 @@ def test_over_http_too_an_id_that_is_used_again_for_another_request_is_refused(u
     assert (step("b").status_code, step("b").json()["code"]) == (422, "VALIDATION_ERROR")
 
 
-@pytest.mark.finding("L7")
+@pytest.mark.finding("an id that is used again with another body is refused")
 def test_a_repetition_may_have_another_time_limit_and_nan_in_its_data(url):
     with connect(url.replace("http", "ws") + "/ws", subprotocols=[SUBPROTOCOL]) as socket:
         socket.recv()
@@ -219,7 +219,7 @@ def test_a_repetition_may_have_another_time_limit_and_nan_in_its_data(url):
     assert results[0]["data"]["observation"]["num_steps"] == 1
 
 
-@pytest.mark.finding("M4")
+@pytest.mark.finding("a reward that is no finite number is a fault, not a zero")
 @pytest.mark.parametrize("what", Faulty.rewards)
 def test_a_reward_that_is_no_finite_number_is_a_fault_that_names_the_field(url, what):
     with FaultyEnv(url) as env:
@@ -230,7 +230,7 @@ def test_a_reward_that_is_no_finite_number_is_a_fault_that_names_the_field(url, 
         assert env.step(Do()).reward == 1.0
 
 
-@pytest.mark.finding("M5")
+@pytest.mark.finding("refused requests cost little memory and short responses")
 @pytest.mark.parametrize("what", ["object", "complain"])
 def test_errors_are_cut_so_that_as_many_are_kept_as_of_small_responses(url, what):
     with connect(url.replace("http", "ws") + "/ws", subprotocols=[SUBPROTOCOL]) as socket:
@@ -245,7 +245,7 @@ def test_errors_are_cut_so_that_as_many_are_kept_as_of_small_responses(url, what
         assert _ask(socket, type="state", id="s")["data"]["step_count"] == 45
 
 
-@pytest.mark.finding("M5")
+@pytest.mark.finding("refused requests cost little memory and short responses")
 @pytest.mark.parametrize(
     "data",
     [
@@ -291,7 +291,7 @@ class ClosesWithAnything(ClosesBadly):
     raised = BaseException
 
 
-@pytest.mark.finding("M7")
+@pytest.mark.finding("a close() that raises or hangs harms its own session alone")
 @pytest.mark.parametrize("execution", EXECUTIONS)
 @pytest.mark.parametrize("environment_cls", [ClosesBadly, ClosesWithInterrupt, ClosesWithAnything])
 def test_a_close_that_raises_anything_ends_its_own_session_alone(serving, execution, environment_cls):

@@ -220,7 +220,7 @@ async def test_a_failed_save_is_counted_and_leaves_its_label_on_no_later_line():
     await manager.end_all()
 
 
-@pytest.mark.finding("M7")
+@pytest.mark.finding("a close() that raises or hangs harms its own session alone")
 def test_an_environment_that_takes_long_to_close_delays_no_other_sessions_end(serving):
     together = threading.Barrier(3)
 
@@ -239,7 +239,7 @@ def test_an_environment_that_takes_long_to_close_delays_no_other_sessions_end(se
 
 
 @pytest.mark.process
-@pytest.mark.finding("M7")
+@pytest.mark.finding("a close() that raises or hangs harms its own session alone")
 def test_a_close_that_never_returns_stops_an_inline_server_for_seconds_only():
     with LocalServer("tests.core.counting_env", ["--serve", "NeverCloses"]) as server:
         with CountEnv(server.base_url) as env:
@@ -264,7 +264,7 @@ def test_the_time_in_which_an_environment_is_made_is_no_idle_time_of_its_session
         assert env.reset(start=2).observation.total == 2
 
 
-@pytest.mark.finding("L6")
+@pytest.mark.finding("sessions opened over HTTP have an idle limit of their own")
 def test_a_session_that_was_opened_over_http_has_an_idle_limit_of_its_own(serving):
     url = serving(create_app(CountingEnvironment, config=ServerConfig(max_sessions=2, http_idle_timeout_s=0.3)))
     with CountEnv(url) as env:
@@ -277,7 +277,7 @@ def test_a_session_that_was_opened_over_http_has_an_idle_limit_of_its_own(servin
         assert httpx.post(f"{url}/reset", headers={"X-Session-Id": "new"}).status_code == 200
 
 
-@pytest.mark.finding("L6")
+@pytest.mark.finding("sessions opened over HTTP have an idle limit of their own")
 def test_a_connection_keeps_a_session_that_was_opened_over_http(serving):
     url = serving(create_app(CountingEnvironment, config=ServerConfig(http_idle_timeout_s=0.2, reconnect_grace_s=0.2)))
     opened = httpx.post(f"{url}/reset", headers={"X-Session-Id": "new"}).headers["x-session-id"]
@@ -289,7 +289,7 @@ def test_a_connection_keeps_a_session_that_was_opened_over_http(serving):
         assert orjson.loads(websocket.recv(timeout=20))["type"] == "state"
 
 
-@pytest.mark.finding("L4")
+@pytest.mark.finding("the environments of one session are limited")
 def test_the_environments_of_one_session_are_limited(serving):
     url = serving(create_app(CountingEnvironment, config=ServerConfig(max_envs_per_session=4)))
     with pytest.raises(InvalidMessage, match="num_envs=5 is above this server's limit of 4: open several sessions"):

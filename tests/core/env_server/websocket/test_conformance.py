@@ -16,7 +16,7 @@ from openenv.core.wire.constants import SUBPROTOCOL
 from openenv.envs.echo_env.server.environment import EchoEnvironment
 from tests.core.net.websocket_cases import NOT_UTF8, VALID_CODES, RawPeer, Received, Wire
 
-pytestmark = pytest.mark.finding("WS")
+pytestmark = pytest.mark.finding("the WebSocket conformance cases, at both ends")
 
 CLIENT = Wire(masked=True)
 frame, fragments = CLIENT.frame, CLIENT.fragments
@@ -232,7 +232,7 @@ BROKEN = {
 } | TOO_LONG
 
 
-@pytest.mark.finding("L9")
+@pytest.mark.finding("frames follow RFC 6455")
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_breaks_the_protocol_is_answered_with_its_code_and_nothing_after_it(peer, path, name):
@@ -254,7 +254,7 @@ def test_what_came_before_a_broken_frame_is_answered(peer, path):
     assert (first, last.code) == (Received(PONG, b"before"), 1002)
 
 
-@pytest.mark.finding("L8")
+@pytest.mark.finding("fragments of a message cost no more than the message")
 def test_a_message_in_more_than_a_thousand_fragments_is_refused(peer):
     connected = peer("/ws")
     connected.send(frame(TEXT, b"a", final=False) + frame(CONTINUATION, b"", final=False) * 1000)
@@ -286,7 +286,7 @@ def test_a_close_frame_is_confirmed(peer, path, payload):
     assert last.code in ((1000, 0) if payload == b"" else (1000,))
 
 
-@pytest.mark.finding("L9")
+@pytest.mark.finding("frames follow RFC 6455")
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize(
@@ -378,7 +378,7 @@ HANDSHAKES = {
 }
 
 
-@pytest.mark.finding("L10")
+@pytest.mark.finding("handshakes follow RFC 6455: HTTP/1.1, one Host, one key")
 @pytest.mark.parametrize("chop", [0, 61])
 @pytest.mark.parametrize("name", HANDSHAKES)
 def test_a_handshake_gets_its_status(url, name, chop):
@@ -393,7 +393,7 @@ def test_a_handshake_gets_its_status(url, name, chop):
     assert (f"sec-websocket-protocol: {SUBPROTOCOL}".encode() in head.lower()) is bool(chosen)
 
 
-@pytest.mark.finding("L10")
+@pytest.mark.finding("handshakes follow RFC 6455: HTTP/1.1, one Host, one key")
 def test_an_upgrade_behind_an_unfinished_request_ends_the_connection(url):
     first = b"POST /reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
     with closing(opened(url)) as connection:

@@ -15,7 +15,10 @@ from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.hosting.local_process import LocalServer
 from tests.core.net.websocket_cases import RawPeer, Received
 
-pytestmark = [pytest.mark.finding("H3"), pytest.mark.process]
+pytestmark = [
+    pytest.mark.finding("a client that sends without a pause leaves the others their turns"),
+    pytest.mark.process,
+]
 
 STEP = client_frame(TEXT, b'{"type":"step","data":{"message":"a"}}')
 FLOODS = {

@@ -95,7 +95,7 @@ def test_a_recorder_writes_whatever_came(connected, tmp_path, value):
     assert json.loads(recording.read_text().splitlines()[1])["data"]["odd"] == json.loads(value)
 
 
-@pytest.mark.finding("L9")
+@pytest.mark.finding("frames follow RFC 6455")
 @pytest.mark.parametrize("path", ["/ws", "/mcp"])
 def test_text_that_is_no_utf8_closes_the_connection_and_is_no_failure_of_the_server(path):
     with LocalServer("tests.core.counting_env") as server:
