@@ -37,6 +37,7 @@ SERVERS = {
 }
 """The server of each image, and its arguments."""
 _PROGRAMS = ("/bin/sh", "/usr/bin/env", "/usr/bin/sleep", "/usr/bin/cat", "/usr/bin/id", "/usr/bin/touch")
+_PROGRAMS += ("/usr/bin/chmod", "/usr/bin/rm", "/usr/bin/find")  # with which sandboxes empty their folders
 _NAME = "openenv-engine-{}"
 _LEFT_OUT = ("test", "site-packages", "idlelib", "turtledemo", "ensurepip")
 
@@ -152,7 +153,7 @@ def make_images(client: Any) -> None:
     """Make the images of SERVERS with the package as it is now."""
     spec = with_python(BoxSpec(command=("python",)), ["openenv-rl", "open_spiel", "numpy"])
     packages = [Path(entry) for entry in spec.packages if not Path(entry).name.startswith(("scipy", "_editable"))]
-    base = f"openenv-test-base:{zlib.crc32(repr((sys.version, sorted(packages))).encode()):08x}"
+    base = f"openenv-test-base:{zlib.crc32(repr((sys.version, sorted(packages), _PROGRAMS)).encode()):08x}"
     try:
         client.images.get(base)
     except ImageNotFound:

@@ -1,5 +1,8 @@
 """The coding environment behind a real server: programs, limits, files, tests, and what cannot be forged."""
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -366,3 +369,23 @@ def test_a_block_of_blank_lines_without_an_end_is_read_at_once(blank):
     assert TEXT.parse(reply, CodeObservation()) == CodeAction(code=reply)
     assert time.process_time() - begun < 10.0
     assert TEXT.parse("```python\n \n  a = 1\n```", CodeObservation()) == CodeAction(code="  a = 1\n")
+
+
+_AS_USER = str(Path(__file__).parents[2] / "hostile" / "as_user.sh")
+_PLAYED = """
+from openenv.envs.coding_env import CodeAction
+from openenv.envs.coding_env.server.environment import CodingEnvironment
+
+env = CodingEnvironment()
+env.reset()
+print(repr(env.step(CodeAction(code="import os; print(6 * 7); print(os.listdir())")).stdout))
+env.close()
+"""
+
+
+def test_programs_run_for_an_ordinary_user_without_a_control_group() -> None:
+    command = [*(["sh", _AS_USER] if os.geteuid() == 0 else []), sys.executable, "-c", _PLAYED]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if "no sandbox can be made here" in ran.stderr or "unshare failed" in ran.stderr:
+        pytest.skip(ran.stderr.splitlines()[-1])
+    assert (ran.stdout, ran.returncode) == ("'42\\n[]\\n'\n", 0), ran.stderr

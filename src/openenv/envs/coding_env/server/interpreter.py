@@ -147,16 +147,23 @@ def write_files(files: dict[str, str]) -> "dict[str, Any]":
 
 
 def _redirect(number: int) -> int:
-    """Let an output go to memory, also that of other programs; return the descriptor from which it is read."""
-    memory = os.memfd_create("output")
-    os.dup2(memory, number)
-    return memory
+    """Let an output go to memory, also that of other programs; return the descriptor from which it is read.
+
+    A sandbox without a control group has no memory outside its processes: there it goes to a file without a name.
+    """
+    try:
+        output = os.memfd_create("output")
+    except OSError:
+        output = os.open(f".output-{number}", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        os.unlink(f".output-{number}")
+    os.dup2(output, number)
+    return output
 
 
-def _content(memory: int) -> "dict[str, Any]":
+def _content(output: int) -> "dict[str, Any]":
     """The first bytes of an output as text, and how many there were."""
-    size = os.fstat(memory).st_size
-    return {"text": os.pread(memory, MOST_OUTPUT, 0).decode("utf-8", "replace"), "bytes": size}
+    size = os.fstat(output).st_size
+    return {"text": os.pread(output, MOST_OUTPUT, 0).decode("utf-8", "replace"), "bytes": size}
 
 
 def _flush() -> None:
