@@ -65,7 +65,6 @@ NOT_RUN = {
     "pip install -e .[wandb,trackio,tensorboard]": _INSTALLS,
     "openenv build echo": _BUILDS,
     "openenv build ./my_env --tag owner/my-env:1": _BUILDS,
-    "openenv build echo --from-machine": _BUILDS,
     "openenv eval verifiers:wordle --policy llm:qwen3@http://localhost:8001/v1": NotRun(
         "it needs the environment wordle, which verifiers installs from its hub",
         "tests/integrations/dialects/test_verifiers.py",

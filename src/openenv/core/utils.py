@@ -69,15 +69,27 @@ def install_line(extra: str) -> str:
     Where that folder is gone, as after the installation of a wheel, the command names the installed package. pip takes
     what is installed, and asks no index for it.
     """
-    try:
-        origin = json.loads(importlib.metadata.distribution(BUNDLE).read_text("direct_url.json") or "{}")
-    except importlib.metadata.PackageNotFoundError:
-        origin = {}
-    folder = Path(url2pathname(urlsplit(origin.get("url", "")).path))
-    if "dir_info" not in origin or not folder.is_dir():
+    folder = source_folder()
+    if folder is None:
         return f"pip install '{BUNDLE}[{extra}]'"
-    option = "-e " if origin["dir_info"].get("editable") else ""
+    option = "-e " if _origin()["dir_info"].get("editable") else ""
     return f"pip install {option}{shlex.quote(f'{folder}[{extra}]')}"
+
+
+def source_folder() -> Path | None:
+    """The folder from which this package was installed, such as a clone; None where it is unknown or gone."""
+    origin = _origin()
+    folder = Path(url2pathname(urlsplit(origin.get("url", "")).path))
+    return folder if "dir_info" in origin and folder.is_dir() else None
+
+
+def _origin() -> dict[str, Any]:
+    """What pip has written about where this package came from."""
+    try:
+        found: dict[str, Any] = json.loads(importlib.metadata.distribution(BUNDLE).read_text("direct_url.json") or "{}")
+    except importlib.metadata.PackageNotFoundError:
+        return {}
+    return found
 
 
 class LoopThread:

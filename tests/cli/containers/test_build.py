@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from openenv.core.formats.json_text import json_text
 from tests.cli.commands import run
 
 
@@ -23,22 +24,11 @@ def test_an_unknown_environment_is_named_with_one_that_is_near() -> None:
     assert "openenv.yaml" in refused.stderr
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [(["--dockerfile", "x"], "--dockerfile"), (["--no-cache", "--build-arg", "A=b"], "--build-arg, --no-cache")],
-)
-def test_options_of_a_dockerfile_are_refused_where_none_is_used(options: list[str], named: str) -> None:
-    refused = run("build", "echo", "--from-machine", *options)
-
-    assert refused.returncode == 1
-    assert f"{named}: not accepted with --from-machine" in refused.stderr
-
-
-def test_a_folder_without_a_dockerfile_is_refused_with_both_remedies(tmp_path: Path) -> None:
+def test_a_folder_without_a_dockerfile_is_refused_with_the_remedy(tmp_path: Path) -> None:
     refused = run("build", folder(tmp_path / "mine"))
 
     assert refused.returncode == 1
-    assert "mine/Dockerfile: give --dockerfile, or --from-machine" in refused.stderr
+    assert "mine/Dockerfile: write one, or give --dockerfile" in refused.stderr
 
 
 def test_an_argument_without_a_value_is_refused(tmp_path: Path) -> None:
@@ -46,10 +36,6 @@ def test_an_argument_without_a_value_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine" / "Dockerfile").write_text("FROM scratch\n")
 
     assert "--build-arg A: write NAME=VALUE" in run("build", mine, "--build-arg", "A").stderr
-
-
-def test_an_environment_that_needs_a_program_is_refused_from_the_machine() -> None:
-    assert "git_env needs the program git" in run("build", "git", "--from-machine").stderr
 
 
 def test_a_missing_docker_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,10 +46,27 @@ def test_a_missing_docker_command_is_named(tmp_path: Path, monkeypatch: pytest.M
     assert "no command 'docker' on PATH" in run("build", mine).stderr
 
 
-def test_an_engine_that_does_not_answer_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nothing/here.sock")
-    refused = run("build", "echo", "--from-machine")
+@pytest.mark.parametrize("is_clone", [True, False])
+def test_the_base_is_built_from_the_folder_of_the_installation_or_from_the_index(
+    is_clone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone, called = tmp_path / "clone", tmp_path / "called"
+    clone.mkdir()
+    if is_clone:
+        (clone / "constraints.txt").touch()
+    about = tmp_path / "site" / "openenv_rl-9.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: openenv-rl\nVersion: 9\n")
+    (about / "direct_url.json").write_text(json_text({"url": clone.as_uri(), "dir_info": {}}))
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    docker = tmp_path / "docker"
+    docker.write_text(f'#!/bin/sh\necho "$@" >> {called}\n')
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
 
-    assert refused.returncode == 1
-    assert "no container engine answers" in refused.stderr
-    assert "DOCKER_HOST" in refused.stderr
+    assert run("build", "echo").returncode == 0
+    base, environment = called.read_text().splitlines()
+    assert base.startswith("build --tag=openenv-base ")
+    assert base.endswith(f" {clone}") is is_clone
+    assert ("--build-arg=OPENENV=openenv-rl==9" in base) is not is_clone
+    assert environment.startswith("build --tag=echo-env:latest ")

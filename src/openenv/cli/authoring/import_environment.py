@@ -12,11 +12,11 @@ from packaging.utils import canonicalize_name
 from openenv.cli.authoring.detection import SOURCE_TYPES, FoundEnvironment, SourceType, find_environments
 from openenv.cli.authoring.packages import require_empty, require_name, write_package
 from openenv.cli.hub.space_files import LEFT_OUT, SECRETS
-from openenv.hosting.images.distributions import OWN
+from openenv.core.utils import BUNDLE
 
 EXAMPLE = "Example: `openenv import ./cliffs --name cliffs_env --output-dir .`"
 _NEEDED: dict[SourceType, str] = {
-    "gymnasium": f"{OWN}[gymnasium]", "ors": OWN, "verifiers": f"{OWN}[verifiers]"
+    "gymnasium": f"{BUNDLE}[gymnasium]", "ors": BUNDLE, "verifiers": f"{BUNDLE}[verifiers]"
 }  # fmt: skip
 _REPLACED: dict[SourceType, tuple[str, ...]] = {
     "gymnasium": ("train.yaml",), "ors": ("train.yaml", "models.py"), "verifiers": ("train.yaml", "models.py")
@@ -116,7 +116,7 @@ def _dependencies(root: Path, source_type: SourceType) -> list[str]:
     if project.is_file():
         texts = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {}).get("dependencies", [])
     lines = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else []
-    needed: dict[str, str] = {canonicalize_name(OWN): _NEEDED[source_type]}
+    needed: dict[str, str] = {canonicalize_name(BUNDLE): _NEEDED[source_type]}
     for text in (*texts, *(line.partition(" #")[0].strip() for line in lines)):
         try:
             requirement = Requirement(text)

@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import yaml
 from openenv.cli.containers.build import BASE, BASE_DOCKERFILE
 from openenv.cli.hub.account import needs_extra
 from openenv.core.formats.yaml_text import parse_yaml
-from openenv.hosting.images.distributions import OWN
+from openenv.core.utils import BUNDLE, bundle_version
 from openenv.web.routes import PAGE_VARIABLE
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def with_page(text: str, *, has_page: bool) -> str:
 def _base_stage() -> str:
     """The Dockerfile of the base image as a stage of that name: the Hub has no such image."""
     lines = [line for line in BASE_DOCKERFILE.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
-    stage = "\n".join(lines).replace("ARG OPENENV=/src", f"ARG OPENENV={OWN}=={version(OWN)}")
+    stage = "\n".join(lines).replace("ARG OPENENV=/src", f"ARG OPENENV={BUNDLE}=={bundle_version()}")
     return _FROM.sub(lambda line: f"{line[0]} AS {BASE}", stage, count=1) + "\n\n"
 
 

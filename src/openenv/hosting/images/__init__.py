@@ -1,1 +1,1 @@
-"""Container images: built from a Dockerfile, or from the files of this machine's Python."""
+"""Container images, which are built from Dockerfiles."""

@@ -1,7 +1,8 @@
-"""A provider for Docker Swarm: replicas of one image behind the load balancer of a swarm."""
+"""A provider for Docker Swarm, as the published package has one: replicas of one image behind a load balancer."""
 
 import contextlib
 import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from openenv.core.client.providers import ContainerProvider
@@ -27,20 +28,17 @@ class DockerSwarmProvider(ContainerProvider):
 
         overlay_network: the network of the service, created if it does not exist.
         """
-        self._overlay_network = overlay_network
+        self._networks = [overlay_network] if overlay_network else []
         self._service: Any = None
         self._engine = Engine("Docker", None, REMEDY)
         with self._engine.errors("joining a swarm"):
-            state = self._engine.client.info()["Swarm"]["LocalNodeState"]
-            if state != "active":
+            client = self._engine.client
+            if client.info()["Swarm"]["LocalNodeState"] != "active":
                 if not auto_init_swarm:
-                    raise ContainerFault(
-                        f"this Docker engine is in no swarm (state {state!r}): run `docker swarm init`"
-                    )
-                with self._engine.errors("`docker swarm init`, which may need --advertise-addr ADDRESS,"):
-                    self._engine.client.swarm.init()
-            if overlay_network and not self._engine.client.networks.list(names=[overlay_network]):
-                self._engine.client.networks.create(overlay_network, driver="overlay", attachable=True)
+                    raise ContainerFault("this Docker engine is in no swarm: run `docker swarm init`")
+                client.swarm.init()
+            if self._networks and not client.networks.list(names=self._networks):
+                client.networks.create(overlay_network, driver="overlay", attachable=True)
 
     def start_container(
         self, image: str, port: int | None = None, env_vars: dict[str, str] | None = None, **kwargs: Any
@@ -52,18 +50,15 @@ class DockerSwarmProvider(ContainerProvider):
         """
         if self._service is not None:
             raise ContainerFault(f"this provider already runs {self._service.name}: stop_container() first")
-        unknown = kwargs.keys() - _KEYWORDS
-        if unknown:
+        if unknown := kwargs.keys() - _KEYWORDS:
             raise ValueError(f"{', '.join(sorted(unknown))}: not among {', '.join(sorted(_KEYWORDS))}")
         port = free_port() if port is None else port
-        options = _service_options(port, kwargs)
-        if self._overlay_network:
-            options["networks"] = [self._overlay_network]
+        options = _service_options(port, **kwargs)
+        environment = [f"{key}={value}" for key, value in (env_vars or {}).items()]
         with self._engine.errors(f"creating a service of {image}"):
             self._service = self._engine.client.services.create(
-                image, name=unique_name(image), env=[f"{key}={value}" for key, value in (env_vars or {}).items()],
-                **options,
-            )  # fmt: skip
+                image, name=unique_name(image), env=environment, networks=self._networks, **options
+            )
         return f"http://127.0.0.1:{port}"
 
     def stop_container(self) -> None:
@@ -80,39 +75,36 @@ class DockerSwarmProvider(ContainerProvider):
         """Wait until one replica is healthy; others may still be starting. Raises NotReady after `timeout_s`."""
         wait_until_ready(base_url, timeout_s)
 
-    def logs(self, tail: int = 50) -> str:
-        """The last lines of the output of all replicas. Raises ContainerFault."""
-        if self._service is None:
-            raise ContainerFault("no service runs: start_container() first")
-        with self._engine.errors("reading the logs"):
-            lines = self._service.logs(stdout=True, stderr=True, tail=tail)
-            return b"".join(lines).decode(errors="replace")
-
     def close(self) -> None:
         """Close the connections to the engine."""
         self._engine.close()
 
 
-def _service_options(port: int, keywords: dict[str, Any]) -> dict[str, Any]:
+def _service_options(
+    port: int,
+    *,
+    replicas: int = 2,
+    cpu_limit: float | None = None,
+    memory_limit: int | str | None = None,
+    constraints: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
+    command: str | Sequence[str] | None = None,
+) -> dict[str, Any]:
     """The SDK's keywords for a service."""
     # an extra: `Engine` has found it
     from docker.types import EndpointSpec, Resources, ServiceMode
     from docker.utils import parse_bytes
 
-    replicas = int(keywords.get("replicas", 2))
     if replicas < 1:
         raise ValueError(f"replicas={replicas}: a service has 1 or more")
-    cpus, memory = keywords.get("cpu_limit"), keywords.get("memory_limit")
-    limits = Resources(
-        cpu_limit=None if cpus is None else int(float(cpus) * 1e9),
-        mem_limit=None if memory is None else parse_bytes(memory),
-    )
-    command = keywords.get("command")
+    nano_cpus = None if cpu_limit is None else int(float(cpu_limit) * 1e9)
     return {
         "mode": ServiceMode("replicated", replicas=replicas),
         "endpoint_spec": EndpointSpec(ports={port: PORT_IN_CONTAINER}),
-        "resources": limits,
-        "constraints": list(keywords.get("constraints") or ()),
-        "labels": {LABEL: "1", **(keywords.get("labels") or {})},
+        "resources": Resources(
+            cpu_limit=nano_cpus, mem_limit=None if memory_limit is None else parse_bytes(memory_limit)
+        ),
+        "constraints": list(constraints),
+        "labels": {LABEL: "1", **(labels or {})},
         "args": shlex.split(command) if isinstance(command, str) else command,
     }
