@@ -1,7 +1,8 @@
 """A system call filter that denies what no program of a sandbox needs: a classic BPF program, in bytes.
 
 The kernel runs the filter for each system call. Denied calls fail with EPERM, clone3 with ENOSYS, so that the C library
-falls back to clone, and calls of another architecture end the process. Standard library only: it also runs inside.
+falls back to clone. So do calls of later kernels than this module knows, and calls of another architecture end the
+process. Standard library only: it also runs inside.
 """
 
 import ctypes
@@ -18,6 +19,10 @@ NAMESPACE_FLAGS = 0x7E020080
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME."""
 _X32 = 0x40000000
 """Numbers from here on are those of the x32 ABI."""
+_FREE = {"x86_64": (337, 424), "aarch64": (295, 424)}
+"""Numbers from the first to below the second belong to no call so far. A later kernel may use them."""
+_NEWEST = 469
+"""The highest known number, that of file_setattr."""
 LOCAL_FAMILIES = (1, 2, 10)
 """AF_UNIX, AF_INET and AF_INET6."""
 
@@ -203,6 +208,9 @@ def deny_filter(*, is_apart: bool, is_same_user: bool, has_memory_group: bool) -
     program += [_jump(_LOAD, _NUMBER)]
     if platform.machine() == "x86_64":
         program += [_jump(_AT_LEAST, _X32, 0, 1), _jump(_RETURN, _KILL)]
+    first, past = _FREE[platform.machine()]
+    program += [_jump(_AT_LEAST, _NEWEST + 1, 2, 0), _jump(_AT_LEAST, past, 2, 0), _jump(_AT_LEAST, first, 0, 1)]
+    program += [_jump(_RETURN, _ERRNO | ENOSYS)]
     for denied in _numbers({**DENIED, **_OF_WATCHES, **({} if attributes else _OF_ATTRIBUTES)}, which):
         program += _when(denied, [_jump(_RETURN, _ERRNO | _EPERM)])
     for denied in _numbers({} if is_apart else _READ_ATTRIBUTES, which):
