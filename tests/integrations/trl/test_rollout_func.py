@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from openenv.agents.llm.http import LLMError
 from openenv.hosting.local_process import LocalServer
 from openenv.hosting.server_process import free_port
 from openenv.integrations.trl import (
@@ -17,7 +18,6 @@ from openenv.integrations.trl import (
     make_rollout_func,
     reward_from_env,
 )
-from openenv.integrations.trl.generators import GenerationFailed
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.generator import Generator
 from tests.conftest import Serving
@@ -239,7 +239,7 @@ def test_the_older_contract_samples_on_a_vllm_server(blackjack_url: str, serving
 def test_a_vllm_server_that_is_not_there_is_named(blackjack_url: str) -> None:
     rollout_func = make_rollout_func(blackjack_url)
     args = OlderArguments(vllm_server_port=free_port())
-    with pytest.raises(GenerationFailed, match=rf"127\.0\.0\.1:{args.vllm_server_port}/generate/"):
+    with pytest.raises(LLMError, match=rf"127\.0\.0\.1:{args.vllm_server_port}/generate/"):
         rollout_func(["play :"], args, words_tokenizer([BLACKJACK]))
     rollout_func.close()
 

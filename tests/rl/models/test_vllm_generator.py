@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 
+from openenv.agents.llm.http import LLMError
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.config import ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
@@ -16,7 +17,7 @@ from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.models.lora import adapter_config, add_adapter
 from openenv.rl.models.reply_masks import allows
-from openenv.rl.models.vllm_generator import GenerationFailed, VllmGenerator
+from openenv.rl.models.vllm_generator import VllmGenerator
 from openenv.text.constraints import ReplyConstraint
 from tests.rl.models.small_models import small_model
 from tests.rl.models.vllm_stand_in import StandIn
@@ -108,10 +109,26 @@ def test_a_server_that_refuses_is_an_error_with_its_reason(
     settings: dict[str, Any] = {"max_new_tokens": 4, "folder": tmp_path, "adapter_config": None, "vocab_size": 8}
     generator = VllmGenerator(serving(stand_in.app), "another", stand_in.chat, **settings)
 
-    with pytest.raises(GenerationFailed, match=r"returned 404: .*the model another does not exist"):
+    with pytest.raises(LLMError, match=r"returned 404: .*the model another does not exist"):
         generator.generate(*asked(stand_in.chat, 1))
-    with pytest.raises(GenerationFailed, match=r"127\.0\.0\.1:9.* did not respond"):
+    with pytest.raises(LLMError, match=r"127\.0\.0\.1:9.* cannot be reached"):
         VllmGenerator("http://127.0.0.1:9", "base", stand_in.chat, **settings).generate(*asked(stand_in.chat, 1))
+
+
+def test_a_busy_server_is_asked_again(stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path) -> None:
+    refused = []
+
+    @stand_in.app.middleware("http")
+    async def refuse_once(request: Request, call_next: Any) -> Any:
+        if not refused:
+            refused.append(request.url.path)
+            return Response("busy", status_code=503, headers={"Retry-After": "0"})
+        return await call_next(request)
+
+    generator = vllm(serving(stand_in.app), stand_in, tmp_path, None)
+
+    assert len(generator.generate(*asked(stand_in.chat, 1))) == 1
+    assert refused == ["/v1/completions"]
 
 
 def test_a_server_without_an_adapter_to_train_is_refused() -> None:
@@ -141,5 +158,5 @@ def test_a_server_that_ignores_the_limits_is_an_error(
     generator = vllm(serving(stand_in.app), stand_in, tmp_path, None)
     prompts, streams = asked(stand_in.chat)
 
-    with pytest.raises(GenerationFailed, match="ignored structured_outputs"):
+    with pytest.raises(LLMError, match="ignored structured_outputs"):
         generator.generate(prompts, streams, (), [ReplyConstraint(choices=("red",))] * len(prompts))

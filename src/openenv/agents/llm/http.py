@@ -6,6 +6,7 @@ import math
 import ssl
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -45,20 +46,29 @@ class LLMError(OpenEnvError):
 
 
 async def post_json(
-    url: str, body: dict[str, Any], headers: Mapping[str, str], *, timeout_s: float, secret: str | None = None
+    url: str,
+    body: dict[str, Any],
+    headers: Mapping[str, str],
+    *,
+    timeout_s: float,
+    secret: str | None = None,
+    takes_text: bool = False,
+    http: "httpx.AsyncClient | None" = None,
 ) -> dict[str, Any]:
     """Send a POST request and return the JSON object of the response.
 
     What may pass is retried twice: overload, failures of the service, broken connections, and bodies that are cut,
-    empty or no JSON, as gateways send them. timeout_s: for each try.
-    secret: removed from errors, also where the service repeats it. Raises LLMError with the status and a remedy.
+    empty or no JSON, as gateways send them. timeout_s: for each try. secret: removed from errors, also where the
+    service repeats it. takes_text: a success without JSON is an empty object. http: a client whose connections many
+    requests share; None: one for this request, bound to no event loop, so that nothing has to be closed. Raises
+    LLMError with the status and a remedy.
     """
     import httpx  # keeps `import openenv` light
 
     from openenv.core.net.http_clients import async_http_client, async_whole_response  # likewise
 
-    # A client for each request: it is bound to no event loop, and nothing has to be closed.
-    async with async_http_client(url, timeout=None, verify=_certificates()) as http:
+    own = async_http_client(url, timeout=None, verify=_certificates()) if http is None else nullcontext(http)
+    async with own as http:
         tries = 0
         while True:
             tries, response = tries + 1, None
@@ -81,7 +91,7 @@ async def post_json(
                     remedy = "start the service, or correct endpoint"
                     raise LLMError(f"{url} cannot be reached ({reason}): {remedy}") from None
             else:
-                answer = _object_of(response)
+                answer = _object_of(response) or ({} if takes_text else None)
                 if tries == _TRIES or not _may_pass(response.status_code, answer):
                     return _checked(url, response, answer, secret)
             await asyncio.sleep(_wait_s(response, tries))

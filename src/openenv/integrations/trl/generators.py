@@ -4,11 +4,10 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import httpx
 from transformers import PreTrainedModel
 
-from openenv.core.errors import OpenEnvError
-from openenv.core.net.http_clients import http_client
+from openenv.agents.llm.http import post_json, unexpected
+from openenv.core.utils import run_async_safely
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
@@ -19,10 +18,6 @@ from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.text.constraints import ReplyConstraint
 
 _TIMEOUT_S = 600.0
-
-
-class GenerationFailed(OpenEnvError):
-    """The vLLM server refused a request, did not respond, or returned something else than completions."""
 
 
 class TrainedModel(Generator):
@@ -64,7 +59,7 @@ class TrainerVllm(BaseGenerator):
         images: Sequence[Images] = (),
         constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
-        """As `BaseGenerator.generate`; vLLM has random numbers of its own. Raises GenerationFailed for images."""
+        """As `BaseGenerator.generate`; vLLM has random numbers of its own. Raises ValueError for images."""
         _refuse(images, constraints)
         _, completions, logprobs, _ = self._vllm.generate(list(map(list, prompts)), None, 1)
         return [
@@ -79,7 +74,6 @@ class GenerateRoute(BaseGenerator):
     def __init__(self, url: str, chat: Chat, *, max_new_tokens: int, temperature: float) -> None:
         super().__init__(chat, max_new_tokens=max_new_tokens, store=None, temperature=temperature)
         self._url = url.rstrip("/")
-        self._http = http_client(self._url, timeout=_TIMEOUT_S)
 
     def generate(
         self,
@@ -88,7 +82,8 @@ class GenerateRoute(BaseGenerator):
         images: Sequence[Images] = (),
         constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
-        """As `BaseGenerator.generate`; the server has random numbers of its own. Raises GenerationFailed."""
+        """As `BaseGenerator.generate`; the server has random numbers of its own. Raises LLMError, and ValueError for
+        images."""
         _refuse(images, constraints)
         body = {
             "prompts": [self.chat.tokenizer.decode(list(prompt)) for prompt in prompts],
@@ -96,13 +91,12 @@ class GenerateRoute(BaseGenerator):
             "temperature": self.temperature,
             "max_tokens": self.max_new_tokens,
         }
+        url = f"{self._url}/generate/"
+        found = run_async_safely(post_json(url, body, {}, timeout_s=_TIMEOUT_S))
         try:
-            response = self._http.post(f"{self._url}/generate/", json=body)
-            response.raise_for_status()
-            found = response.json()
             completions, logprobs = found["completion_ids"], found["logprobs"]
-        except (httpx.HTTPError, ValueError, KeyError) as error:
-            raise GenerationFailed(f"POST {self._url}/generate/ gave no completions: {error!r}") from error
+        except KeyError:
+            raise unexpected(url, found, None) from None
         return [
             self._segment(prompt, ids, values)
             for prompt, ids, values in zip(prompts, completions, logprobs, strict=True)
@@ -148,8 +142,8 @@ def _without_adapters(model: Any) -> PreTrainedModel:
 
 
 def _refuse(images: Sequence[Images], constraints: Sequence[ReplyConstraint | None]) -> None:
-    """Raise GenerationFailed for what these servers of TRL do not take."""
+    """Raise ValueError for what these servers of TRL do not take."""
     if any(images):
-        raise GenerationFailed("prompts with images go to TRL's own model: leave use_vllm out")
+        raise ValueError("prompts with images go to TRL's own model: leave use_vllm out")
     if any(constraints):
-        raise GenerationFailed("constrained replies come from TRL's own model: leave use_vllm out")
+        raise ValueError("constrained replies come from TRL's own model: leave use_vllm out")

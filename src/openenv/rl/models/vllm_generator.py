@@ -1,19 +1,20 @@
 """Samples replies with a vLLM server, and gives it the trained adapter after each step."""
 
+import asyncio
 import json
 import logging
 import random
 import secrets
 import shutil
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from openenv.core.errors import OpenEnvError
-from openenv.core.net.http_clients import http_client
+from openenv.agents.llm.http import LLMError, post_json
+from openenv.core.net.http_clients import async_http_client
+from openenv.core.utils import run_async_safely
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
@@ -27,10 +28,6 @@ log = logging.getLogger(__name__)
 
 _MAX_CONNECTIONS = 64  # vLLM batches requests that are open at the same time
 _TIMEOUT_S = 600.0
-
-
-class GenerationFailed(OpenEnvError):
-    """The vLLM server refused a request, did not respond, or returned something else than a completion."""
 
 
 class VllmGenerator(BaseGenerator):
@@ -56,8 +53,7 @@ class VllmGenerator(BaseGenerator):
         """url: without /v1. base_model: the name under which the server has the model. adapter_config: peft's.
         vocab_size: columns of the model's logits."""
         super().__init__(chat, max_new_tokens=max_new_tokens, store=store, temperature=temperature)
-        limits = httpx.Limits(max_connections=_MAX_CONNECTIONS)
-        self._http = http_client(url, base_url=url.rstrip("/"), timeout=_TIMEOUT_S, limits=limits)
+        self._url = url.rstrip("/")
         self._reply_masks = chat.reply_masks(vocab_size)
         self._folder = folder
         self._adapter_config = adapter_config
@@ -72,23 +68,21 @@ class VllmGenerator(BaseGenerator):
         images: Sequence[Images] = (),
         constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
-        """As `BaseGenerator.generate`. Raises GenerationFailed if the server does not complete a prompt, or for images:
-        its prompts are token ids."""
+        """As `BaseGenerator.generate`. Raises LLMError if the server does not complete a prompt, and ValueError for
+        images: its prompts are token ids."""
         if any(images):
-            raise GenerationFailed("a vLLM server receives prompts without images. Leave model.vllm_url out.")
+            raise ValueError("a vLLM server receives prompts without images. Leave model.vllm_url out.")
         if self.store is not None:
             self._load_newer(self.store)
         seeds = [stream.getrandbits(31) for stream in streams]
-        with ThreadPoolExecutor(_MAX_CONNECTIONS) as threads:
-            return list(threads.map(self._sample, prompts, seeds, constraints or [None] * len(prompts)))
+        return run_async_safely(self._sampled(prompts, seeds, constraints or [None] * len(prompts)))
 
     def close(self) -> None:
-        """Unload the adapter, remove its files, and close the connections."""
+        """Unload the adapter, and remove its files."""
         try:
             self._unload(self._adapter)
-        except GenerationFailed as error:
+        except LLMError as error:
             log.warning("the adapter stays on the server: %s", error)
-        self._http.close()
 
     def _load_newer(self, store: WeightStore) -> None:
         """Give the server the store's adapter, if it is newer than the one that it has."""
@@ -98,20 +92,40 @@ class VllmGenerator(BaseGenerator):
         version, weights = newer
         name, before = f"{self._prefix}-{version}", self._adapter
         save_adapter(self._folder / name, weights, self._adapter_config)
-        self._post("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str((self._folder / name).resolve())})
+        self._command("load_lora_adapter", {"lora_name": name, "lora_path": str((self._folder / name).resolve())})
         self._adapter, self.policy_version = name, version
         self._unload(before)
 
     def _unload(self, adapter: str | None) -> None:
         if adapter is not None:
-            self._post("/v1/unload_lora_adapter", {"lora_name": adapter})
+            self._command("unload_lora_adapter", {"lora_name": adapter})
             shutil.rmtree(self._folder / adapter)
 
-    def _sample(self, prompt: TokenIds, seed: int, constraint: ReplyConstraint | None) -> Segment:
+    def _command(self, name: str, body: dict[str, Any]) -> None:
+        """Send a request that the server answers in words."""
+        run_async_safely(post_json(f"{self._url}/v1/{name}", body, {}, timeout_s=_TIMEOUT_S, takes_text=True))
+
+    async def _sampled(
+        self, prompts: Sequence[TokenIds], seeds: Sequence[int], constraints: Sequence[ReplyConstraint | None]
+    ) -> list[Segment]:
+        """One reply to each prompt, through connections that they share."""
+        free, limits = asyncio.Semaphore(_MAX_CONNECTIONS), httpx.Limits(max_connections=_MAX_CONNECTIONS)
+        async with async_http_client(self._url, timeout=None, limits=limits) as http:
+
+            async def reply(prompt: TokenIds, seed: int, constraint: ReplyConstraint | None) -> Segment:
+                async with free:
+                    return await self._sample(http, prompt, seed, constraint)
+
+            return list(await asyncio.gather(*map(reply, prompts, seeds, constraints)))
+
+    async def _sample(
+        self, http: httpx.AsyncClient, prompt: TokenIds, seed: int, constraint: ReplyConstraint | None
+    ) -> Segment:
         """One reply. All settings that a server may take from the model's generation config are given."""
         limits = {} if constraint is None else {"structured_outputs": _structured_outputs(constraint)}
-        response = self._post(
-            "/v1/completions",
+        url = f"{self._url}/v1/completions"
+        answer = await post_json(
+            url,
             {
                 "model": self._adapter or self._base_model,
                 "prompt": list(prompt),
@@ -127,32 +141,24 @@ class VllmGenerator(BaseGenerator):
                 "return_token_ids": True,
                 **limits,
             },
+            {},
+            timeout_s=_TIMEOUT_S,
+            http=http,
         )
         try:
-            choice = response.json()["choices"][0]
+            choice = answer["choices"][0]
             token_ids = [int(token) for token in choice["token_ids"]]
             logprobs = [float(logprob) for logprob in choice["logprobs"]["token_logprobs"]]
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise GenerationFailed(f"{response.url} returned no tokens with log-probabilities: {error!r}") from error
+            raise LLMError(f"{url} returned no tokens with log-probabilities: {error!r}") from error
         if not token_ids or len(token_ids) != len(logprobs):
             counts = f"{len(token_ids)} tokens and {len(logprobs)} log-probabilities"
-            raise GenerationFailed(f"{response.url} returned {counts}.")
+            raise LLMError(f"{url} returned {counts}.")
         try:
             masks = [] if constraint is None else self._reply_masks.masks_of(constraint, token_ids)
         except ValueError as error:
-            raise GenerationFailed(f"{response.url} ignored structured_outputs: {error}.") from error
+            raise LLMError(f"{url} ignored structured_outputs: {error}.") from error
         return self._segment(prompt, token_ids, logprobs, masks=masks)
-
-    def _post(self, path: str, body: dict[str, Any]) -> httpx.Response:
-        try:
-            response = self._http.post(path, json=body)
-            response.raise_for_status()
-        except httpx.HTTPStatusError as error:
-            detail = error.response.text[:300]
-            raise GenerationFailed(f"{error.request.url} returned {error.response.status_code}: {detail}") from error
-        except httpx.HTTPError as error:
-            raise GenerationFailed(f"{self._http.base_url} did not respond: {error}") from error
-        return response
 
 
 def _structured_outputs(constraint: ReplyConstraint) -> dict[str, Any]:
