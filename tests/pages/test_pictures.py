@@ -137,6 +137,10 @@ def test_the_report_of_a_run(page: Page, pictures: Pictures, tmp_path: Path, mak
     write_report(make(tmp_path, "blackjack"))
     page.goto((tmp_path / "blackjack" / "report.html").as_uri())
     page.locator("summary", has_text="Settings of the run").click()
+    reward = page.locator("figure", has=page.locator("figcaption", has_text=re.compile("^Reward$"))).locator("svg")
+    expect(reward).to_have_attribute("aria-label", re.compile(r"^Reward\. reward: \d+ values, from "))
+    expect(reward.locator("path")).to_have_count(2)  # the values, faint, and their mean
+    assert page.locator("figure").count() == page.locator("figure svg.chart").count()
     pictures.take(f"report-{make.__name__.removesuffix('_run')}", headline="blackjack")
 
 

@@ -9,10 +9,9 @@ from starlette.responses import HTMLResponse, Response
 from openenv.core.env_server.config import ServerConfig
 from openenv.pages.run_folders import TITLES, RunFolders, TranscriptQuery, UnknownRun, UnreadableRun
 from openenv.pages.server import PAGES, json_response, pages_app
+from openenv.rl.reports.charts import report_policy
 from openenv.web.pages import PRIVATE_HEADERS
 
-_REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
-"""A report is one file, with its style in it. It has no script and loads nothing."""
 _MOST_RUNS = 50
 """Runs whose settings are compared."""
 
@@ -44,7 +43,8 @@ def _add_pages(app: FastAPI, runs: RunFolders) -> None:
 
     @app.get("/web/report")
     def report(run: _Run) -> Response:
-        headers = {**PRIVATE_HEADERS, "Content-Security-Policy": _REPORT_POLICY}
+        policy = f"{report_policy()}; frame-ancestors 'none'; sandbox allow-scripts"
+        headers = {**PRIVATE_HEADERS, "Content-Security-Policy": policy}
         return HTMLResponse(runs.report(run), headers=headers)
 
 

@@ -1,6 +1,6 @@
 // The results of an evaluation while it runs, and two policies beside each other on one seed.
 import {at, call, drawParts, element, guarded, labelCells, number} from "../common.js";
-import {intervals} from "./chart.js";
+import {intervals} from "../chart.js";
 import {Stepper} from "./stepper.js";
 
 const POLL_MS = 1000, MATCH_MS = 300, HISTORY = 50;

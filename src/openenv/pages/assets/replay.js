@@ -1,6 +1,6 @@
 // A recorded session and its replay, request by request.
 import {at, call, drawParts, element, guarded, number} from "../common.js";
-import {LineChart} from "./chart.js";
+import {LineChart} from "../chart.js";
 import {Stepper} from "./stepper.js";
 
 const HISTORY = 50;

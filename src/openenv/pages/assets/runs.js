@@ -1,6 +1,6 @@
 // The runs of a folder: polls what has grown, and draws it.
 import {at, call, element, guarded, labelCells, number} from "../common.js";
-import {LineChart, smoothed} from "./chart.js";
+import {LineChart, smoothed} from "../chart.js";
 
 const POLL_MS = 1000;
 

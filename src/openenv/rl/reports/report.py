@@ -12,7 +12,7 @@ from typing import Any
 from openenv.core.formats.json_text import json_text
 from openenv.evaluation.tables import NO_RETURN, interval_text, known_text, number_text
 from openenv.rl.reports.best_checkpoint import best_line, evaluations
-from openenv.rl.reports.line_chart import Series, line_chart, smoothed
+from openenv.rl.reports.charts import Series, chart_script, chart_style, line_chart, report_policy
 from openenv.rl.reports.results import WARM_START, PlayerResult, declare_success, load_results, read_rows
 from openenv.rl.reports.run_state import failure
 from openenv.rl.reports.training_log import collapses, newest_transcripts
@@ -40,6 +40,7 @@ _INTERVAL = "95 % interval"
 _SMOOTHING = 15
 _MOST_SITUATIONS = 8
 
+_NO_SCRIPT = "<noscript><p class=warning>The charts need this file's own script: open it in a browser.</p></noscript>"
 _STYLE = Path(__file__).with_name("report.css")
 
 
@@ -62,9 +63,11 @@ def write_report(run_dir: Path) -> Path:
     ]
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{report_policy()}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{html.escape(run_dir.name)}</title><style>{_STYLE.read_text(encoding='utf-8')}</style></head>"
-        f"<body>{''.join(body)}</body></html>"
+        f"<title>{html.escape(run_dir.name)}</title>"
+        f"<style>{chart_style()}{_STYLE.read_text(encoding='utf-8')}</style></head>"
+        f"<body>{_NO_SCRIPT}{''.join(body)}<script type=module>{chart_script()}</script></body></html>"
     )
     path = run_dir / "report.html"
     path.write_text(page, encoding="utf-8")
@@ -116,7 +119,6 @@ def _warm_start(path: Path) -> str:
         return ""
     learned = json.loads(path.read_text(encoding="utf-8"))
     losses = [(float(number), loss) for number, loss in enumerate(learned["losses"], start=1)]
-    lines = [Series(name="loss", points=losses, faint=True), Series(name="loss", points=smoothed(losses, _SMOOTHING))]
     note = (
         f"{learned['num_decisions']:,} replies of {html.escape(learned['teacher'])} in {learned['num_episodes']:,} "
         f"episodes, mean return {learned['mean_return']:+.3f}; {learned['num_left_out']:,} episodes were left out. On "
@@ -124,7 +126,8 @@ def _warm_start(path: Path) -> str:
         f"token, and the share of likeliest tokens from {learned['likeliest_before']:.1%} to "
         f"{learned['likeliest_after']:.1%}."
     )
-    chart = line_chart("Loss of the warm start (nats per token)", lines, x_label="batch")
+    lines = [Series(name="loss", points=losses)]
+    chart = line_chart("Loss of the warm start (nats per token)", lines, x_label="batch", smoothing=_SMOOTHING)
     return f"<h2>Warm start</h2><p>{note}</p><div class=charts>{chart}</div>"
 
 
@@ -183,12 +186,12 @@ def _evaluations(rows: Sequence[Mapping[str, Any]], best: str | None) -> str:
 def _curves_with_intervals(title: str, rows: Sequence[Mapping[str, Any]], keys: Sequence[str], prefix: str) -> str:
     """A chart of several metrics of evaluations. prefix: left out of their names."""
     lines = []
-    for number, key in enumerate(keys):
+    for key in keys:
         known = [row for row in rows if row.get(key) is not None]
         points = [(float(row["step"]), float(row[key])) for row in known]
         intervals = [(float(row["step"]), *row[f"{key}_interval"]) for row in known if row.get(f"{key}_interval")]
         name = key.removeprefix(prefix).partition("/")[0]
-        lines.append(Series(name=name, points=points, colour=number, intervals=intervals))
+        lines.append(Series(name=name, points=points, intervals=intervals))
     return line_chart(title, lines)
 
 
@@ -200,11 +203,8 @@ def _split(keys: Iterable[str]) -> list[tuple[str, str, str]]:
 
 def _curve(rows: Sequence[Mapping[str, Any]], key: str, title: str) -> str:
     points = [(float(row["step"]), float(row[key])) for row in rows if row.get(key) is not None]
-    return line_chart(
-        title,
-        [Series(name=key, points=points, faint=True), Series(name=key, points=smoothed(points, _SMOOTHING))],
-        marks=[step for step, _ in collapses(rows)],
-    )
+    marks = [step for step, _ in collapses(rows)]
+    return line_chart(title, [Series(name=key, points=points)], marks=marks, smoothing=_SMOOTHING)
 
 
 def _situation_curve(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -217,15 +217,11 @@ def _situation_curve(rows: Sequence[Mapping[str, Any]]) -> str:
     lines = [
         Series(
             name=name,
-            colour=number,
-            points=smoothed(
-                [(float(row["step"]), _share(row.get("decisions", {}).get(name, {}), reply)) for row in rows],
-                _SMOOTHING,
-            ),
+            points=[(float(row["step"]), _share(row.get("decisions", {}).get(name, {}), reply)) for row in rows],
         )
-        for number, name in enumerate(names)
+        for name in names
     ]
-    return line_chart(f"P({reply}) by situation", lines, y_range=(0.0, 1.0))
+    return line_chart(f"P({reply}) by situation", lines, y_range=(0.0, 1.0), smoothing=_SMOOTHING)
 
 
 def _spread(names: Sequence[str]) -> list[str]:
@@ -303,10 +299,10 @@ def _shares(counts: Mapping[str, int]) -> str:
 
 def _by_total(kind: str, tables: Mapping[str, PlayerResult], reply: str) -> str:
     lines = []
-    for number, result in enumerate(tables.values()):
+    for result in tables.values():
         matches = [(re.fullmatch(rf"{kind} (\d+)", name), counts) for name, counts in result.decisions.items()]
         points = sorted((float(match[1]), _share(counts, reply)) for match, counts in matches if match)
-        lines.append(Series(name=result.name, points=points, colour=1 - number))
+        lines.append(Series(name=result.name, points=points))
     return line_chart(f"P({reply}) by {kind} total", lines, x_label=f"{kind} total", y_range=(0.0, 1.0))
 
 

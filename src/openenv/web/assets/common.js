@@ -45,7 +45,7 @@ export async function guarded(alert, run) {
   }
 }
 
-const SVG = "http://www.w3.org/2000/svg";
+export const SVG = "http://www.w3.org/2000/svg";
 
 // A line of numbers, newest right.
 export function line(values, label) {

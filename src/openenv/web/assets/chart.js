@@ -1,7 +1,6 @@
 // Charts as SVG: lines over numbers, and values with their intervals. Each has its numbers as text, too.
-import {element, number} from "../common.js";
+import {SVG, element, number} from "./common.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const COLOURS = 8, MOST_ROWS = 200, LEFT = 58, RIGHT = 12, TOP = 10, BOTTOM = 36;
 const NAME_WIDTH = 7, NAME_HEIGHT = 14;  // pixels of a letter, at most, and of a line of a name
 
@@ -56,9 +55,9 @@ export function smoothed(points, width) {
 export class LineChart {
   #series = []; #marks = []; #xs = []; #place = null; #values = []; #axes = null;
 
-  // none: what stands in place of a chart without values.
-  constructor(target, {label, xLabel, none = "", onPick = null}) {
-    this.label = label; this.xLabel = xLabel; this.onPick = onPick;
+  // none: what stands in place of a chart without values. yRange: of the y axis; null fits the data.
+  constructor(target, {label, xLabel, none = "", onPick = null, yRange = null}) {
+    this.label = label; this.xLabel = xLabel; this.onPick = onPick; this.yRange = yRange;
     this.svg = drawn("svg", {class: "chart", role: "img"});
     this.legend = element("ul", {class: "legend"});
     this.slider = element("input", {type: "range", min: 0, max: 0, step: 1});
@@ -77,8 +76,8 @@ export class LineChart {
     new ResizeObserver(() => this.#draw()).observe(this.svg);
   }
 
-  // Draw series of `name`, `points` ([x, y], a gap where y is null), `colour` (its number) and `faint` points behind
-  // them. marks: x of things to see.
+  // Draw series of `name`, `points` ([x, y], a gap where y is null), `colour` (its number), `faint` points behind them,
+  // and `intervals` ([x, low, high], upright lines). marks: x of things to see.
   draw(series, marks = []) {
     const follows = this.#place === null || this.#place === this.#xs.length - 1;
     this.#series = series;
@@ -125,9 +124,9 @@ export class LineChart {
   #draw() {
     const width = this.svg.clientWidth, height = this.svg.clientHeight;
     if (!width || !height) return;
-    const ys = this.#series.flatMap(one => [...one.points, ...(one.faint || [])].map(([, y]) => y).filter(known));
+    const ys = this.#series.flatMap(one => [...one.points, ...(one.faint || []), ...(one.intervals || [])].flatMap(([, ...y]) => y).filter(known));
     const low = this.#xs[0] ?? 0, high = this.#xs.at(-1) ?? 1;
-    const x = low < high ? [low, high] : [low - 1, high + 1], y = range(ys);
+    const x = low < high ? [low, high] : [low - 1, high + 1], y = this.yRange || range(ys);
     const place = (a, b) => [LEFT + (a - x[0]) / (x[1] - x[0]) * (width - LEFT - RIGHT),
       height - BOTTOM - (b - y[0]) / (y[1] - y[0]) * (height - TOP - BOTTOM)];
     this.#axes = {x, y, place, height};
@@ -144,6 +143,7 @@ export class LineChart {
       ...this.#series.flatMap((one, index) => {
         const colour = (one.colour ?? index) % COLOURS;
         return [...(one.faint ? [drawn("path", {class: `s${colour} faint`, d: path(one.faint, place)})] : []),
+          ...(one.intervals || []).map(([at, from, to]) => drawn("line", {class: `interval s${colour}`, x1: place(at, 0)[0], x2: place(at, 0)[0], y1: place(0, from)[1], y2: place(0, to)[1]})),
           drawn("path", {class: `s${colour}`, d: path(one.points, place)})];
       }),
       drawn("g", {class: "cursor"}));
@@ -175,7 +175,8 @@ function path(points, place) {
   let isDown = false;
   return points.map(([x, y]) => {
     if (!known(y)) { isDown = false; return ""; }
-    const command = `${isDown ? "L" : "M"}${place(x, y).map(at => at.toFixed(1)).join(" ")}`;
+    const at = place(x, y).map(pixels => pixels.toFixed(1)).join(" ");
+    const command = isDown ? `L${at}` : `M${at}h0`;  // a point alone is a dot
     isDown = true;
     return command;
   }).join("");
