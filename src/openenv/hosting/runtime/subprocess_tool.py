@@ -10,15 +10,10 @@ from openenv.core.errors import ContainerFault
 PORT_IN_CONTAINER = 8000
 """Port on which environments listen inside their containers."""
 
-LABEL = "org.openenv=1"
-"""Label of everything that the providers start: `docker ps --filter label=org.openenv=1` lists it."""
 
-
-def run_tool(*command: str, remedy: str, timeout_s: float = 60.0, errors_too: bool = False) -> str:
-    """Run a command and return its output. Raises ContainerFault if it is missing, fails, or times out.
-
-    remedy: added to the error. errors_too: whether standard error is part of the output.
-    """
+def run_tool(*command: str, remedy: str, timeout_s: float) -> None:
+    """Run a command. Raises ContainerFault if it is missing, fails, or times out. remedy: added to the error."""
+    shown = " ".join(command)
     try:
         done = subprocess.run(
             command,
@@ -33,11 +28,10 @@ def run_tool(*command: str, remedy: str, timeout_s: float = 60.0, errors_too: bo
     except PermissionError as error:
         raise ContainerFault(f"{command[0]} cannot be run: {error}. {remedy}") from error
     except subprocess.TimeoutExpired:
-        raise ContainerFault(f"`{_shown(command)}` took longer than {timeout_s:g} s. {remedy}") from None
+        raise ContainerFault(f"`{shown}` took longer than {timeout_s:g} s. {remedy}") from None
     if done.returncode != 0:
         output = (done.stderr.strip() or done.stdout.strip() or "no output")[-2000:]
-        raise ContainerFault(f"`{_shown(command)}` failed with code {done.returncode}: {output}\n{remedy}")
-    return (done.stdout + done.stderr if errors_too else done.stdout).strip()
+        raise ContainerFault(f"`{shown}` failed with code {done.returncode}: {output}\n{remedy}")
 
 
 def options(given: Mapping[str, Any]) -> Iterator[str]:
@@ -55,8 +49,3 @@ def unique_name(image: str) -> str:
     """A unique container name for `image`, of letters, digits and hyphens."""
     stem = image.rsplit("/", 1)[-1].split(":")[0].split("@")[0]
     return f"{''.join(c if c.isalnum() else '-' for c in stem.lower())[:40].strip('-')}-{time.time_ns():x}"
-
-
-def _shown(command: tuple[str, ...]) -> str:
-    """The command without the values of environment variables, which may be secret."""
-    return " ".join(part.partition("=")[0] + "=..." if part.startswith("--env=") else part for part in command)
