@@ -1,6 +1,5 @@
 """`openenv eval`: compare policies in one environment."""
 
-import json
 import logging
 import math
 import os
@@ -20,7 +19,7 @@ from openenv.auto.source import FORMS
 from openenv.cli.pages.evaluation import evaluation_page
 from openenv.cli.pages.options import HOST, PORT
 from openenv.cli.playing.saved_episodes import SavedEpisodes
-from openenv.core.formats.json_text import json_text
+from openenv.core.formats.json_text import json_or_word, json_text
 from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.core.utils import run_async_safely
 from openenv.envs.catalog import game_keyword
@@ -262,15 +261,8 @@ def reset_keywords(environment: str, pairs: list[str], game: str | None) -> dict
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise ValueError(f"--reset {pair}: write KEY=VALUE, such as opponent_policy=mcts")
-        keywords[key] = _json_or_word(value)
+        keywords[key] = json_or_word(value)
     return keywords
-
-
-def _json_or_word(value: str) -> Any:
-    try:
-        return json.loads(value)
-    except json.JSONDecodeError:
-        return value
 
 
 def _reporter(progress: Progress) -> Callable[[str, int, int], None]:

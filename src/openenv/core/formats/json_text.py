@@ -60,3 +60,11 @@ def object_of(line: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):  # also for a number of thousands of digits
         return None
     return found if isinstance(found, dict) else None
+
+
+def json_or_word(text: str) -> Any:
+    """The JSON value that a text is; another text itself."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text

@@ -1,12 +1,12 @@
 """Environments by the names `verifiers:NAME` and `ors:URL`, and the application that serves them."""
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from openenv.auto.source import ORS, VERIFIERS
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.runner.env_spec import EnvSpec
+from openenv.core.formats.json_text import json_or_word
 from openenv.web.application import app_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def dialect_spec(name: str) -> EnvSpec:
     values are JSON or words. Raises ValueError for another name, and what loading the environment raises.
     """
     target, _, query = name.partition("?")
-    arguments = {key: _json_or_word(value) for key, value in parse_qsl(query, keep_blank_values=True)}
+    arguments = {key: json_or_word(value) for key, value in parse_qsl(query, keep_blank_values=True)}
     if name.startswith(VERIFIERS):
         from openenv.integrations.dialects.verifiers_environment import verifiers_spec  # loads verifiers
 
@@ -35,10 +35,3 @@ def dialect_spec(name: str) -> EnvSpec:
 
         return ors_spec(target.removeprefix(ORS), **arguments)
     raise ValueError(f"{name!r} names no dialect: write {VERIFIERS}NAME or {ORS}URL")
-
-
-def _json_or_word(value: str) -> Any:
-    try:
-        return json.loads(value)
-    except json.JSONDecodeError:
-        return value

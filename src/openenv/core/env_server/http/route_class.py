@@ -112,7 +112,7 @@ def refusal(error: RequestRefused) -> Response:
     retry_after = str(error.details.get("retry_after_s", 1))
     headers = {"Retry-After": retry_after} if error.code == "CAPACITY_REACHED" else None
     data = {key: value for key, value in error_data(error).items() if key != "errors"}  # the rows are in `detail`
-    return _json(error_json({"detail": detail, **data}), _STATUS.get(error.code, 400), headers)
+    return json_bytes(error_json({"detail": detail, **data}), _STATUS.get(error.code, 400), headers)
 
 
 def _invalid_body(error: RequestValidationError, content_type: str | None) -> Response:
@@ -122,12 +122,13 @@ def _invalid_body(error: RequestValidationError, content_type: str | None) -> Re
             "application/json (curl -H 'content-type: application/json')"
         )
         row = {"type": "content_type", "loc": ["header", "content-type"], "msg": text}
-        return _json(error_json({"detail": [row], "code": InvalidMessage.code, "message": text}), 422)
+        return json_bytes(error_json({"detail": [row], "code": InvalidMessage.code, "message": text}), 422)
     rows = [{key: row[key] for key in ("type", "loc", "msg", "input", "ctx") if key in row} for row in error.errors()]
     refused = refused_fields(rows, len(rows))
     content = {"detail": refused.details["errors"], "code": refused.code, "message": refused.message}
-    return _json(error_json(content), 422)
+    return json_bytes(error_json(content), 422)
 
 
-def _json(body: bytes, status_code: int, headers: dict[str, str] | None = None) -> Response:
+def json_bytes(body: bytes, status_code: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """A response with this JSON."""
     return Response(body, status_code=status_code, media_type="application/json", headers=headers)

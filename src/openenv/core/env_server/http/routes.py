@@ -16,7 +16,7 @@ from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http.auth import AccessControl
 from openenv.core.env_server.http.mcp_routes import add_mcp
 from openenv.core.env_server.http.openapi_errors import DESCRIBE_REFUSALS, END_REFUSALS, VERB_REFUSALS
-from openenv.core.env_server.http.route_class import add_websocket, environment_routes
+from openenv.core.env_server.http.route_class import add_websocket, environment_routes, json_bytes
 from openenv.core.env_server.http.sessions import HttpSessions
 from openenv.core.env_server.http.task_routes import task_routes
 from openenv.core.env_server.runner.env_runner import EncodedResponse
@@ -153,7 +153,7 @@ def _add_verbs(app: FastAPI, sessions: HttpSessions) -> None:
         """Identity and progress of the session's episode."""
         session = await sessions.for_verb(request, x_session_id)
         response = await session.respond(SessionRequest("state", {}, traceparent=_traceparent(request)))
-        return _json(response.data, {SESSION_HEADER: session.id})
+        return json_bytes(response.data, headers={SESSION_HEADER: session.id})
 
     @app.delete("/sessions/{session_id}", status_code=204, tags=["episode"], responses=END_REFUSALS)
     async def end_session(session_id: str) -> Response:
@@ -178,7 +178,7 @@ def _add_descriptions(app: FastAPI, spec: EnvSpec, sessions: SessionManager) -> 
     @app.get("/health", response_model=HealthResponse, tags=["server"])
     async def health() -> Response:
         """Whether the server is alive."""
-        return _json(b'{"status":"healthy"}')
+        return json_bytes(b'{"status":"healthy"}')
 
     @app.get("/ready", tags=["server"], responses={503: {"description": "The server is stopping"}})
     async def ready(request: Request) -> Response:
@@ -186,7 +186,7 @@ def _add_descriptions(app: FastAPI, spec: EnvSpec, sessions: SessionManager) -> 
         peers = _peers(request)
         num_sessions = sessions.capacity.num_acquired + (0 if peers is None else await peers.num_sessions(request))
         body = {"ready": not sessions.is_draining, "sessions": num_sessions, "max_sessions": sessions.max_sessions}
-        return _json(orjson.dumps(body), status_code=503 if sessions.is_draining else 200)
+        return json_bytes(orjson.dumps(body), status_code=503 if sessions.is_draining else 200)
 
     @app.get("/metrics", tags=["server"], response_class=PlainTextResponse)
     async def metrics(request: Request) -> Response:
@@ -231,8 +231,4 @@ def _observation(session: Session, response: EncodedResponse) -> Response:
     data = inlined(response.data, response.arrays) if response.arrays else response.data
     metadata = b',"metadata":null' if data.endswith((b'"done":true}', b'"done":false}')) else b""
     body = data[:-1] + metadata + b"," + orjson.dumps(extra)[1:]
-    return _json(body, {SESSION_HEADER: session.id})
-
-
-def _json(body: bytes, headers: dict[str, str] | None = None, status_code: int = 200) -> Response:
-    return Response(body, status_code=status_code, media_type="application/json", headers=headers)
+    return json_bytes(body, headers={SESSION_HEADER: session.id})

@@ -6,6 +6,7 @@ import orjson
 from fastapi import APIRouter, HTTPException, Response
 
 from openenv.core.env_server.http.openapi_errors import TASK_REFUSALS
+from openenv.core.env_server.http.route_class import json_bytes
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.wire.messages import GetTaskRangeRequest, GetTaskRequest, ListTasksRequest, NumTasksRequest
 
@@ -35,22 +36,22 @@ def task_routes(sessions: SessionManager, env_name: str) -> APIRouter:
     async def tasks(name: str, body: ListTasksRequest) -> Response:
         """All tasks of a split."""
         listed = await describe(name, "list_tasks", body.split)
-        return _json(b'{"tasks":%b,"env_name":%b}' % (listed, orjson.dumps(env_name)))
+        return json_bytes(b'{"tasks":%b,"env_name":%b}' % (listed, orjson.dumps(env_name)))
 
     @router.post("/{name}/num_tasks", response_model=dict[str, int], responses=TASK_REFUSALS)
     async def num_tasks(name: str, body: NumTasksRequest) -> Response:
         """How many tasks a split has."""
-        return _json(b'{"num_tasks":%b}' % await describe(name, "num_tasks", body.split))
+        return json_bytes(b'{"num_tasks":%b}' % await describe(name, "num_tasks", body.split))
 
     @router.post("/{name}/task", response_model=dict[str, Any], responses=TASK_REFUSALS)
     async def task(name: str, body: GetTaskRequest) -> Response:
         """One task of a split; 400 when the split has no such index."""
-        return _json(b'{"task":%b}' % await describe(name, "get_task", body.split, body.index))
+        return json_bytes(b'{"task":%b}' % await describe(name, "get_task", body.split, body.index))
 
     @router.post("/{name}/task_range", response_model=dict[str, Any], responses=TASK_REFUSALS)
     async def task_range(name: str, body: GetTaskRangeRequest) -> Response:
         """The tasks from `start` up to, not including, `stop`."""
-        return _json(b'{"tasks":%b}' % await describe(name, "get_task_range", body.split, body.start, body.stop))
+        return json_bytes(b'{"tasks":%b}' % await describe(name, "get_task_range", body.split, body.start, body.stop))
 
     return router
 
@@ -60,7 +61,3 @@ def _split(entry: Any) -> dict[str, Any]:
         return entry
     name = str(entry)
     return {"name": name, "type": name if name in _SPLIT_TYPES else "validation"}
-
-
-def _json(body: bytes) -> Response:
-    return Response(body, media_type="application/json")
