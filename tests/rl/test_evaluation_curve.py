@@ -142,6 +142,20 @@ def test_a_better_checkpoint_replaces_the_one_before_and_what_a_killed_process_l
     assert (checkpoints.folder / "best" / "model.safetensors").exists()
 
 
+def test_a_link_to_a_folder_that_is_no_best_checkpoint_is_replaced_and_its_target_stays(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    run = SmallRun(echo_config(), tmp_path / "run")
+    checkpoints = Checkpoints(tmp_path / "run")
+    checkpoints.folder.mkdir(parents=True)
+    (checkpoints.folder / "best").symlink_to("../../other")
+
+    checkpoints.save_best(run.model, run.chat, BestCheckpoint(step=2, score=0.1, metrics={}))
+
+    assert other.is_dir()
+    assert (checkpoints.folder / "best").readlink() == Path("best_a")
+
+
 def games(*outcomes: EpisodeOutcome) -> list[EpisodeResult]:
     rewards = {"won": 1.0, "push": 0.0, "lost": -1.0, "unparseable": 0.5, "invalid": 0.0}
     return [

@@ -202,6 +202,16 @@ def test_a_restored_checkpoint_has_the_weights_and_keeps_the_tie_of_embeddings(t
     assert (fresh.model.get_output_embeddings().weight is fresh.model.get_input_embeddings().weight) == is_tied
 
 
+@pytest.mark.parametrize("name", ["../../other", "/elsewhere", "step_000001/../..", "..", "", "step_000001\n", "best"])
+def test_a_checkpoint_is_restored_from_a_folder_of_its_own_run_alone(tmp_path: Path, name: str) -> None:
+    checkpoints = Checkpoints(tmp_path / "run")
+    checkpoints.folder.mkdir(parents=True)
+    (checkpoints.folder / "latest").write_text(name, encoding="utf-8")
+
+    with pytest.raises(ValueError, match="write the name of a folder beside it, such as step_000100"):
+        checkpoints.latest_step  # noqa: B018
+
+
 def test_a_generators_model_shares_what_the_adapter_leaves_frozen(tmp_path: Path) -> None:
     base = saved_base(tmp_path, "Llama")
     model = load_model(base)[0]

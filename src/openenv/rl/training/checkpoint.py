@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -26,6 +27,8 @@ from openenv.rl.training.trainer import Trainer
 log = logging.getLogger(__name__)
 
 _LATEST = "latest"
+_STEP = re.compile(r"step_\d+")
+_BESTS = (f"{BEST}_a", f"{BEST}_b")
 _REFERENCE = "before_grpo"
 _GOOD, _CANDIDATE = "good", "good_candidate"
 _PASSES = "passes.json"
@@ -168,7 +171,7 @@ class Checkpoints:
         """
         link = self.folder / BEST
         before = os.readlink(link) if link.is_symlink() else None
-        folder = self.folder / (f"{BEST}_b" if before == f"{BEST}_a" else f"{BEST}_a")
+        folder = self.folder / _BESTS[before == _BESTS[0]]
         shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed here
         save_model(folder, model, chat)
         best.save(folder)
@@ -176,18 +179,23 @@ class Checkpoints:
         replacement.unlink(missing_ok=True)
         replacement.symlink_to(folder.name)
         os.replace(replacement, link)
-        if before is not None:
+        if before in _BESTS:  # another folder is not this run's own
             shutil.rmtree(self.folder / before, ignore_errors=True)
         log.info("saved best checkpoint: step=%d score=%.4f", best.step, best.score)
 
     def restore(self, trainer: Trainer) -> TrainingProgress:
-        """Restore the latest checkpoint into `trainer`. Raises FileNotFoundError if there is none."""
+        """Restore the latest checkpoint into `trainer`. Raises FileNotFoundError without one, and ValueError."""
         folder = self._latest_folder()
         _restore(trainer, folder)
         return TrainingProgress(**json.loads((folder / "progress.json").read_text(encoding="utf-8")))
 
     def _latest_folder(self) -> Path:
-        return self.folder / (self.folder / _LATEST).read_text(encoding="utf-8")
+        """The folder that `latest` names. Raises ValueError for another name: the run may be of another user."""
+        file = self.folder / _LATEST
+        name = file.read_text(encoding="utf-8")
+        if _STEP.fullmatch(name) is None:
+            raise ValueError(f"{file} has {name[:80]!r}: write the name of a folder beside it, such as step_000100")
+        return self.folder / name
 
 
 def _restore(trainer: Trainer, folder: Path) -> None:
