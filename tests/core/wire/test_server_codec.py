@@ -8,8 +8,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from openenv.core.env_server.runner.observation_json import observation_data
 from openenv.core.env_server.types import WSErrorCode
-from openenv.core.errors import InvalidJSON, InvalidMessage, RequestRefused, UnknownMessageType, error_from_wire
-from openenv.core.wire.server_codec import checked, error_frame, read_request, unknown_keywords
+from openenv.core.errors import (
+    InvalidJSON,
+    InvalidMessage,
+    MessageTooBig,
+    RequestRefused,
+    UnknownMessageType,
+    error_from_wire,
+)
+from openenv.core.wire.arrays import BinaryFrame, pack
+from openenv.core.wire.server_codec import checked, error_frame, read_request, refuse_too_big, unknown_keywords
 from tests.core.counting_env import CountObservation
 
 
@@ -161,3 +169,38 @@ def test_wrong_keywords_and_keys_of_a_frame_are_named_without_a_row_for_each():
     assert f"{MANY} fields are wrong, of which these are the first 50" in str(refused)
     with pytest.raises(InvalidMessage, match=f"{MANY} fields are wrong"):
         read_request(json.dumps({"type": "step", "data": {}, **keys}))
+
+
+MANY_VALUES = {
+    "lists": ("[" + "[]," * 600_000 + "0]", "600001 lists and objects"),
+    "objects": ("[" + "{}," * 600_000 + "0]", "600001 lists and objects"),
+    "numbers": ("[" + "0," * 6_000_000 + "0]", "6000000 values"),
+    "keys": ("{" + ",".join(f'"{n}":0' for n in range(2_600_000)) + "}", "5199999 values"),
+}
+
+
+@pytest.mark.parametrize("name", MANY_VALUES)
+@pytest.mark.parametrize("form", [str, str.encode, lambda text: pack(text.encode(), [b"[" * 600_000])])
+def test_a_message_that_would_take_long_to_parse_is_refused_by_its_marks(name, form):
+    text, reason = MANY_VALUES[name]
+
+    started = time.process_time()
+    with pytest.raises(MessageTooBig, match=f"a message with {reason}"):
+        refuse_too_big(form(text), 100 << 20)
+    assert time.process_time() - started < 0.5
+
+
+def test_an_array_of_a_binary_frame_has_no_values_to_parse():
+    refuse_too_big(pack(b"{}", [b"[{,:" * 2_000_000]), 100 << 20)
+
+
+def test_a_long_text_and_many_numbers_pass():
+    refuse_too_big(json.dumps({"code": "print(1)\n" * 3_000_000}), 100 << 20)
+    refuse_too_big(json.dumps({"pixels": [0.5] * 4_000_000}), 100 << 20)
+
+
+def test_a_large_binary_frame_that_is_cut_short_is_refused_as_a_small_one():
+    frame = BinaryFrame(b"\x01\0\0\0\xff\xff\xff\xff" + b"x" * 600_000)
+
+    with pytest.raises(InvalidJSON, match="ends after 600000"):
+        refuse_too_big(frame, 100 << 20)

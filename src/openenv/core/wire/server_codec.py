@@ -17,7 +17,7 @@ from pydantic.version import version_short
 
 from openenv.core.errors import InvalidJSON, InvalidMessage, MessageTooBig, RequestRefused, UnknownMessageType
 from openenv.core.formats.json_text import json_text
-from openenv.core.wire.arrays import BinaryFrame, read_frame
+from openenv.core.wire.arrays import BinaryFrame, read_frame, split
 from openenv.core.wire.json_codec import to_plain, to_plain_or_text
 from openenv.core.wire.message_fields import has_models, unwritable
 
@@ -50,6 +50,10 @@ _MAX_COUNTED = 1000
 _BY_CUTTING = frozenset({"missing", "too_short"})
 """Kinds of errors that the beginning of a message may have where the whole has not."""
 MAX_KEPT_LENGTH = 4096
+MAX_CONTAINERS = 500_000
+MAX_VALUES = 5_000_000
+"""Of one message: lists and objects, and values and keys. A parser holds up all sessions, also from another thread: a
+server answers after 0.3 s at most, and after ten seconds or more for 100 MB of empty lists."""
 _ENCODER = json.JSONEncoder(default=to_plain_or_text)
 _REQUIRES_DATA = {"step", "mcp", "restore", "fork"}
 NO_KEYWORDS: Mapping[str, Any] = MappingProxyType({})
@@ -108,10 +112,24 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> SessionReques
 
 
 def refuse_too_big(frame: str | bytes, max_bytes: int) -> None:
-    """Raises MessageTooBig for a message above the server's limit."""
+    """Raises MessageTooBig for a message above the server's limit, or with too many values to parse. It is not parsed:
+    what looks like a value in a text counts too. Raises InvalidJSON for a binary frame that is cut short."""
+    if len(frame) < min(MAX_CONTAINERS, max_bytes // 4):  # no character takes more than four bytes
+        return
     size = len(frame.encode() if isinstance(frame, str) else frame)
     if size > max_bytes:
         raise MessageTooBig(f"a message of {size} bytes is above this server's limit of {max_bytes}")
+    try:
+        text = split(frame)[0] if type(frame) is BinaryFrame else frame
+    except ValueError as error:
+        raise InvalidJSON(f"Invalid JSON: {error}") from None
+    for marks, limit, what in (("[{", MAX_CONTAINERS, "lists and objects"), (",:", MAX_VALUES, "values")):
+        count = sum(text.count(mark) if isinstance(text, str) else text.count(mark.encode()) for mark in marks)
+        if count > limit:
+            raise MessageTooBig(
+                f"a message with {count} {what} is above this server's limit of {limit}: send less in one message, and "
+                "arrays in binary frames"
+            )
 
 
 def _short_text(message: dict[str, Any], key: str) -> str | None:

@@ -12,6 +12,7 @@ from openenv.core.errors import (
     EnvironmentFault,
     EpisodeOver,
     InvalidMessage,
+    MessageTooBig,
     ServerUnreachable,
     SessionFault,
     SessionGone,
@@ -311,3 +312,26 @@ def test_what_an_environment_repeats_of_a_large_request_is_cut(serving):
 
     assert refused.json()["message"].startswith("takes no a0, a1")
     assert len(refused.content) < 50_000
+
+
+@pytest.mark.parametrize("path", ["/reset", "/step", "/mcp", "/web/step", "/counting/tasks"])
+def test_a_body_of_very_many_values_is_refused_before_it_is_parsed(own_url, path):
+    if path == "/step":
+        body = b'{"action": {"amount": 1, "mischief": [%b0]}}' % (b"[]," * 600_000)
+    else:
+        body = b"[%b0]" % (b"[]," * 600_000)
+
+    refused = httpx.post(f"{own_url}{path}", content=body, headers={"content-type": "application/json"}, timeout=60)
+
+    assert (refused.status_code, refused.json()["code"]) == (413, "MESSAGE_TOO_BIG")
+    assert "lists and objects is above this server's limit of 500000" in refused.json()["message"]
+    assert num_sessions(own_url) == 0
+
+
+def test_a_frame_of_very_many_values_is_refused_and_the_session_goes_on(url):
+    with CountEnv(url) as env:
+        env.reset()
+        with pytest.raises(MessageTooBig, match="lists and objects is above this server's limit"):
+            env.step(CountAction(amount=1, metadata={"lists": [[]] * 600_000}))
+
+        assert env.step(CountAction(amount=1)).observation.total == 1

@@ -17,7 +17,7 @@ from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http.auth import AccessControl
 from openenv.core.env_server.sessions.worker_share import WrongWorker
 from openenv.core.errors import InvalidMessage, RequestRefused
-from openenv.core.wire.server_codec import error_data, error_json, refused_fields
+from openenv.core.wire.server_codec import error_data, error_json, refuse_too_big, refused_fields
 
 _STATUS = {
     "VALIDATION_ERROR": 422,
@@ -64,16 +64,17 @@ def _environment_route(route_class: type[APIRoute], config: ServerConfig) -> typ
 
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             """Called by FastAPI for the function that handles a request."""
-            return _with_error_responses(super().get_route_handler())
+            return _with_error_responses(super().get_route_handler(), config.max_message_bytes)
 
     return EnvironmentRoute
 
 
 def _with_error_responses(
-    handle: Callable[[Request], Coroutine[Any, Any, Response]],
+    handle: Callable[[Request], Coroutine[Any, Any, Response]], max_bytes: int
 ) -> Callable[[Request], Coroutine[Any, Any, Response]]:
     async def handle_refusals(request: Request) -> Response:
         try:
+            refuse_too_big(await request.body(), max_bytes)  # before it is parsed; the request keeps it
             return await handle(request)
         except RequestValidationError as error:
             return _invalid_body(error, request.headers.get("content-type"))

@@ -55,10 +55,9 @@ class MessageHandler:
         """The frame of the response, or None when the client asks to close."""
         request: SessionRequest | None = None
         try:
-            if 4 * len(frame) > self._max_bytes:  # no character takes more bytes than that
-                refuse_too_big(frame, self._max_bytes)
             if not self._arrays and isinstance(frame, BinaryFrame):
                 raise InvalidJSON("Invalid JSON: a message is a text frame, this is a binary one")
+            refuse_too_big(frame, self._max_bytes)
             request = read_request(frame, extended=self._extended)
             verb = request.verb
             if verb in RESPONSE_TYPE:
