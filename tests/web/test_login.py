@@ -105,6 +105,23 @@ def test_wrong_tokens_are_logged_and_after_ten_their_address_has_to_wait(login, 
     assert not any("guess" in row for row in caplog.messages)
 
 
+@pytest.mark.parametrize("sent", ["one header", "two headers"])
+def test_with_all_proxies_trusted_a_caller_cannot_choose_the_address_that_has_to_wait(serving, sent):
+    config = ServerConfig(token="sesame", trusted_proxies=("*",))
+    with httpx.Client(base_url=serving(create_app(CountingEnvironment, config=config)), timeout=20) as client:
+        client.headers["Origin"] = str(client.base_url)
+
+        def status(invented, seen):
+            chain = [f"{invented}, {seen}"] if sent == "one header" else [invented, seen]
+            headers = [("X-Forwarded-For", part) for part in chain]
+            return client.post("/web/login", data={"token": "wrong"}, headers=headers).status_code
+
+        statuses = [status(f"192.0.2.{number}", "198.51.100.7") for number in range(MAX_FAILED + 1)]
+
+        assert statuses == [*[401] * MAX_FAILED, 429]
+        assert status("192.0.2.1", "198.51.100.8") == 401
+
+
 def test_an_address_may_try_again_after_a_minute_and_others_at_any_time():
     now = 100.0
     limit = LoginLimit(lambda: now)

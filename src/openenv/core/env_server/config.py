@@ -86,7 +86,8 @@ class ServerConfig:
     allowed_origins: tuple[str, ...] = ()
     """Origins of web pages that may use the server, besides its own; `*` for all."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto headers are believed; `*` for all."""
+    """Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto headers are believed. With `*` each
+    caller is taken for a proxy, and the last address of the header for its caller: for a port that only one reaches."""
     allowed_hosts: tuple[str, ...] = field(default_factory=default_hosts)
     """Names of this server, such as a proxy's, in requests over loopback and of its own pages; `*` for all. With a
     token all are allowed. The default is the name of a Space of the Hub, SPACE_HOST, where there is one."""

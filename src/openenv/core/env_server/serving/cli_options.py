@@ -41,7 +41,10 @@ _LIMITS: dict[str, tuple[Callable[[str], Any], str]] = {
     "max_snapshot_bytes": (int, "Size of all snapshots together in bytes"),
     "max_message_bytes": (int, "Largest message accepted from a client in bytes"),
     "execution": (str, "Where environments run: inline, thread or process"),
-    "trusted_proxies": (_addresses, "Addresses, with commas, of proxies whose X-Forwarded headers are believed"),
+    "trusted_proxies": (
+        _addresses,
+        "Addresses, with commas, of proxies whose X-Forwarded headers are believed; * for any",
+    ),
     "record_dir": (Path, "Folder to which every session is recorded"),
 }
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.execution.executors import CLOSE_TIMEOUT_S
@@ -17,8 +18,27 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 
+_ANY_PROXY = "*"
+_FORWARDED_FOR = b"x-forwarded-for"
 _SHUTDOWN_TIMEOUT_S = int(CLOSE_TIMEOUT_S) + 3
 """Long enough for the environments to close."""
+
+
+class _NearestCaller:
+    """ASGI middleware that keeps the last address of X-Forwarded-For: the caller that the nearest proxy has seen.
+
+    uvicorn takes the first one where all proxies are trusted, which is what the caller has written itself.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            chain = b",".join(value for name, value in scope["headers"] if name == _FORWARDED_FOR)
+            others = [header for header in scope["headers"] if header[0] != _FORWARDED_FOR]
+            scope["headers"] = [*others, (_FORWARDED_FOR, chain.rpartition(b",")[2].strip())] if chain else others
+        await self._app(scope, receive, send)
 
 
 class GracefulServer(uvicorn.Server):
@@ -29,12 +49,16 @@ class GracefulServer(uvicorn.Server):
         self.on_listening: Callable[[], None] | None = None
         self._sessions = setting_of(app, "sessions")
         config: ServerConfig = setting_of(app, "config") or ServerConfig()
+        proxies = list(config.trusted_proxies)
+        trusts_all = _ANY_PROXY in proxies
         settings = uvicorn.Config(
             app, log_level=log_level, loop="auto",
-            proxy_headers=bool(config.trusted_proxies), forwarded_allow_ips=list(config.trusted_proxies),
+            proxy_headers=bool(config.trusted_proxies), forwarded_allow_ips=[_ANY_PROXY] if trusts_all else proxies,
             timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S, **address,
         )  # fmt: skip
         settings.load()
+        if trusts_all:
+            settings.loaded_app = _NearestCaller(settings.loaded_app)
         use_own_connections(settings, config)
         super().__init__(settings)
 
