@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from openenv.core.client.providers import RuntimeProvider
+from openenv.core.env_server.serving.listeners import open_unix_listener
 from openenv.core.errors import ContainerFault, NotReady
 from openenv.core.utils import PACKAGE_FOLDER
 from openenv.core.wire.constants import INHERITED, UNIX
@@ -209,11 +210,7 @@ class _Output(threading.Thread):
 def open_listener(host: str, port: int) -> socket.socket:
     """A socket that listens on an address, or at unix:/path. Raises OSError."""
     if host.startswith(UNIX):
-        path = host.removeprefix(UNIX)
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(path)
-        listener.listen()
-        return listener
+        return open_unix_listener(host.removeprefix(UNIX))
     return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
 
 

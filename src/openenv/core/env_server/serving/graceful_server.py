@@ -12,7 +12,7 @@ from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.execution.executors import CLOSE_TIMEOUT_S
 from openenv.core.env_server.serving.any_uvicorn import use_own_connections
 from openenv.core.env_server.serving.app_loader import setting_of
-from openenv.core.env_server.serving.listeners import enable_keepalive
+from openenv.core.env_server.serving.listeners import enable_keepalive, open_unix_listener
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -66,6 +66,8 @@ class GracefulServer(uvicorn.Server):
         """Called by uvicorn when the server starts."""
         if self.config.fd is not None:  # uvicorn itself takes an inherited socket for a Unix one
             sockets = [socket.socket(fileno=self.config.fd)]
+        elif self.config.uds is not None:  # uvicorn's own is open to every user of the machine
+            sockets = [open_unix_listener(self.config.uds)]
         await super().startup(sockets)
         for server in self.servers:
             for listener in server.sockets:

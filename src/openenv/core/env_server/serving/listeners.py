@@ -1,7 +1,10 @@
 """The sockets on which a server listens, and the line that says where that is."""
 
+import contextlib
 import errno
+import os
 import socket
+import stat
 import sys
 from collections.abc import Container
 from typing import Any
@@ -32,6 +35,31 @@ def open_listeners(host: str, port: int) -> list[socket.socket]:
         remedy = _HOST_REMEDY if error.errno == errno.EADDRNOTAVAIL else "Give another port"
         raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}. {remedy}") from None
     return opened
+
+
+def open_unix_listener(path: str) -> socket.socket:
+    """A socket that listens at a path, in place of one that an earlier server has left there. Raises OSError.
+
+    It is open to those that could replace it: its user, and the group or all where they may write in its folder.
+    """
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISSOCK(os.lstat(path).st_mode):
+                os.unlink(path)
+        folder = os.stat(os.path.dirname(path) or ".").st_mode
+        shared = 0 if folder & stat.S_ISVTX else folder & (stat.S_IWGRP | stat.S_IWOTH)
+        before = os.umask(0o177 & ~(shared | shared << 1))  # not chmod, which a link in place of the socket misleads
+        try:
+            listener.bind(path)
+        finally:
+            os.umask(before)
+        listener.listen(_BACKLOG)
+        listener.setblocking(False)
+    except OSError as error:
+        listener.close()
+        raise OSError(error.errno, f"cannot listen on {UNIX}{path}: {error.strerror}. Give another path") from None
+    return listener
 
 
 def enable_keepalive(listener: socket.socket) -> None:
