@@ -6,7 +6,7 @@ import threading
 import httpx
 import pytest
 
-from openenv.core.env_server import create_app, create_fastapi_app
+from openenv.core.env_server import ServerConfig, create_app, create_fastapi_app
 from openenv.core.env_server.types import ConcurrencyConfig
 from openenv.core.errors import (
     EnvironmentFault,
@@ -335,3 +335,41 @@ def test_a_frame_of_very_many_values_is_refused_and_the_session_goes_on(url):
             env.step(CountAction(amount=1, metadata={"lists": [[]] * 600_000}))
 
         assert env.step(CountAction(amount=1)).observation.total == 1
+
+
+def warnings_of(caplog):
+    return [record.getMessage() for record in caplog.records if "X-Session-Id: new" in record.getMessage()]
+
+
+def test_two_programs_of_one_address_on_one_default_session_are_warned_of_once(own_url, caplog):
+    with httpx.Client(base_url=own_url) as first, httpx.Client(base_url=own_url) as second:
+        ids = [one.post("/reset").headers["x-session-id"] for one in (first, second)]
+        assert warnings_of(caplog) == []  # as of one program that has connected again
+        for one in (first, second, first):
+            one.post("/step", json={"action": {"amount": 1}})
+
+    assert ids[0] == ids[1]
+    assert [text[:43] for text in warnings_of(caplog)] == ["127.0.0.1 uses its default session over two"]
+
+
+def test_programs_with_sessions_of_their_own_are_not_warned_of(own_url, caplog):
+    with httpx.Client(base_url=own_url) as first, httpx.Client(base_url=own_url) as second:
+        for one in (first, second):
+            one.headers["X-Session-Id"] = "new"
+            one.headers["X-Session-Id"] = one.post("/reset").headers["x-session-id"]
+        for one in (first, second, first, second):
+            one.post("/step", json={"action": {"amount": 1}})
+    for _ in range(4):  # as curl, with a connection for each request
+        httpx.post(f"{own_url}/reset")
+
+    assert warnings_of(caplog) == []
+
+
+@pytest.mark.parametrize(("proxies", "count"), [((), 1), (("127.0.0.1",), 0), (("*",), 0)])
+def test_callers_behind_a_proxy_that_is_not_trusted_are_warned_of(serving, caplog, proxies, count):
+    url = serving(create_app(CountingEnvironment, config=ServerConfig(trusted_proxies=proxies)))
+    for number in (1, 2):
+        httpx.post(f"{url}/reset", headers={"X-Forwarded-For": f"192.0.2.{number}"})
+
+    assert len(warnings_of(caplog)) == count
+    assert all("is a proxy that trusted_proxies does not name" in text for text in warnings_of(caplog))

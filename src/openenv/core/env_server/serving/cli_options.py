@@ -43,7 +43,7 @@ _LIMITS: dict[str, tuple[Callable[[str], Any], str]] = {
     "execution": (str, "Where environments run: inline, thread or process"),
     "trusted_proxies": (
         _addresses,
-        "Addresses, with commas, of proxies whose X-Forwarded headers are believed; * for any",
+        "Addresses of proxies, with commas, whose X-Forwarded headers are believed; *: all",
     ),
     "record_dir": (Path, "Folder to which every session is recorded"),
 }
