@@ -219,6 +219,33 @@ def test_an_illegal_action_raises_or_costs_the_given_reward(url_of):
         assert all(np.array_equal(observation[name], before[name]) for name in before)
 
 
+class BrokenEnvironment(Environment[ColumnAction, ColumnObservation, State]):
+    """Refuses column 1, and fails in column 2."""
+
+    execution = "inline"
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        return ColumnObservation()
+
+    def step(self, action, timeout_s=None, **kwargs):
+        if action.column == 1:
+            raise ValueError("column 1 is closed")
+        raise RuntimeError("the board is lost")
+
+    @property
+    def state(self):
+        return State()
+
+
+def test_a_failure_of_the_environment_is_no_illegal_action(serving):
+    url = serving(create_app(BrokenEnvironment))
+    with SingleEnv(ColumnEnv(url).vector(1, autoreset="disabled"), illegal_reward=-1.0) as env:
+        env.reset(seed=1)
+        assert env.step(1)[1] == -1.0
+        with pytest.raises(EnvironmentFault, match="the board is lost"):
+            env.step(2)
+
+
 def test_one_seed_repeats_the_episodes_that_follow(url_of):
     with make("gymnasium", base_url=url_of("gymnasium")) as env:
         runs = [[env.reset(seed=seed)[0].tolist() for seed in (5, None, None)] for _ in range(2)]

@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium import spaces
 
 from openenv.auto import make_vec
-from openenv.core.errors import EnvironmentFault, InvalidMessage
+from openenv.core.errors import OpenEnvError, is_refused_action
 from openenv.core.vector.env import VectorEnv
 
 _SEEDS = 1 << 31
@@ -38,7 +38,8 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         """envs: a vector of one environment, without automatic resets, which `close` closes.
 
         illegal_reward: the reward of an action that the environment refuses; the episode stays as it was, and
-        `info["refused"]` has the reason. None: the step raises. Raises ValueError for another vector.
+        `info["refused"]` has the reason. None: the step raises, as it does where the environment itself fails. Raises
+        ValueError for another vector.
         """
         if envs.num_envs != 1 or envs.metadata["autoreset_mode"] is not gymnasium.vector.AutoresetMode.DISABLED:
             raise ValueError("give a vector of one environment: client.vector(1, autoreset='disabled')")
@@ -66,10 +67,12 @@ class SingleEnv(gymnasium.Env[Any, Any]):
         return self._observation(observations), self._info(observations, infos)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Apply an element of the action space. Raises EnvironmentFault for an action that is not legal."""
+        """Apply an element of the action space. Raises EnvironmentFault for an action that is not legal, unless it has
+        a reward, and where the environment fails."""
         observations, rewards, terminated, truncated, infos = self._envs.step(self._batch(action))
         refusal = infos.get("errors", {}).get(0)
-        if isinstance(refusal, EnvironmentFault | InvalidMessage) and self._illegal_reward is not None:
+        is_refused = isinstance(refusal, OpenEnvError) and is_refused_action(refusal)
+        if is_refused and self._illegal_reward is not None:
             observations, infos = self._last
             info = {**self._info(observations, infos), "refused": str(refusal)}
             return self._observation(observations), self._illegal_reward, False, False, info

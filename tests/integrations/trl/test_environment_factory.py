@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from transformers.utils import get_json_schema
 
+from openenv.core import Action, Environment, Observation, State
+from openenv.core.env_server import create_app
+from openenv.core.errors import EnvironmentFault
 from openenv.envs.echo_env import EchoEnv
 from openenv.hosting.local_process import LocalServer
 from openenv.integrations.trl import ToolEnvironment, as_environment_factory
@@ -91,6 +94,47 @@ def test_a_wrong_call_names_the_field_and_leaves_the_episode_as_it_was(factories
     env.open_spiel(action_id=1)
     with pytest.raises(ValueError, match="over"):
         env.open_spiel(action_id=1)
+
+
+class DoorAction(Action):
+    """Opens a door."""
+
+    door: int
+
+
+class DoorEnvironment(Environment[DoorAction, Observation, State]):
+    """Door 1 is refused; behind door 2 the environment fails; door 3 gives 1."""
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        return Observation()
+
+    def step(self, action, timeout_s=None, **kwargs):
+        if action.door == 1:
+            raise ValueError("door 1 is locked")
+        if action.door == 2:
+            raise OSError("the disk is full")
+        return Observation(reward=1.0)
+
+    @property
+    def state(self):
+        return State()
+
+
+def test_a_failure_of_the_environment_leaves_the_episode_without_a_reward(serving) -> None:
+    env = as_environment_factory(serving(create_app(DoorEnvironment)))()
+    env.reset()
+    env.door(door=3)
+    with pytest.raises(ValueError, match="door 1 is locked"):
+        env.door(door=1)
+    assert (env.done, env.get_reward()) == (False, 1.0)
+
+    with pytest.raises(EnvironmentFault, match="the disk is full"):
+        env.door(door=2)
+
+    assert (env.done, env.get_reward()) == (True, None)
+    env.reset()
+    env.door(door=3)
+    assert env.get_reward() == 1.0
 
 
 def test_members_of_a_group_begin_from_one_seed() -> None:

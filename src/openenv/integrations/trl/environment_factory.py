@@ -8,6 +8,7 @@ Example:
 
 import atexit
 import itertools
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 from openenv.auto.environment import ServedEnvironment, named_environment, token_headers
 from openenv.auto.schema_client import describe_server
 from openenv.core.env_client import EnvClient
-from openenv.core.errors import EnvironmentFault, InvalidMessage
+from openenv.core.errors import OpenEnvError, is_refused_action
 from openenv.integrations.trl.tool_methods import (
     MakeAction,
     arguments_text,
@@ -26,6 +27,8 @@ from openenv.integrations.trl.tool_methods import (
     takes_free_text,
 )
 from openenv.text.content import images_of
+
+log = logging.getLogger(__name__)
 
 _SEEDS = 1 << 31
 _MOST_LISTED = 32
@@ -37,7 +40,8 @@ class ToolEnvironment:
 
     `as_environment_factory` makes the subclass. TRL calls `reset` and `get_reward`; the model calls the others. A call
     that the environment refuses raises ValueError with the reason and leaves the episode as it was: TRL shows it to the
-    model. So does a call after the episode's end.
+    model. So does a call after the episode's end. Where the environment itself fails, the episode ends without a
+    reward, and TRL leaves it out.
     """
 
     _served: ClassVar[ServedEnvironment]
@@ -56,8 +60,8 @@ class ToolEnvironment:
         self._client = self._client_class(base_url=self._served.base_url, headers=dict(self._served.headers))
         self._number = next(self._numbers)
         self._num_resets = 0
-        self.reward = 0.0
-        """The rewards of the episode so far, added up."""
+        self.reward: float | None = 0.0
+        """The rewards of the episode so far, added up; None after a failure of the environment."""
         self.done = True
         self.observation: Any = None
 
@@ -76,8 +80,8 @@ class ToolEnvironment:
         shown = "\n".join(part for part in (self._instructions, self._shown()) if part)
         return f"\n\n{shown}" if _has_text(columns.get("prompt")) else shown
 
-    def get_reward(self) -> float:
-        """The rewards of the episode, added up."""
+    def get_reward(self) -> float | None:
+        """The rewards of the episode, added up; None for one that the environment failed in."""
         return self.reward
 
     @classmethod
@@ -86,7 +90,7 @@ class ToolEnvironment:
         cls._server.close()
 
     def _act(self, make: MakeAction, arguments: dict[str, Any]) -> str:
-        """Take the action of a call. Raises ValueError for one that is refused."""
+        """Take the action of a call. Raises ValueError for one that is refused, OpenEnvError for another failure."""
         if self.done:
             raise ValueError("the episode is over: no further call counts.")
         try:
@@ -94,9 +98,13 @@ class ToolEnvironment:
         except ValidationError as error:
             problems = (f"{'.'.join(map(str, row['loc']))}: {row['msg']}" for row in error.errors())
             raise ValueError("; ".join(problems)) from error
-        except (EnvironmentFault, InvalidMessage) as error:
-            raise ValueError(str(error)) from error
-        self.reward += float(result.reward or 0.0)
+        except OpenEnvError as error:
+            if is_refused_action(error):
+                raise ValueError(str(error)) from error
+            self.done, self.reward = True, None
+            log.warning("an episode has no reward, because the environment failed: %s", error)
+            raise
+        self.reward = (self.reward or 0.0) + float(result.reward or 0.0)
         self.done, self.observation = result.done, result.observation
         return self._shown()
 
