@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from openenv.evaluation.episode_files.records import EpisodeSource, RecordedEpisode
-from openenv.policies.prompts import SampledReply, answer_of
+from openenv.policies.prompts import PromptBuilder, SampledReply, answer_of
 from openenv.rl.config import ConfigError, LoraSettings, WarmStartConfig
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import tiny_model
@@ -17,7 +17,7 @@ from openenv.rl.training.demonstrations import _divided, imitate, recorded_play,
 from openenv.rl.training.supervised import agreement
 from openenv.rl.training.teacher_play import CollectedPlay
 from openenv.rl.training.transcripts import Transcript
-from tests.rl.echo_game import EchoText, echo_chat, echo_config, random_play
+from tests.rl.echo_game import EchoText, SeenObservation, echo_chat, echo_config, random_play
 from tests.rl.models.small_models import small_tokenizer
 
 TURNS: Transcript = (
@@ -202,6 +202,32 @@ def test_failed_poor_and_unnamed_episodes_are_left_out() -> None:
 
     assert [messages[-1][1] for messages, _ in play.transcripts] == ["blue"]
     assert play.num_left_out == 4
+
+
+@pytest.mark.parametrize("history", ["full", "latest"])
+def test_a_reply_that_was_tried_again_is_left_out_with_what_was_shown_after_it(history: Any) -> None:
+    prompts = PromptBuilder(EchoText(), instructions=False, history=history)
+    turns: list[dict[str, Any]] = []
+
+    def reply(messages: list[Any], word: str, *, takes_action: bool) -> None:
+        prompts.add_reply(0, word)
+        action = {"word": word} if takes_action else None
+        turns.append({"shown": messages, "reply": {"role": "assistant", "content": word}, "action": action})
+
+    first, second = SeenObservation(word="red"), SeenObservation(word="blue")
+    reply(prompts.messages(0, first), "pink", takes_action=False)
+    reply(prompts.with_problem(0, "refused: pink"), "mauve", takes_action=False)
+    reply(prompts.with_problem(0, "refused: mauve"), "red", takes_action=True)
+    reply(prompts.messages(0, second), "blue", takes_action=True)
+
+    play = of_files(recorded("red", turns=turns))
+
+    learned = [predicted(echo_chat(), transcript) for transcript in play.transcripts]
+    whole = [["red <|end|> blue <|end|>"]]
+    assert learned == (whole if history == "full" else [["red <|end|>"], ["blue <|end|>"]])
+    shown = {text for messages, _ in play.transcripts for _, text in messages}
+    assert not {"pink", "mauve", "refused: pink", "refused: mauve"} & shown
+    assert (play.num_episodes, play.num_decisions, play.num_left_out) == (1, 2, 0)
 
 
 def test_a_call_is_learned_as_the_text_that_names_it_by_a_model_that_is_shown_the_functions() -> None:

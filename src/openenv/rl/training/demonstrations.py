@@ -215,9 +215,10 @@ def _with_outcome(outcome: TokenIds, rows: Sequence[_Row]) -> list[_Row]:
 def recorded_play(episodes: Sequence[RecordedEpisode], *, min_return: float, shows_tools: bool) -> CollectedPlay:
     """The transcripts of recorded episodes, each with the messages that its policy was shown when it was recorded.
 
-    Left out are episodes that the environment failed, in which a reply named no action, or with a return below
-    min_return. shows_tools: whether the model is shown the functions that its policy might call. Raises ValueError for
-    episodes without messages, and for those with functions where the model is shown none.
+    Left out are episodes that the environment failed, that ended with a reply without an action, or with a return below
+    min_return; of the others each reply without an action, or that the environment refused. shows_tools: whether the
+    model is shown the functions that its policy might call. Raises ValueError for episodes without messages, and for
+    those with functions where the model is shown none.
     """
     played = CollectedPlay()
     kept: list[tuple[list[tuple[Message, ...]], float]] = []
@@ -228,8 +229,7 @@ def recorded_play(episodes: Sequence[RecordedEpisode], *, min_return: float, sho
                 "`openenv eval --no-tool-calls --save`."
             )
         conversations = list(_conversations(episode))
-        is_whole = bool(conversations) and all(turn.action is not None for turn in episode.turns)
-        if episode.outcome in ("invalid", "unparseable") or not is_whole:
+        if episode.outcome in ("invalid", "unparseable") or not conversations:
             played.num_left_out += 1
             continue
         value = episode.total_reward or 0.0
@@ -247,19 +247,38 @@ def recorded_play(episodes: Sequence[RecordedEpisode], *, min_return: float, sho
 
 
 def _conversations(episode: RecordedEpisode) -> Iterator[tuple[Message, ...]]:
-    """What was shown and replied, once for turns that continue each other."""
+    """What was shown and replied, once for turns that continue each other, as if no reply had been tried again."""
     newest: tuple[Message, ...] = ()
+    failed: Message | None = None
+    tries: list[tuple[Message, ...]] = []
+    """Replies that took no action, each with what the model was shown after it."""
     for turn, prompt in episode.prompts():
         if isinstance(prompt, str) or isinstance(turn.reply, str):
             raise ValueError(
                 f"episode {episode.episode_id} has its prompts as one text: record messages with `openenv eval --save`."
             )
-        messages = tuple(map(_message, [*prompt, turn.reply]))
+        shown, reply = tuple(map(_message, prompt)), _message(turn.reply)
+        if failed in shown:
+            tries.append(shown[len(shown) - 1 - shown[::-1].index(failed) :])
+        failed = reply if turn.action is None else None
+        if failed is not None:
+            continue
+        messages = (*_without(shown, tries), reply)
         if newest and messages[: len(newest)] != newest:
             yield newest
         newest = messages
     if newest:
         yield newest
+
+
+def _without(messages: tuple[Message, ...], runs: Sequence[tuple[Message, ...]]) -> Iterator[Message]:
+    """The messages that are in none of these runs."""
+    place = 0
+    while place < len(messages):
+        length = next((len(run) for run in runs if messages[place : place + len(run)] == run), 0)
+        if not length:
+            yield messages[place]
+        place += max(length, 1)
 
 
 def _message(message: Mapping[str, Any] | None) -> Message:
