@@ -73,10 +73,12 @@ def sft(
     episodes = load_episodes(files, environment=env, text=text)
     # importing torch takes seconds, so the files are read first
     from openenv.rl.models.lora import merge_adapter
+    from openenv.rl.models.sources.hub_id import require_on_hub
     from openenv.rl.starting_model import load_starting_model
     from openenv.rl.training.checkpoint import save_model
     from openenv.rl.training.demonstrations import imitate, recorded_play
 
+    require_on_hub(model)
     lora = None if lora_rank is None else LoraSettings(rank=lora_rank)
     start = load_starting_model(ModelConfig(path=model, device=device, lora=lora), seed)
     chat = start.chat(tools=functions_of(episodes))

@@ -69,8 +69,8 @@ def config_from_mapping(data: Mapping[str, Any]) -> Config:
 def require_model(path: str) -> None:
     """Raise ConfigError unless a model can be loaded from `model.path`: a folder, a GGUF file, or a name like a hub id.
 
-    A hub id is not looked up; a name whose first part is a folder here, or `models`, is none. Empty: the run creates a
-    tiny model.
+    A hub id is not looked up, as `require_on_hub` does; a name whose first part is a folder here, or `models`, is none.
+    Empty: the run creates a tiny model.
     """
     is_gguf = path.lower().endswith(".gguf")
     place = Path(path)
@@ -80,12 +80,14 @@ def require_model(path: str) -> None:
         len(place.parts) > 1 and (place.parts[0] == "models" or Path(place.parts[0]).is_dir())
     )
     if is_local or is_gguf or _HUB_ID.fullmatch(path) is None:
-        near = _near_models(place)
-        meant = f" Did you mean {' or '.join(near)}?" if near else ""
-        raise ConfigError(
-            f"model.path={path!r}: there is no such folder, and no GGUF file.{meant} Give the path of one, or a hub id "
-            "such as ORGANISATION/MODEL."
-        )
+        raise ConfigError(f"model.path={path!r}: there is no such folder, and no GGUF file.{hint_at_models(place)}")
+
+
+def hint_at_models(place: Path) -> str:
+    """What to write in place of a path without a model: a near one that is there."""
+    near = _near_models(place)
+    meant = f" Did you mean {' or '.join(near)}?" if near else ""
+    return f"{meant} Give the path of a folder or GGUF file, or a hub id such as ORGANISATION/MODEL."
 
 
 def _near_models(place: Path) -> list[str]:

@@ -150,10 +150,12 @@ async def setup_training(
     on_progress = with_time_left(on_progress, budget)
     require_model(config.model.path)
     from openenv.rl.engine import Engine  # imports torch
+    from openenv.rl.models.sources.hub_id import require_on_hub
     from openenv.rl.planning.plan import require_weights_fit
     from openenv.rl.supervised_phase import require_teacher
     from openenv.rl.training.checkpoint import Checkpoints
 
+    await asyncio.to_thread(require_on_hub, config.model.path)
     if config.warm_start is not None:
         require_teacher(config.warm_start)
     await asyncio.to_thread(require_weights_fit, config)

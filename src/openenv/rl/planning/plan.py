@@ -4,6 +4,7 @@ Weights, their copies and the optimizer follow from the model's configuration. W
 a few episodes of random play show their lengths, and `ModelOutline` the rest.
 """
 
+import asyncio
 import contextlib
 import dataclasses
 import itertools
@@ -22,6 +23,7 @@ from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import device_of
 from openenv.rl.models.shared_prefix import shared_length
 from openenv.rl.models.sources.gguf_file import gguf_source
+from openenv.rl.models.sources.hub_id import require_on_hub
 from openenv.rl.planning.memory import resident_bytes, usable_bytes
 from openenv.rl.planning.pass_memory import ModelOutline
 from openenv.rl.random_play import EPISODES_TO_MEASURE, random_play
@@ -131,6 +133,7 @@ async def plan_run(config: Config) -> MemoryPlan:
     if not config.model.path:
         raise ConfigError("model.path='': the tiny model fits into 2 GB. A plan is for a pretrained one: use --model.")
     require_model(config.model.path)
+    await asyncio.to_thread(require_on_hub, config.model.path)
     async with contextlib.AsyncExitStack() as stack:
         served = [await serve_environment(environment, stack) for environment in config.env]
         played = await random_play(config, served, Budget(None), lambda *_: None)
