@@ -18,6 +18,7 @@ from openenv.core.client.providers import RuntimeProvider
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.serving.environment_folder import folder_target
 from openenv.core.env_server.types import Observation
+from openenv.core.schema.message_schema import message_schema
 from openenv.envs import catalog
 from openenv.hosting.local_process import LocalServer
 from openenv.hosting.runtime.docker import LocalDockerProvider
@@ -189,7 +190,7 @@ def _bundled_with(described: ServerDescription) -> EnvironmentInfo | None:
     for entry in catalog.entries():
         if entry.client.rpartition(":")[2].removesuffix("Env") == title.removesuffix("Action"):
             info = find_environment(entry.name)
-            if info.action_class.model_json_schema() == described.schemas["action"]:
+            if message_schema(info.action_class) == described.schemas["action"]:
                 return info
     return None
 

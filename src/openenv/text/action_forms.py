@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.env_server.types import Action
 from openenv.core.formats.json_text import json_text
+from openenv.core.schema.message_schema import message_schema
 from openenv.core.schema.samples import SchemaSampler, resolved, words_of
 from openenv.text.calls import call_of, calls_of, written_calls
 from openenv.text.constraints import ReplyConstraint
@@ -170,7 +171,7 @@ class JsonForm(ActionForm):
 
     def __init__(self, action_class: type[Action]) -> None:
         self._action_class = action_class
-        self._schema = action_class.model_json_schema()
+        self._schema = message_schema(action_class)
         self._name = _CASE.sub("_", action_class.__name__.removesuffix("Action")).lower() or "step"
 
     def instructions(self) -> str:
@@ -290,7 +291,7 @@ class ToolForm(ActionForm):
 
 def chosen_fields(action_class: type[Action]) -> dict[str, Any]:
     """The schemas of the fields that a policy may choose: without metadata, and those that have one value alone."""
-    parts = action_class.model_json_schema().get("properties", {})
+    parts = message_schema(action_class).get("properties", {})
     return {
         name: part for name, part in parts.items() if name != "metadata" and not {"const", "default"} <= part.keys()
     }
@@ -302,7 +303,7 @@ def form_of(action_class: type[Action]) -> ActionForm:
     The deciding field is the only required one, or the only one. A choice among words is often a command, whose
     arguments are the optional fields: with such fields, replies are JSON.
     """
-    schema = action_class.model_json_schema()
+    schema = message_schema(action_class)
     properties = chosen_fields(action_class)
     required = [name for name in schema.get("required", ()) if name in properties]
     if not properties and not schema.get("additionalProperties", True):

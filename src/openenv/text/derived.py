@@ -8,6 +8,7 @@ from typing import Any, Self
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool, returned_value
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.schema.legal_actions import as_action, legal_action_names, legal_actions
+from openenv.core.schema.message_schema import message_schema
 from openenv.core.schema.samples import SchemaSampler
 from openenv.text.action_forms import ActionForm, ChoiceForm, ToolForm, UnreadableReply, form_of
 from openenv.text.constraints import ReplyConstraint
@@ -37,7 +38,7 @@ class DerivedText(TextInterface[Action, Observation]):
         self._description = description
         self._describer = ObservationDescriber(observation_class)
         self._form: ActionForm = ToolForm(tools) if tools else form_of(action_class)
-        self._schema = action_class.model_json_schema()
+        self._schema = message_schema(action_class)
         self._sample = SchemaSampler(self._schema, Random(0), simplest=True).sample()
 
     @classmethod

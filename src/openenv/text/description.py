@@ -6,6 +6,7 @@ from typing import Any
 
 from openenv.core.env_server.types import Observation
 from openenv.core.schema.legal_actions import LEGAL_FIELDS, NAME_FIELDS
+from openenv.core.schema.message_schema import message_schema
 from openenv.core.schema.samples import resolved
 from openenv.text.content import Content, image_part, image_type, joined
 
@@ -28,7 +29,7 @@ class ObservationDescriber:
     """
 
     def __init__(self, observation_class: type[Observation]) -> None:
-        schema = observation_class.model_json_schema()
+        schema = message_schema(observation_class)
         properties = {
             name: resolved(schema, part) for name, part in schema.get("properties", {}).items() if name not in _HIDDEN
         }

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from openenv.core.schema.message_schema import NOW
 from openenv.core.schema.samples import resolved
 
 _DEEPEST = 3
@@ -17,6 +18,7 @@ _LIMITS = {
     "minLength": "at least {} characters",
     "maxLength": "at most {} characters",
     "pattern": "matching {}",
+    NOW: "in the {}",
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_type_hints
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, create_model
 
 from openenv.core.formats.json_text import json_text
+from openenv.core.schema.message_schema import NOW
 from openenv.core.schema.samples import resolved
 
 Kind = Literal["choice", "integer", "number", "text", "json"]
@@ -150,7 +151,7 @@ def _hint(schema: Mapping[str, Any], kind: Kind) -> str:
         "minimum": "at least {}", "maximum": "at most {}",
         "exclusiveMinimum": "above {}", "exclusiveMaximum": "below {}",
         "minLength": "{} characters or more", "maxLength": "{} characters at most",
-        "minItems": "{} entries or more", "maxItems": "{} entries at most",
+        "minItems": "{} entries or more", "maxItems": "{} entries at most", NOW: "in the {}",
     }  # fmt: skip
     unit = schema.get("unit") or schema.get("units")
     shown = [

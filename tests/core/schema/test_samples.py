@@ -8,13 +8,28 @@ from typing import Annotated
 from uuid import UUID
 
 import pytest
-from pydantic import UUID4, BaseModel, Field, IPvAnyAddress, IPvAnyNetwork, Json, create_model
+from pydantic import (
+    UUID4,
+    AwareDatetime,
+    BaseModel,
+    Field,
+    FutureDate,
+    FutureDatetime,
+    IPvAnyAddress,
+    IPvAnyNetwork,
+    Json,
+    PastDate,
+    PastDatetime,
+    create_model,
+)
 
+from openenv.core.schema.message_classes import message_class
+from openenv.core.schema.message_schema import message_schema
 from openenv.core.schema.samples import SchemaSampler
 
 
 def samples(cls, count=50):
-    sampler = SchemaSampler(cls.model_json_schema(), Random(0), optional=True)
+    sampler = SchemaSampler(message_schema(cls), Random(0), optional=True)
     return [sampler.sample() for _ in range(count)]
 
 
@@ -82,3 +97,14 @@ def test_a_text_of_a_format_is_read_as_its_type(kind):
     move = create_model("Move", part=(kind, ...))
 
     assert len({move.model_validate(fields).part for fields in samples(move)}) > 5
+
+
+@pytest.mark.parametrize("kind", [PastDate, FutureDate, PastDatetime, FutureDatetime, AwareDatetime, PastDate | None])
+@pytest.mark.parametrize("of", [lambda cls: cls, lambda cls: message_class(message_schema(cls), BaseModel)])
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
+def test_a_date_is_as_far_away_as_its_type_asks_also_in_a_class_that_a_client_made(kind, of):
+    move = create_model("Move", day=(kind, ...))
+
+    drawn = [move.model_validate(fields).day for fields in samples(of(move))]
+
+    assert len(set(drawn)) > 5

@@ -6,12 +6,40 @@ from pydantic import BaseModel
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 
+NOW = "relativeToNow"
+"""A key of a date's schema, which JSON Schema has no word for: `past` or `future`."""
 
-class _OpenWhereUnknown(GenerateJsonSchema):
-    """Allows any value where a field's type has no schema, such as a tensor."""
+
+class _MessageSchema(GenerateJsonSchema):
+    """Says what a message reads or writes, where pydantic says less or something else."""
+
+    def date_schema(self, schema: Any) -> dict[str, Any]:
+        """With whether it is in the past or the future."""
+        return _with_now(super().date_schema(schema), schema)
+
+    def datetime_schema(self, schema: Any) -> dict[str, Any]:
+        """The same of a time."""
+        return _with_now(super().datetime_schema(schema), schema)
+
+    def ser_schema(self, schema: Any) -> dict[str, Any] | None:
+        """Of an author's serializer without a return annotation: any value. pydantic takes the type of the field."""
+        is_function = schema["type"] in ("function-plain", "function-wrap")
+        if is_function and schema.get("return_schema") is None and not _is_of_pydantic(schema["function"]):
+            return {}
+        return super().ser_schema(schema)
 
     def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> dict[str, Any]:
+        """Of a type without a schema, such as a tensor: any value."""
         return {}
+
+
+def _is_of_pydantic(function: Any) -> bool:
+    """Whether a type of pydantic's own, such as Sequence, is written by the function."""
+    return str(getattr(function, "__module__", "")).startswith("pydantic")
+
+
+def _with_now(described: dict[str, Any], schema: Any) -> dict[str, Any]:
+    return {**described, NOW: schema["now_op"]} if "now_op" in schema else described
 
 
 def message_schema(
@@ -29,7 +57,10 @@ def message_schema(
     """
     asked: dict[str, Any] = {} if mode == "validation" else {"mode": mode}
     asked |= {} if by_alias else {"by_alias": False}
+    if message_class.model_json_schema.__func__ is BaseModel.model_json_schema.__func__:  # type: ignore[attr-defined]
+        schema = message_class.model_json_schema(**asked, schema_generator=_MessageSchema)
+        return schema or {"title": message_class.__name__, "type": "object", "additionalProperties": True}
     try:
-        return message_class.model_json_schema(**asked)  # an author's own may take nothing else
+        return message_class.model_json_schema(**asked)  # an author's own, which may take nothing else
     except PydanticInvalidForJsonSchema:
-        return message_class.model_json_schema(**asked, schema_generator=_OpenWhereUnknown)
+        return message_class.model_json_schema(**asked, schema_generator=_MessageSchema)

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from openenv.core.formats.json_text import json_text
+from openenv.core.schema.message_schema import NOW
 from openenv.core.schema.patterns import matching_texts
 from openenv.core.wire.arrays import is_array_schema
 
@@ -32,6 +33,8 @@ def _uuid(rng: Random, version: int) -> str:
 
 _LATEST = 2_000_000_000
 """Seconds since 1970 of the last time that is sampled."""
+_PAST, _FUTURE = 1_500_000_000, 4_000_000_000
+"""Seconds since 1970 of the last past time, and of the first future one: samples are the same on any day."""
 _FORMATS: Mapping[str, Callable[[Random], str]] = {
     "date-time": lambda rng: datetime.fromtimestamp(rng.randrange(_LATEST), UTC).isoformat(),
     "date": lambda rng: datetime.fromtimestamp(rng.randrange(_LATEST), UTC).date().isoformat(),
@@ -139,6 +142,8 @@ class SchemaSampler:
         return min(max(value, low), high)
 
     def _text(self, schema: Mapping[str, Any], depth: int) -> str:
+        if NOW in schema:
+            return self._past_or_future(schema)
         if schema.get("format") in _FORMATS:
             return _FORMATS[schema["format"]](self._rng)
         if schema.get("contentMediaType") == "application/json":
@@ -152,6 +157,12 @@ class SchemaSampler:
         longest = max(shortest, min(int(schema.get("maxLength", _LONGEST_WORD)), _LONGEST_WORD))
         length = shortest if self._simplest else self._rng.randint(min(max(shortest, 1), longest), longest)
         return "".join(self._rng.choices(ascii_lowercase, k=length))
+
+    def _past_or_future(self, schema: Mapping[str, Any]) -> str:
+        """A date, or a time, that is as far away as its schema says."""
+        seconds = self._rng.randrange(_PAST) + (_FUTURE if schema[NOW] == "future" else 0)
+        time = datetime.fromtimestamp(seconds, UTC)
+        return (time.date() if schema.get("format") == "date" else time).isoformat()
 
     def _matching(self, schema: Mapping[str, Any]) -> str | None:
         """A text that its pattern matches and that has the lengths allowed; None where none was found."""

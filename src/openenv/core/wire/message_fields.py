@@ -67,7 +67,7 @@ def read_message(cls: type[ModelT], fields: dict[str, Any]) -> ModelT:
                 return read_message(subclass, fields)
             except UnreadableResponse:
                 continue
-        known = _as_written(fields, error)
+        known = _as_written(fields, error, has_own_fields=not cls.__pydantic_decorators__.model_serializers)
         if known is not None:
             return read_message(cls, known)
         raise UnreadableResponse(f"the response is no {cls.__name__} of this client: {_text(error)}") from error
@@ -75,10 +75,13 @@ def read_message(cls: type[ModelT], fields: dict[str, Any]) -> ModelT:
 
 @lru_cache(maxsize=256)
 def has_choices(cls: type[BaseModel]) -> bool:
-    """Whether a field may hold one of several models of which some have computed fields."""
-    choices = (part for part in _parts(getattr(cls, "__pydantic_core_schema__", None)) if part.get("type") in _UNIONS)
-    models = (inner.get("cls") for part in choices for inner in _parts(part) if inner.get("type") in _MODELS)
-    return any(getattr(model, "__pydantic_computed_fields__", None) for model in models)
+    """Whether a field may hold one of several models, and a model inside has computed fields."""
+    parts = list(_parts(getattr(cls, "__pydantic_core_schema__", None)))
+    choices = (part for part in parts if part.get("type") in _UNIONS)
+    models = [part["cls"] for part in parts if "cls" in part and part["cls"] is not cls]
+    return any(inner.get("type") in _MODELS for part in choices for inner in _parts(part)) and any(
+        getattr(model, "__pydantic_computed_fields__", None) for model in models
+    )
 
 
 @lru_cache(maxsize=256)
@@ -165,10 +168,11 @@ def _validated(cls: type[ModelT], fields: dict[str, Any]) -> ModelT:
     return validated(cls, fields)
 
 
-def _as_written(fields: dict[str, Any], error: ValidationError) -> dict[str, Any] | None:
+def _as_written(fields: dict[str, Any], error: ValidationError, *, has_own_fields: bool) -> dict[str, Any] | None:
     """The fields with NaN for each null of a number, and without those that objects inside them may not have.
 
-    None where something else is wrong.
+    None where something else is wrong. has_own_fields: whether further fields of the message itself are wrong, too: a
+    model serializer may write some.
     """
     rows = error.errors(include_url=False, include_input=False, include_context=False)
     known = deepcopy(fields)
@@ -178,7 +182,7 @@ def _as_written(fields: dict[str, Any], error: ValidationError) -> dict[str, Any
             holder: Any = known
             for part in path:
                 holder = holder[part]
-            if row["type"] == "extra_forbidden" and path:
+            if row["type"] == "extra_forbidden" and (path or not has_own_fields):
                 del holder[name]
             elif row["type"] == "float_type" and holder[name] is None:
                 holder[name] = math.nan

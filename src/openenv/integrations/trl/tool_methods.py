@@ -8,6 +8,7 @@ from typing import Any
 from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.env_server.types import Action
 from openenv.core.formats.json_text import json_text
+from openenv.core.schema.message_schema import NOW, message_schema
 from openenv.core.schema.samples import resolved
 
 RESERVED = frozenset({"reset", "get_reward"})
@@ -39,7 +40,7 @@ def method_of_action(action_class: type[Action], description: str) -> dict[str, 
     """
     name = _CASE.sub("_", action_class.__name__.removesuffix("Action")).lower() or "step"
     documented = inspect.cleandoc(action_class.__doc__ or "") or description
-    return {name: _method(name, documented, action_class.model_json_schema(), action_class.model_validate)}
+    return {name: _method(name, documented, message_schema(action_class), action_class.model_validate)}
 
 
 def arguments_text(action: Action, name: str) -> str:
@@ -123,6 +124,6 @@ def _docstring(description: str, schema: Mapping[str, Any], parameters: list[ins
 
 
 def _range_of(field: Mapping[str, Any]) -> str:
-    limits = {"minimum": "at least", "maximum": "at most", "maxLength": "characters at most"}
+    limits = {"minimum": "at least", "maximum": "at most", "maxLength": "characters at most", NOW: "in the"}
     found = [f"{words} {field[key]}" for key, words in limits.items() if key in field]
     return f", {', '.join(found)}" if found else ""

@@ -3,14 +3,26 @@
 import logging
 import sys
 import types
-from collections.abc import Mapping
+import typing
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, Json, SecretStr, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    Json,
+    PlainSerializer,
+    SecretStr,
+    create_model,
+    field_serializer,
+    model_serializer,
+    model_validator,
+)
 
 from openenv.core import Action, Environment, Observation, State
 from openenv.core.env_server.mcp_environment import MCPEnvironment
@@ -186,6 +198,100 @@ def test_a_field_whose_values_json_changes_is_refused_with_its_name_and_the_reme
 @pytest.mark.parametrize("declared", [Json[list[int]], Literal[Flag.WHITE, 1], dict[Colour, int], dict[int, Any]])
 def test_a_field_whose_values_json_keeps_is_taken(declared):
     resolve_env_spec(CountingEnvironment, create_model("Move", __base__=Action, x=(declared, ...)))
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        Iterable[int],
+        typing.Iterable[int],
+        list[Iterable[int]],
+        Iterable,
+        Iterator[int],
+        Generator[int, None, None] | None,
+    ],
+)
+@pytest.mark.parametrize(("role", "base"), [("action_cls", Action), ("observation_cls", Observation)])
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
+def test_a_field_that_can_be_read_once_is_refused_with_the_type_to_write(declared, role, base):
+    message = create_model("Message", __base__=base, x=(declared, ...))
+
+    with pytest.raises(TypeError, match=r"Message\.x is declared as an Iterable, .*: declare list\[\.\.\.\]"):
+        resolve_env_spec(CountingEnvironment, **{role: message})
+    resolve_env_spec(CountingEnvironment, **{role: create_model("Message", __base__=base, x=(Sequence[int], ...))})
+
+
+class Price(BaseModel):
+    """Written as a text that it does not read."""
+
+    euros: int = 4
+
+    @model_serializer
+    def written(self):
+        return f"{self.euros} euros"
+
+
+class ReadPrice(Price):
+    """Reads it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def read(cls, value):
+        return {"euros": int(value.split()[0])} if isinstance(value, str) else value
+
+
+class Marked(BaseModel):
+    x: int = 3
+
+    @field_serializer("x")
+    def written(self, value):
+        return f"{value}!"
+
+
+class Extended(Action):
+    x: int = 3
+
+    @model_serializer(mode="wrap")
+    def written(self, write):
+        return {**write(self), "double": 2 * self.x}
+
+
+WITH_SERIALIZERS = {
+    "a model": (
+        Price,
+        r"Message\.x: a serializer writes '[0-9]+ euros', which the class does not read: .*mode='before'",
+    ),
+    "a model that reads it": (ReadPrice, ""),
+    "a list of models": (list[Price], r"Message\.x\.0: a serializer writes"),
+    "a field inside": (Marked, r"Message\.x\.x: a serializer writes '[0-9]+!'"),
+    "an annotation": (
+        Annotated[int, PlainSerializer(lambda value: f"#{value}")],
+        r"Message\.x: a serializer writes '#",
+    ),
+    "an annotation that is read": (Annotated[int, PlainSerializer(lambda value: str(value))], ""),
+    "a function for other values": (Annotated[int, PlainSerializer(lambda value: value.missing)], ""),
+    "lists": (Annotated[set[int], PlainSerializer(lambda value: sorted(value))], ""),
+}
+
+
+@pytest.mark.parametrize("name", WITH_SERIALIZERS)
+@pytest.mark.parametrize(("role", "base"), [("action_cls", Action), ("observation_cls", Observation)])
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
+def test_what_a_serializer_writes_is_read_or_refused_with_the_field(name, role, base):
+    declared, problem = WITH_SERIALIZERS[name]
+    message = create_model("Message", __base__=base, x=(declared, ...))
+
+    if problem:
+        with pytest.raises(TypeError, match=problem):
+            resolve_env_spec(CountingEnvironment, **{role: message})
+    else:
+        resolve_env_spec(CountingEnvironment, **{role: message})
+
+
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
+def test_an_action_that_is_written_with_fields_that_it_does_not_take_is_refused():
+    with pytest.raises(TypeError, match=r"Extended\.double: a serializer writes"):
+        resolve_env_spec(CountingEnvironment, Extended)
 
 
 class Target(BaseModel):

@@ -1,22 +1,33 @@
 """Which types the fields of a message may have, and what to declare instead of the others."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterable, Generator, Iterable, Iterator, Mapping
+from random import Random
 from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import BaseMetadata
-from pydantic import BaseModel, Json, SecretBytes, SecretStr, create_model
+from pydantic import BaseModel, Json, PlainSerializer, SecretBytes, SecretStr, WrapSerializer, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.fields import FieldInfo
+from pydantic_core import ValidationError
 
 from openenv.core.env_server.types import Action
+from openenv.core.errors import UnreadableResponse
+from openenv.core.schema.message_schema import message_schema
+from openenv.core.schema.samples import SchemaSampler
 from openenv.core.wire.arrays import is_array_field
 from openenv.core.wire.boxes import Box
+from openenv.core.wire.json_codec import to_plain
+from openenv.core.wire.message_fields import read_message, validated
 
 log = logging.getLogger(__name__)
 
 _NO_KEYS = (tuple, list, set, frozenset, BaseModel)
 """Types that no key of a JSON object has; pydantic writes some of them as a text, and reads none of them back."""
+
+_READ_ONCE = (Iterable, Iterator, Generator, AsyncIterable)
+_SAMPLES = 4
+"""Values of a message with serializers that are written and read to try them."""
 
 
 def check_fields(message: type[BaseModel]) -> None:
@@ -29,6 +40,8 @@ def check_fields(message: type[BaseModel]) -> None:
         problem = _numpy_problem(field) or _wire_problem(field, is_sent_by_clients=is_sent_by_clients)
         if problem:
             raise TypeError(f"{owner.__name__}.{name} {problem}")
+    if _has_serializers(message):
+        _refuse_unreadable(message, is_sent_by_clients=is_sent_by_clients)
     _warn_without_schema(message)
     if is_sent_by_clients:
         _warn_of_any_array(message)
@@ -59,6 +72,11 @@ def _wire_problem(field: FieldInfo, *, is_sent_by_clients: bool) -> str:
     if field.exclude and field.is_required():
         return "is left out of what is written (exclude=True) and has no default: give it one"
     for part in [*_parts_of(field.annotation), *field.metadata]:
+        if part in _READ_ONCE or get_origin(part) in _READ_ONCE:
+            return (
+                "is declared as an Iterable, whose items are checked when they are read, and are gone then: declare "
+                "list[...] or Sequence[...]"
+            )
         if part is BaseModel:
             return "is declared as BaseModel, which has no fields: declare a model of your own, or dict[str, Any]"
         if part in (SecretStr, SecretBytes):
@@ -78,6 +96,41 @@ def _wire_problem(field: FieldInfo, *, is_sent_by_clients: bool) -> str:
                 "a list of pairs, such as list[tuple[KEY, VALUE]]"
             )
     return ""
+
+
+def _has_serializers(message: type[BaseModel]) -> bool:
+    """Whether an author's functions write a part of the message. A class with a reader of its own is its author's."""
+    if message.model_validate.__func__ is not BaseModel.model_validate.__func__:  # type: ignore[attr-defined]
+        return False
+    for owner, _, field in _fields_of(message, set()):
+        written = owner.__pydantic_decorators__
+        parts = [*field.metadata, *_parts_of(field.annotation)]
+        if written.field_serializers or written.model_serializers:
+            return True
+        if any(isinstance(part, PlainSerializer | WrapSerializer) for part in parts):
+            return True
+    return False
+
+
+def _refuse_unreadable(message: type[BaseModel], *, is_sent_by_clients: bool) -> None:
+    """Raise TypeError, with the field, where the class does not read what its serializers write."""
+    for seed in range(_SAMPLES):
+        try:
+            sample = SchemaSampler(message_schema(message), Random(seed), simplest=not seed, optional=True).sample()
+            value = message.model_validate(sample)
+            written = value.model_dump(mode="json", round_trip=is_sent_by_clients, fallback=to_plain, warnings=False)
+        except Exception:  # noqa: BLE001  an author's functions may take other values only
+            continue
+        try:
+            (validated if is_sent_by_clients else read_message)(message, written)
+        except (ValidationError, UnreadableResponse) as error:
+            invalid = error if isinstance(error, ValidationError) else error.__cause__
+            row: Any = invalid.errors()[0] if isinstance(invalid, ValidationError) else {"msg": str(error)}
+            place = ".".join(map(str, (message.__name__, *row.get("loc", ()))))
+            raise TypeError(
+                f"{place}: a serializer writes {row.get('input')!r:.80}, which the class does not read: {row['msg']}. "
+                "Write what it reads, or read it in a validator of mode='before'"
+            ) from error
 
 
 def _literals(annotation: Any) -> tuple[Any, ...]:
