@@ -4,13 +4,16 @@ A session takes a seat of a table by name in `reset`, which returns when all sea
 `step` returns at the seat's next turn, or at the end. Each seat is thus played by the loop of any other environment.
 """
 
-import argparse
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.runner.env_spec import resolve_env_spec
+from openenv.core.env_server.serving.settings import keywords_of, option
 from openenv.core.env_server.types import State
 
 MAX_NAME = 100
@@ -218,12 +221,25 @@ class SeatEnvironment(Environment[Any, Any, Any]):
             self._table = None
 
 
-def add_tables_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--tables SECONDS` to the command line of an environment with several seats; None is its default."""
-    parser.add_argument(
-        "--tables",
-        type=float,
+@dataclass(frozen=True, kw_only=True)
+class TableSettings:
+    """Whether sessions play each other."""
+
+    tables: float | None = option(
+        None,
+        "Let different sessions play the seats of a game: reset(table=NAME, seat=NUMBER). A game ends when a seat is "
+        "not taken or played for so many seconds",
+        unset="a session plays one seat against opponents",
         metavar="SECONDS",
-        help="Let different sessions play the seats of a game: reset(table=NAME, seat=NUMBER). A game ends when a seat "
-        "is not taken or played for so many seconds (default: a session plays one seat against opponents).",
     )
+
+
+def make_tables(environment: type[Environment[Any, Any, Any]], settings: TableSettings) -> Callable[[], Any]:
+    """Makes environments of the other settings, or seats of their tables where `tables` is set."""
+    keywords = keywords_of(settings)
+    turn_timeout_s = keywords.pop("tables")
+    make: Callable[[], Any] = partial(environment, **keywords)
+    make()  # a wrong setting fails here, and not when a seat is taken
+    if turn_timeout_s is None:
+        return make
+    return partial(SeatEnvironment, Tables(make, turn_timeout_s), resolve_env_spec(environment).state_cls)

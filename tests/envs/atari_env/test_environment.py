@@ -14,7 +14,7 @@ from ale_py import roms
 
 from openenv.core.errors import EnvironmentFault
 from openenv.envs.atari_env import AtariAction, AtariEnv
-from openenv.envs.atari_env.server.app import app, build_app, settings
+from openenv.envs.atari_env.server.app import app, program
 from openenv.envs.atari_env.server.choice import AtariChoice, tasks
 from openenv.envs.atari_env.server.emulator import Emulator
 from openenv.envs.atari_env.server.environment import AtariEnvironment
@@ -190,7 +190,7 @@ def test_save_and_step_before_a_reset_are_errors():
 
 
 def test_mode_and_difficulty_change_the_game_and_another_game_has_its_own(module_serving):
-    url = module_serving(build_app(game_name="freeway", mode="3", difficulty="1"))
+    url = module_serving(program.build(game_name="freeway", mode=3, difficulty=1))
     with AtariEnv(url) as env:
         first = env.reset(seed=1).observation
         state = env.state()
@@ -268,20 +268,18 @@ def test_a_wrong_action_is_an_error_that_lists_the_legal_ones_and_the_episode_go
 
 def test_environment_variables_set_what_is_played():
     environ = {"ATARI_GAME": "boxing", "ATARI_FULL_ACTION_SPACE": "True", "ATARI_MAX_STEPS": "9", "ATARI_MODE": "0"}
-    defaults = settings(environ)
 
-    assert build_app(**defaults).title.startswith("atari_env")
-    assert (defaults["game_name"], defaults["repeat_action_probability"], defaults["max_steps"]) == (
-        "boxing",
-        "0.25",
-        "9",
-    )
+    assert program.settings(environ) == AtariChoice(game_name="boxing", full_action_space=True, max_steps=9, mode=0)
 
 
 @pytest.mark.parametrize(
-    ("defaults", "message"),
-    [({"frameskip": "x"}, "frameskip='x'"), ({"full_action_space": "maybe"}, "full_action_space='maybe'")],
+    ("environ", "message"),
+    [
+        ({"ATARI_FRAMESKIP": "x"}, "frameskip='x'"),
+        ({"ATARI_FRAMESKIP": "0"}, "frameskip=0: expected a whole number from 1 to 60"),
+        ({"ATARI_FULL_ACTION_SPACE": "maybe"}, "full_action_space='maybe'"),
+    ],
 )
-def test_a_wrong_setting_fails_at_start(defaults, message):
+def test_a_wrong_setting_fails_at_start(environ, message):
     with pytest.raises(ValueError, match=message):
-        build_app(**defaults)
+        program.settings(environ)

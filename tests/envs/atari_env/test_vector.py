@@ -11,7 +11,7 @@ require_extra("ale_py", "atari")
 
 from openenv.core.errors import EnvironmentFault
 from openenv.envs.atari_env import AtariAction, AtariEnv
-from openenv.envs.atari_env.server.app import app, build_app
+from openenv.envs.atari_env.server.app import app, program
 from openenv.envs.atari_env.server.environment import AtariEnvironment
 
 NUM_ENVS = 3
@@ -24,7 +24,7 @@ def url(module_serving):
 
 @pytest.fixture(scope="module")
 def breakout_url(module_serving):
-    return module_serving(build_app(game_name="breakout"))
+    return module_serving(program.build(game_name="breakout"))
 
 
 def opened(url, **keywords):
@@ -175,7 +175,7 @@ def test_a_wrong_reset_is_an_error_that_names_the_field(url, options, message):
 
 
 def test_a_server_of_what_ales_vector_cannot_play_steps_games_in_turn(module_serving):
-    url = module_serving(build_app(game_name="freeway", obs_type="ram", mode=3))
+    url = module_serving(program.build(game_name="freeway", obs_type="ram", mode=3))
     single = AtariEnvironment(game_name="freeway", obs_type="ram", mode=3)
     single.reset(seed=8)
     with opened(url) as vector:

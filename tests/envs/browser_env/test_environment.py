@@ -12,7 +12,7 @@ require_extra("miniwob", "browser")
 require_programs("chromium")
 
 from openenv.envs.browser_env import BrowserAction, BrowserEnv, BrowserText
-from openenv.envs.browser_env.server.app import app, build_app
+from openenv.envs.browser_env.server.app import app, program
 from openenv.envs.browser_env.server.measured import follow_goal
 from openenv.envs.browser_env.server.tasks import LEFT_OUT, task_names
 
@@ -333,11 +333,11 @@ def test_an_episode_cannot_be_saved(url):
 
 
 def test_the_server_has_a_default_task(serving):
-    with BrowserEnv(serving(build_app("focus-text"))) as env:
+    with BrowserEnv(serving(program.build(task="focus-text"))) as env:
         assert env.reset(seed=1).observation.utterance == "Focus into the textbox."
         assert env.state().task == "focus-text"
     with pytest.raises(ValueError, match="task='focus' is not among"):
-        build_app("focus")
+        program.build(task="focus")
 
 
 def test_tasks_that_are_left_out_exist_and_their_error_has_the_reason(url):

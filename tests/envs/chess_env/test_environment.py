@@ -12,7 +12,7 @@ from tests.envs.extras import require_extra
 require_extra("pyspiel", "chess")
 
 from openenv.envs.chess_env import ChessAction, ChessEnv
-from openenv.envs.chess_env.server.app import app, build_app
+from openenv.envs.chess_env.server.app import app, program
 from openenv.envs.chess_env.server.fen import START_FEN
 from openenv.envs.chess_env.server.game import Game
 from openenv.envs.chess_env.server.measured import MEASURED, greedy_action
@@ -334,7 +334,7 @@ def test_the_heuristic_earns_more_than_random_play(url, name):
 
 
 def test_two_clients_play_each_other_at_a_table(module_serving):
-    url = module_serving(build_app(turn_timeout_s=20.0))
+    url = module_serving(program.build(tables=20.0))
 
     def seat(number, moves):
         with ChessEnv(url) as env:

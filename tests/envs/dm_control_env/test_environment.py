@@ -15,7 +15,7 @@ require_extra("dm_control", "dm_control")
 from openenv.core.errors import EnvironmentFault, OpenEnvError
 from openenv.envs.catalog import load
 from openenv.envs.dm_control_env import DMControlAction, DMControlEnv, DMControlObservation, DMControlText
-from openenv.envs.dm_control_env.server.app import app, build_app, settings
+from openenv.envs.dm_control_env.server.app import app, program
 from openenv.envs.dm_control_env.server.choice import TaskChoice, random_state, tasks
 from openenv.envs.dm_control_env.server.environment import DMControlEnvironment
 from openenv.envs.dm_control_env.server.episode import Episode
@@ -243,8 +243,8 @@ def test_the_known_player_balances_the_pole():
 
 
 def test_a_wrong_setting_stops_the_server_before_it_listens():
-    assert settings({"DM_CONTROL_DOMAIN": "fish"}) == {
-        "domain_name": "fish", "task_name": "balance", "render": False,
-    }  # fmt: skip
+    assert program.settings({"DM_CONTROL_DOMAIN": "fish", "DM_CONTROL_TASK": "swim"}) == TaskChoice(
+        domain_name="fish", task_name="swim"
+    )
     with pytest.raises(ValueError, match="task_name='balance' is not among upright, swim"):
-        build_app("fish", "balance", False)
+        program.settings({"DM_CONTROL_DOMAIN": "fish"})

@@ -9,7 +9,7 @@ import pytest
 from openenv.core.errors import EnvironmentFault, OpenEnvError
 from openenv.envs.gymnasium_env import GymnasiumAction, GymnasiumEnv, GymnasiumText
 from openenv.envs.gymnasium_env.models import GymnasiumObservation
-from openenv.envs.gymnasium_env.server.app import app, build_app, settings
+from openenv.envs.gymnasium_env.server.app import app, program
 from openenv.envs.gymnasium_env.server.choice import EnvChoice, family_of, tasks
 from openenv.envs.gymnasium_env.server.environment import GymnasiumEnvironment
 from openenv.hosting.local_process import LocalServer
@@ -235,24 +235,22 @@ def test_a_world_of_box2d_is_not_used_for_a_second_episode() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("settings", "message"),
     [
-        (("CartPol-v1", "{}", "", False), "Did you mean 'CartPole-v1'"),
-        (("FrozenLake-v1", '{"slippery": 1}', "", False), "cannot be made"),
-        (("FrozenLake-v1", "{slippery}", "", False), "is not JSON"),
-        (("FrozenLake-v1", "[]", "", False), "expected a JSON object"),
-        (("FrozenLake-v1", "{}", "many", False), "max_steps='many'"),
+        ({"env_id": "CartPol-v1"}, "Did you mean 'CartPole-v1'"),
+        ({"env_id": "FrozenLake-v1", "env_options": {"slippery": 1}}, "cannot be made"),
+        ({"env_id": "FrozenLake-v1", "max_steps": 0}, "max_steps=0: expected a whole number from 1"),
     ],
 )
-def test_a_wrong_setting_stops_the_server_before_it_listens(arguments, message):
+def test_a_wrong_setting_stops_the_server_before_it_listens(settings, message):
     with pytest.raises(ValueError, match=message):
-        build_app(*arguments)
+        program.build(**settings)
 
 
 def test_environment_variables_set_the_environment() -> None:
     environ = {"GYMNASIUM_ENV_ID": "Taxi-v4", "GYMNASIUM_MAX_STEPS": "9"}
-    assert settings(environ) == {"env_id": "Taxi-v4", "env_options": "{}", "max_steps": "9", "render": False}
-    assert settings({"GYMNASIUM_RENDER": "1"})["render"] is True
+    assert program.settings(environ) == EnvChoice(env_id="Taxi-v4", max_steps=9)
+    assert program.settings({"GYMNASIUM_RENDER": "1"}).render is True
 
 
 @pytest.mark.process

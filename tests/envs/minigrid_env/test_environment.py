@@ -13,8 +13,8 @@ require_extra("minigrid", "minigrid")
 from openenv.core.errors import EnvironmentFault, OpenEnvError
 from openenv.envs.catalog import load
 from openenv.envs.minigrid_env import MiniGridAction, MiniGridEnv, MiniGridObservation, MiniGridText
-from openenv.envs.minigrid_env.server.app import app, build_app, settings
-from openenv.envs.minigrid_env.server.choice import ENV_IDS, tasks
+from openenv.envs.minigrid_env.server.app import app, program
+from openenv.envs.minigrid_env.server.choice import ENV_IDS, GridChoice, tasks
 from openenv.envs.minigrid_env.server.environment import MiniGridEnvironment
 from openenv.envs.minigrid_env.solvers.shortest import best_return, shortest_plan
 from openenv.envs.minigrid_env.view import COLOURS, DOOR_STATES, OBJECTS, SIZE
@@ -296,6 +296,6 @@ def test_many_grids_are_played_in_one_session(url):
 
 
 def test_a_wrong_setting_stops_the_server_before_it_listens():
-    assert settings({"MINIGRID_ENV_ID": DOOR_KEY}) == {"env_id": DOOR_KEY, "render": False}
+    assert program.settings({"MINIGRID_ENV_ID": DOOR_KEY}) == GridChoice(env_id=DOOR_KEY)
     with pytest.raises(ValueError, match="Did you mean"):
-        build_app("MiniGrid-DoorKey", False)
+        program.build(env_id="MiniGrid-DoorKey")

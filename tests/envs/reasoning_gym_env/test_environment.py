@@ -13,7 +13,7 @@ require_extra("reasoning_gym", "reasoning_gym")
 from openenv.envs.catalog import load
 from openenv.envs.reasoning_gym_env import ReasoningGymAction, ReasoningGymEnv
 from openenv.envs.reasoning_gym_env.server import library_process
-from openenv.envs.reasoning_gym_env.server.app import app, build_app
+from openenv.envs.reasoning_gym_env.server.app import app, program
 from openenv.envs.reasoning_gym_env.server.environment import ReasoningGymEnvironment
 
 HASHED = ["isomorphic_strings", "polynomial_multiplication", "ransom_note", "word_ladder"]
@@ -93,7 +93,9 @@ def test_a_higher_level_asks_longer_questions_and_settings_replace_those_of_the_
 
 
 def test_settings_of_the_server_are_the_defaults_of_its_dataset_only(serving):
-    with ReasoningGymEnv(serving(build_app("leg_counting", "", '{"min_animals": 9, "max_animals": 9}'))) as env:
+    with ReasoningGymEnv(
+        serving(program.build(dataset="leg_counting", settings={"min_animals": 9, "max_animals": 9}))
+    ) as env:
         assert asked(env, seed=1).count(",") == 8 + 1
         assert env.state().settings == {"min_animals": 9, "max_animals": 9}
         assert asked(env, seed=1, dataset="chain_sum").startswith("State the final answer")
@@ -204,10 +206,10 @@ def test_a_step_before_the_first_reset_is_an_error():
 
 
 def test_wrong_options_of_the_server_are_errors():
-    with pytest.raises(ValueError, match="level='high': expected a whole number from 0, or nothing"):
-        build_app("gcd", "high", "{}")
+    with pytest.raises(ValueError, match="level='high': expected a whole number"):
+        program.settings({"REASONING_GYM_LEVEL": "high"})
     with pytest.raises(ValueError, match="settings='x' is not JSON"):
-        build_app("gcd", "", "x")
+        program.settings({"REASONING_GYM_SETTINGS": "x"})
 
 
 def test_the_catalog_lists_a_task_for_each_dataset():

@@ -15,7 +15,7 @@ import numpy as np
 
 from openenv.envs.trading_env import TradingAction, TradingEnv
 from openenv.envs.trading_env.server import measured
-from openenv.envs.trading_env.server.app import build_app
+from openenv.envs.trading_env.server.app import program
 from openenv.envs.trading_env.server.settings import Settings, tasks
 
 DATES = [f"2024-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 26)]
@@ -38,12 +38,12 @@ def written(path, prices):
 
 @pytest.fixture(scope="module")
 def url(module_serving):
-    return module_serving(build_app())
+    return module_serving(program.build())
 
 
 @pytest.fixture(scope="module")
 def file_url(module_serving, tmp_path_factory):
-    return module_serving(build_app(written(tmp_path_factory.mktemp("prices") / "prices.csv", closes())))
+    return module_serving(program.build(prices=written(tmp_path_factory.mktemp("prices") / "prices.csv", closes())))
 
 
 def played(env, player=measured.random_order, seed=1, steps=10_000, **reset):
@@ -143,7 +143,7 @@ def test_shuffling_the_future_changes_nothing_until_then(today, tmp_path, module
     keywords = {"first_date": DATES[20], "last_date": DATES[60], "days": 40, "steps": today}
     episodes = []
     for name, table in (("true", prices), ("shuffled", shuffled)):
-        with TradingEnv(module_serving(build_app(written(tmp_path / f"{name}.csv", table)))) as env:
+        with TradingEnv(module_serving(program.build(prices=written(tmp_path / f"{name}.csv", table)))) as env:
             episodes.append((played(env, **keywords), env.state().model_dump(exclude={"episode_id"})))
             future = played(env, **{**keywords, "steps": today + 1})[-1]
             episodes[-1] += (future,)

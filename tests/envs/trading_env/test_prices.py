@@ -148,7 +148,7 @@ def test_another_ending_and_a_missing_file_are_errors(tmp_path):
 
 
 def test_episodes_of_a_file_lie_between_the_dates_and_at_places_of_their_seeds(wide, serving):
-    with TradingEnv(serving(app.build_app(str(wide)))) as env:
+    with TradingEnv(serving(app.program.build(prices=str(wide)))) as env:
         firsts = {env.reset(seed=seed, days=30).observation.date for seed in range(20)}
         assert len(firsts) > 10
         assert env.reset(seed=1).observation.days == 250
@@ -178,7 +178,7 @@ def test_episodes_of_a_file_lie_between_the_dates_and_at_places_of_their_seeds(w
     ],
 )
 def test_a_wrong_choice_of_a_files_days_is_an_error(wide, serving, keywords, message):
-    with TradingEnv(serving(app.build_app(str(wide)))) as env:
+    with TradingEnv(serving(app.program.build(prices=str(wide)))) as env:
         env.reset(seed=1)
         before = env.state()
         with pytest.raises(EnvironmentFault, match=message):

@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 from openenv.core.errors import EnvironmentFault, InvalidMessage
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
-from openenv.envs.openspiel_env.server.app import build_app, settings
+from openenv.envs.openspiel_env.server.app import OpenSpielSettings, program
 from openenv.hosting.local_process import LocalServer
 from tests.envs.openspiel_env.conftest import SERVER_MODULE
 
@@ -36,21 +37,16 @@ def test_environment_variables_set_the_same() -> None:
 
 
 def test_the_default_game_is_catch() -> None:
-    assert settings({}) == {"game": "catch", "agent_player": "0", "opponent": "random", "game_params": "{}"}
+    assert program.settings({}) == OpenSpielSettings(game_name="catch", agent_player=0, opponent_policy="random")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("cach", "0", "random", "{}"), "Did you mean 'catch'"),
-        (("catch", "one", "random", "{}"), "agent_player='one': expected the number of a seat"),
-        (("catch", "0", "random", "{rows: 3}"), "is not JSON"),
-        (("catch", "0", "random", "[3]"), "expected a JSON object"),
-    ],
+    ("settings", "message"),
+    [({"game_name": "cach"}, "Did you mean 'catch'"), ({"game_name": "cach", "tables": 9.0}, "Did you mean 'catch'")],
 )
-def test_a_wrong_setting_stops_the_server_before_it_listens(arguments: tuple[str, ...], message: str) -> None:
+def test_a_wrong_setting_stops_the_server_before_it_listens(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        build_app(*arguments)
+        program.build(**settings)
 
 
 def test_a_wrong_command_line_ends_with_one_error_line() -> None:

@@ -1,7 +1,6 @@
 """Command-line options that every environment's server takes: where it listens, and its limits."""
 
 import argparse
-import json
 import logging
 import os
 import warnings
@@ -106,17 +105,6 @@ class _RenamedOption(argparse.Action):
         message = f"{option_string} is called {_option(self.dest)} now"
         warnings.warn_explicit(message, DeprecationWarning, parser.prog, 0, module="__main__")
         setattr(namespace, self.dest, values)
-
-
-def json_object(name: str, text: str, example: str) -> dict[str, Any]:
-    """The JSON object in an option or environment variable. Raises ValueError with its name and an example."""
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{name}={text!r} is not JSON: {error}. Write '{example}'.") from None
-    if not isinstance(found, dict):
-        raise ValueError(f"{name}={text!r}: expected a JSON object, such as '{example}'.")
-    return found
 
 
 def run_server(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, get_args
 import gymnasium
 from ale_py import ALEInterface, LoggerMode, roms
 
+from openenv.core.env_server.serving.settings import option
 from openenv.envs.atari_env.models import ObsType
 
 _V5 = ("ALE/", "-v5")
@@ -62,15 +63,19 @@ def rom_path(game_name: str) -> Path:
 class AtariChoice:
     """What is played. Raises ValueError, naming the field, for a wrong value. AtariState describes the fields."""
 
-    game_name: str = "pong"
-    obs_type: ObsType = "rgb"
-    frameskip: int = 4
-    repeat_action_probability: float = 0.25
-    full_action_space: bool = False
-    mode: int | None = None
-    difficulty: int | None = None
-    max_frames: int = 108_000
-    max_steps: int | None = None
+    game_name: str = option("pong", "Play this game, in snake_case", name="game")
+    obs_type: ObsType = option("rgb", "Observe frames as rgb or grayscale, or the memory as ram")
+    frameskip: int = option(4, "Repeat an action for so many frames")
+    repeat_action_probability: float = option(
+        0.25,
+        "Let a frame repeat the action of the frame before with this probability",
+        variable="ATARI_REPEAT_ACTION_PROB",
+    )
+    full_action_space: bool = option(False, "Allow all 18 actions (true), or the game's own")
+    mode: int | None = option(None, "Play this mode of the game, a number", unset="the game's own")
+    difficulty: int | None = option(None, "Play at this difficulty of the game, a number", unset="the game's own")
+    max_frames: int = option(108_000, "Truncate episodes after so many frames")
+    max_steps: int | None = option(None, "Truncate episodes after so many steps", unset="no limit")
 
     def __post_init__(self) -> None:
         _check_one_of("game_name", self.game_name, game_names())

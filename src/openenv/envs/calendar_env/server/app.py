@@ -1,43 +1,18 @@
 """Serves the calendars: `python -m openenv.envs.calendar_env.server.app --port 8000`."""
 
-import argparse
-from collections.abc import Sequence
-
-from fastapi import FastAPI
-
-from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
-from openenv.core.env_server.serving.cli_options import add_server_options, run_server
-from openenv.envs.calendar_env.models import CalendarObservation, CalendarState
+from openenv.core.env_server.serving.environment_program import EnvironmentProgram
+from openenv.envs.calendar_env.models import CalendarObservation
 from openenv.envs.calendar_env.server.environment import CalendarEnvironment
 
-
-def build_app(config: ServerConfig | None = None) -> FastAPI:
-    """Return the application that serves the calendars."""
-    return create_app(
-        CalendarEnvironment,
-        CallToolAction,
-        CallToolObservation,
-        state_cls=CalendarState,
-        reset_observation_cls=CalendarObservation,
-        env_name="calendar_env",
-        config=config,
-    )
-
-
-app = build_app()
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Serve until interrupted. argv: command-line arguments; None: the program's own."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_server_options(parser)
-    run_server(parser, argv, _build)
-
-
-def _build(_: argparse.Namespace, config: ServerConfig) -> FastAPI:
-    return build_app(config)
-
+program = EnvironmentProgram(
+    CalendarEnvironment,
+    action_cls=CallToolAction,
+    observation_cls=CallToolObservation,
+    reset_observation_cls=CalendarObservation,
+)
+app = program.app()
+main = program.main
 
 if __name__ == "__main__":
     main()

@@ -1,9 +1,10 @@
 """What the server of the coding environment allows, and the interpreters that it keeps ready."""
 
 import threading
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 
+from openenv.core.env_server.serving.settings import option
 from openenv.envs.coding_env.server.session import InterpreterPool
 from openenv.hosting.sandbox.box_spec import Level
 from openenv.hosting.sandbox.limits import SandboxLimits
@@ -14,21 +15,23 @@ from openenv.hosting.sandbox.sandbox import SandboxHost
 class CodingSettings:
     """Limits of each program, and what it may use. Raises ValueError, naming the field, for a wrong value."""
 
-    seconds: float = 10.0
-    """Time of one program."""
-    limits: SandboxLimits = field(default_factory=SandboxLimits)
-    packages: tuple[str, ...] = ()
-    """Installed distributions that programs may import, beside the standard library."""
-    shell: bool = False
-    """Whether programs may be commands of the shell."""
-    level: Level | None = None
-    """Of the sandbox; None: the strongest that works here."""
+    seconds: float = option(10.0, "Stop a program after this many seconds")
+    memory_mb: int = option(512, "Memory of a sandbox in MiB")
+    processes: int = option(64, "Processes and threads of a sandbox")
+    packages: tuple[str, ...] = option((), "Installed packages that programs may import, with commas")
+    shell: bool = option(False, "Allow commands of the shell")
+    level: Level | None = option(None, "Level of the sandbox", unset="the strongest that works")
     num_ready: int = 2
     """Interpreters that wait for the next episodes."""
 
     def __post_init__(self) -> None:
         if not 0 < self.seconds <= 3600:
             raise ValueError(f"seconds={self.seconds!r}: expected a number above 0, at most 3600.")
+
+    @cached_property
+    def limits(self) -> SandboxLimits:
+        """The limits of a sandbox. Raises ValueError, naming the field, for a wrong one."""
+        return SandboxLimits(memory_bytes=self.memory_mb << 20, processes=self.processes)
 
 
 _STARTING = threading.Lock()

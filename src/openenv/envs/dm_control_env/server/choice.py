@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from dm_control import suite
 
+from openenv.core.env_server.serving.settings import option
 from openenv.envs.rendering import check_render
 
 RESET_FIELDS = ("domain_name", "task_name", "max_steps", "render", "width", "height", "camera_id")
@@ -24,12 +25,11 @@ _SEED_BITS = 32
 class TaskChoice:
     """What is played. Raises ValueError, naming the field, for a wrong value."""
 
-    domain_name: str = "cartpole"
-    task_name: str = "balance"
+    domain_name: str = option("cartpole", "Play this domain", name="domain")
+    task_name: str = option("balance", "Play this task of it", name="task")
     max_steps: int | None = None
     """Limit of steps; None: the task's own limit of time alone."""
-    render: bool = False
-    """Whether observations carry the rendered frame."""
+    render: bool = option(False, "Send the rendered frame in each observation, as a PNG file")
     width: int = 320
     height: int = 240
     camera_id: int = 0

@@ -3,11 +3,12 @@
 import difflib
 import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import gymnasium
 
+from openenv.core.env_server.serving.settings import option
 from openenv.core.formats.json_text import json_text
 from openenv.envs.rendering import check_render
 
@@ -32,13 +33,10 @@ _LONGEST_OPTIONS = 20_000
 class EnvChoice:
     """What is played. Raises ValueError, naming the field, for a wrong value."""
 
-    env_id: str = "CartPole-v1"
-    env_options: dict[str, Any] = field(default_factory=dict)
-    """Keywords of gymnasium.make."""
-    max_steps: int | None = None
-    """Limit of steps; None: the registered one."""
-    render: bool = False
-    """Whether observations carry the rendered frame."""
+    env_id: str = option("CartPole-v1", "Play the environment of this id")
+    env_options: dict[str, Any] = option({}, "Keywords of gymnasium.make as a JSON object")
+    max_steps: int | None = option(None, "Truncate episodes after this many steps", unset="the registered limit")
+    render: bool = option(False, "Send the rendered frame in each observation, as a PNG file")
 
     def __post_init__(self) -> None:
         _check_id(self.env_id)

@@ -1,36 +1,11 @@
 """Serves the maze environment: `python -m openenv.envs.maze_env.server.app --port 8000`."""
 
-import argparse
-from collections.abc import Sequence
-
-from fastapi import FastAPI
-
-from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.env_server.serving.cli_options import add_server_options, run_server
-from openenv.envs.maze_env.models import MazeAction, MazeObservation, MazeState
+from openenv.core.env_server.serving.environment_program import EnvironmentProgram
 from openenv.envs.maze_env.server.environment import MazeEnvironment
 
-
-def build_app(config: ServerConfig | None = None) -> FastAPI:
-    """Return the application that serves the maze environment."""
-    return create_app(
-        MazeEnvironment, MazeAction, MazeObservation, state_cls=MazeState, env_name="maze_env", config=config
-    )
-
-
-app = build_app()
-
-
-def main(argv: Sequence[str] | None = None) -> None:
-    """Serve until interrupted. argv: command-line arguments; None: the program's own."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    add_server_options(parser)
-    run_server(parser, argv, _build)
-
-
-def _build(_: argparse.Namespace, config: ServerConfig) -> FastAPI:
-    return build_app(config)
-
+program = EnvironmentProgram(MazeEnvironment)
+app = program.app()
+main = program.main
 
 if __name__ == "__main__":
     main()

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import minigrid  # noqa: F401  registers its ids
 
+from openenv.core.env_server.serving.settings import option
 from openenv.envs.rendering import check_render
 
 RESET_FIELDS = ("env_id", "max_steps", "render")
@@ -25,11 +26,10 @@ _LEVELS = "BabyAI-"
 class GridChoice:
     """What is played. Raises ValueError, naming the field, for a wrong value."""
 
-    env_id: str = "MiniGrid-Empty-8x8-v0"
+    env_id: str = option("MiniGrid-Empty-8x8-v0", "Play this id")
     max_steps: int | None = None
     """Limit of steps; None: the environment's own alone."""
-    render: bool = False
-    """Whether observations carry the rendered frame."""
+    render: bool = option(False, "Send the rendered frame in each observation, as a PNG file")
 
     def __post_init__(self) -> None:
         if self.env_id not in ENV_IDS:

@@ -1,10 +1,11 @@
 """A choice of game, seat and opponents, validated and loaded: what all of its episodes share."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyspiel
 
+from openenv.core.env_server.serving.settings import option
 from openenv.envs.openspiel_env.server.games import (
     is_stateful,
     load_game_for_episode,
@@ -20,14 +21,15 @@ from openenv.envs.openspiel_env.server.seat_view import OpeningCache, SeatView, 
 class GameChoice:
     """Which game an episode plays, from which seat, against which policies."""
 
-    game_name: str = "catch"
-    """OpenSpiel's short name."""
-    game_params: dict[str, Any] = field(default_factory=dict)
-    """Parameters that differ from OpenSpiel's defaults."""
-    agent_player: int = 0
-    """The agent's seat, from 0."""
-    opponent_policy: str | list[str] = "random"
-    """random, first, last or mcts: one for all other seats, or a list with one for each."""
+    game_name: str = option("catch", "Play this game by OpenSpiel's short name", name="game")
+    game_params: dict[str, Any] = option({}, "Parameters that differ from the game's defaults, as a JSON object")
+    agent_player: int = option(0, "Let the agent play this seat, from 0")
+    opponent_policy: str | list[str] = option(
+        "random",
+        "Let random, first, last or mcts play the other seats; a comma-separated list names one for each",
+        name="opponent",
+        variable="OPENSPIEL_OPPONENT_POLICY",
+    )
 
 
 @dataclass(frozen=True, slots=True)

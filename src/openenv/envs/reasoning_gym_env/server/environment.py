@@ -3,11 +3,12 @@
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.serving.settings import option
 from openenv.core.formats.json_text import json_text
 from openenv.envs.reasoning_gym_env.models import ReasoningGymAction, ReasoningGymObservation, ReasoningGymState
 from openenv.envs.reasoning_gym_env.server.library_process import LIBRARY, LibraryEnded
@@ -22,11 +23,9 @@ _LONGEST_SETTINGS = 5_000
 class TaskChoice:
     """Which tasks are given. Raises ValueError, naming the field, for a value of a wrong type."""
 
-    dataset: str = "chain_sum"
-    level: int | None = None
-    """Of the dataset's curriculum; None: the dataset's own defaults."""
-    settings: dict[str, Any] = field(default_factory=dict)
-    """Fields of the dataset's configuration, which replace those of the level."""
+    dataset: str = option("chain_sum", "Ask questions of this dataset")
+    level: int | None = option(None, "Use this level of its curriculum", unset="the dataset's settings")
+    settings: dict[str, Any] = option({}, "Its settings as a JSON object, which replace those of the level")
 
     def __post_init__(self) -> None:
         if not isinstance(self.dataset, str):

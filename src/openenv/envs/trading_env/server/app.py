@@ -1,60 +1,31 @@
-"""Serves the trading environment: `python -m openenv.envs.trading_env.server.app --prices prices.csv --port 8000`.
+"""Serves the trading environment: `python -m openenv.envs.trading_env.server.app --prices prices.csv --port 8000`."""
 
-The environment variable TRADING_PRICES names the file of `app` (default: none, so prices are generated). A client
-cannot name a file.
-"""
-
-import argparse
-import os
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fastapi import FastAPI
-
-from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.env_server.serving.cli_options import add_server_options, run_server
-from openenv.envs.trading_env.models import TradingAction, TradingObservation, TradingState
+from openenv.core.env_server.serving.environment_program import EnvironmentProgram
+from openenv.core.env_server.serving.settings import option
 from openenv.envs.trading_env.server.environment import TradingEnvironment
 from openenv.envs.trading_env.server.price_file import read_prices
 
 
-def build_app(prices: str = "", config: ServerConfig | None = None) -> FastAPI:
-    """Return the application that serves the trading environment.
+@dataclass(frozen=True, kw_only=True)
+class TradingSettings:
+    """Which prices are played. A client cannot name a file."""
 
-    prices: a CSV or Parquet file; empty: prices are generated. Raises ValueError for a file without prices.
-    """
-    table = read_prices(Path(prices)) if prices else None
-    return create_app(
-        partial(TradingEnvironment, table),
-        TradingAction,
-        TradingObservation,
-        state_cls=TradingState,
-        env_name="trading_env",
-        config=config,
-    )
+    prices: str = option("", "Play the closing prices in this CSV or Parquet file", unset="prices are generated")
 
 
-app = build_app(os.environ.get("TRADING_PRICES", ""))
+def make_with_prices(_: type, settings: TradingSettings) -> Callable[[], TradingEnvironment]:
+    """Makes environments that share the prices of the file. Raises ValueError for a file without prices."""
+    return partial(TradingEnvironment, read_prices(Path(settings.prices)) if settings.prices else None)
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Serve until interrupted. argv: command-line arguments; None: the program's own."""
-    parser = argparse.ArgumentParser(
-        prog="python -m openenv.envs.trading_env.server.app", description="Serve the trading environment."
-    )
-    parser.add_argument(
-        "--prices",
-        default=os.environ.get("TRADING_PRICES", ""),
-        help="Play the closing prices in this CSV or Parquet file (default: prices are generated).",
-    )
-    add_server_options(parser)
-    run_server(parser, argv, _build)
-
-
-def _build(args: argparse.Namespace, config: ServerConfig) -> FastAPI:
-    return build_app(args.prices, config)
-
+program = EnvironmentProgram(TradingEnvironment, TradingSettings, make_with_prices)
+app = program.app()
+main = program.main
 
 if __name__ == "__main__":
     main()

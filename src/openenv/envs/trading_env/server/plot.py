@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from openenv.core.env_server.serving.cli_options import json_object
+from openenv.core.env_server.serving.settings import json_object
 from openenv.envs.trading_env.models import TradingAction, TradingObservation
 from openenv.envs.trading_env.server.environment import TradingEnvironment
 from openenv.envs.trading_env.server.measured import buy_and_hold, random_order, trend_following
