@@ -6,9 +6,10 @@ import pytest
 
 from openenv.core import Action, Observation
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
+from openenv.envs.openspiel_env.players import ball_and_paddle
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
-from openenv.policies import POLICIES, BlackjackChartPolicy, LearningPolicy, Policy, RandomPolicy, make_policy
-from openenv.policies.baselines import CatchPolicy, ball_and_paddle
+from openenv.policies import LearningPolicy, Policy, RandomPolicy, make_policy, policy_names
+from openenv.policies.base import as_action
 from openenv.text.derived import DerivedText
 
 
@@ -19,8 +20,7 @@ def play(env: OpenSpielEnvironment, policy: Policy, num_episodes: int, seed: int
         observation, total = env.reset(seed=seed + number, **policy.reset_kwargs), 0.0
         while not observation.done:
             action = policy.select_action(observation)
-            assert isinstance(action, int)
-            following = env.step(OpenSpielAction(action_id=action))
+            following = env.step(OpenSpielAction(action_id=as_action(action).action_id))
             total += float(following.reward or 0)
             policy.learn(observation, action, float(following.reward or 0), following, following.done)
             observation = following
@@ -81,11 +81,11 @@ class Listed(Observation):
     ],
 )
 def test_the_smart_policy_goes_to_the_ball_in_every_row(rows: tuple[str, ...], action: int) -> None:
-    assert CatchPolicy().select_action(grid(*rows)) == action
+    assert make_policy("smart").select_action(grid(*rows)) == OpenSpielAction(action_id=action)
 
 
 def test_the_smart_policy_catches_every_ball() -> None:
-    assert play(OpenSpielEnvironment("catch"), CatchPolicy(), 100) == [1.0] * 100
+    assert play(OpenSpielEnvironment("catch"), make_policy("smart"), 100) == [1.0] * 100
 
 
 @pytest.mark.parametrize("numbers", [[0.0] * 50, [1.0] * 50, [1.0] * 7, [1.0, 1.0] + [0.0] * 48])
@@ -161,7 +161,7 @@ def test_the_chart_is_the_textbooks() -> None:
 
 def test_the_chart_refuses_another_game() -> None:
     with pytest.raises(ValueError, match="game_name='catch': the chart policy plays blackjack only"):
-        BlackjackChartPolicy().select_action(OpenSpielEnvironment("catch").reset(seed=1))
+        make_policy("chart").select_action(OpenSpielEnvironment("catch").reset(seed=1))
 
 
 def test_tree_search_wins_from_what_a_player_knows() -> None:
@@ -184,7 +184,7 @@ def test_tree_search_asks_for_the_history_where_there_is_none() -> None:
         make_policy("mcts").select_action(OpenSpielEnvironment("catch").reset(seed=1))
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", policy_names())
 def test_every_named_policy_can_be_made_and_has_a_name(name: str) -> None:
     assert make_policy(name, seed=1).name
 
@@ -192,7 +192,11 @@ def test_every_named_policy_can_be_made_and_has_a_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("smrat", {}, r"policy='smrat' is unknown\. Did you mean 'smart'\? There are: random, stay, smart, "),
+        (
+            "smrat",
+            {},
+            r"policy='smrat' is unknown\. Did you mean 'smart'\? There are: random, stay, learning, smart, ",
+        ),
         ("always:", {}, "is unknown"),
         ("random", {"sims": 3}, "policy 'random' does not accept these options: .*sims"),
         ("chart", {"sims": 3}, "policy 'chart' does not accept these options: .*sims"),

@@ -5,12 +5,13 @@ import importlib
 import importlib.util
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from openenv.core.env_server.interfaces import Environment
 from openenv.core.utils import install_line
-from openenv.envs.measured import MeasuredTask
+from openenv.envs.measured import MeasuredTask, Optimum
 
 _FOLDER = Path(__file__).parent
 DEFAULT_GAME_KEYWORD = "game_name"
@@ -33,12 +34,26 @@ class CatalogEntry:
     """Modules that the server imports from the extra."""
     programs: tuple[str, ...] = ()
     """Programs of the system that an episode needs, and no extra installs."""
-    tasks: str | None = None
-    """A function, as MODULE:FUNCTION, that returns reset keywords by the name of a task; None: there is one task."""
+    tasks: str | Mapping[str, Mapping[str, Any]] | None = None
+    """Reset keywords by the name of a task, or the function, as MODULE:FUNCTION, that returns them; None: there is one
+    task."""
     game_keyword: str | None = None
     """The keyword of resets that chooses a game or a kind of task by its name; None: no single keyword does."""
-    measured: str | None = None
-    """A mapping of MeasuredTask by the name of the task, as MODULE:NAME; see `measured.py`."""
+    measured: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Fields of MeasuredTask by the name of the task. Without `reset` it is one of `tasks`."""
+    bare: str | None = None
+    """A function, as MODULE:FUNCTION: the field `bare` of every MeasuredTask."""
+    optimum: str | None = None
+    """A function, as MODULE:FUNCTION, that returns the Optimum for keywords of a reset, or None."""
+    baseline: str | None = None
+    """A function, as MODULE:FUNCTION, that returns the name of a good policy for keywords of a reset, or None."""
+    policies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Policies that play this environment alone, by their names on every command line: see `openenv.policies`."""
+
+    @property
+    def package(self) -> str:
+        """The package of its folder, such as `openenv.envs.echo_env`."""
+        return self.client.rpartition(".")[0]
 
     @property
     def is_installed(self) -> bool:
@@ -61,16 +76,49 @@ class CatalogEntry:
         """Return the reset keywords of each task by its name. Raises ImportError without the extra."""
         if self.tasks is None:
             return {self.name: {}}
-        tasks: Mapping[str, Mapping[str, Any]] = _load_object(self.tasks)()
+        tasks: Mapping[str, Mapping[str, Any]] = (
+            load_object(self.tasks)() if isinstance(self.tasks, str) else self.tasks
+        )
         return tasks
 
     def load_measured(self) -> Mapping[str, MeasuredTask]:
-        """Return what `openenv envs --measure` plays, by the name of the task. Raises ImportError without the extra."""
-        measured: Mapping[str, MeasuredTask] = {} if self.measured is None else _load_object(self.measured)
-        return measured
+        """Return what `openenv envs --measure` plays, by the name of the task. Raises ImportError without the extra.
+
+        A task that is not among `tasks` here, because it needs a further package, is left out.
+        """
+        tasks = self.load_tasks()
+        measured = {name: {"reset": tasks.get(name), **given} for name, given in self.measured.items()}
+        return {name: self._measured_task(given) for name, given in measured.items() if given["reset"] is not None}
+
+    def _measured_task(self, given: Mapping[str, Any]) -> MeasuredTask:
+        functions = {"bare": self.bare, "heuristic": given.get("heuristic")}
+        loaded = {name: None if path is None else load_object(path) for name, path in functions.items()}
+        best = self.load_optimum(given["reset"])
+        return MeasuredTask(**{"best_return": best and best.mean_return, **given, **loaded})
+
+    def load_optimum(self, reset: Mapping[str, Any]) -> Optimum | None:
+        """Return the exact result of best play with these reset keywords; None where it is not known."""
+        found: Optimum | None = None if self.optimum is None else load_object(self.optimum)(**reset)
+        return found
+
+    def load_baseline(self, reset: Mapping[str, Any]) -> str | None:
+        """Return the name of a good policy with these reset keywords; None where there is none."""
+        found: str | None = None if self.baseline is None else load_object(self.baseline)(**reset)
+        return found
+
+    def load_environment(self) -> Environment[Any, Any, Any]:
+        """Return an environment of this process, as the server makes it. Raises ImportError without the extra."""
+        environment: Environment[Any, Any, Any] = importlib.import_module(self.server).program.environment()
+        return environment
 
 
-def _load_object(path: str) -> Any:
+def entry_of(message_class: type) -> CatalogEntry | None:
+    """Return the bundled environment whose folder has the class of a message; None if none has."""
+    return next((entry for entry in entries() if message_class.__module__.startswith(f"{entry.package}.")), None)
+
+
+def load_object(path: str) -> Any:
+    """Return what MODULE:NAME names. Raises ImportError or AttributeError."""
     module, name = path.split(":")
     return getattr(importlib.import_module(module), name)
 

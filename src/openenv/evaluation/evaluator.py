@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from openenv.auto.environment import named_environment
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Action
@@ -16,11 +17,9 @@ from openenv.core.errors import OpenEnvError, ServerUnreachable
 from openenv.core.outcomes import REFUSED, EpisodeOutcome, declared_success, outcome_of
 from openenv.core.session_pool import SessionPool
 from openenv.core.utils import run_async_safely
-from openenv.envs.openspiel_env.client import OpenSpielEnv
-from openenv.envs.openspiel_env.models import OpenSpielAction
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
 from openenv.evaluation.intervals import EpisodeResult, Summary, summarize
-from openenv.policies.base import EndEpisode, Policy, PolicyReply
+from openenv.policies.base import EndEpisode, Policy, PolicyReply, as_action
 from openenv.policies.baselines import RandomPolicy
 from openenv.text.interface import TextInterface
 
@@ -103,11 +102,13 @@ def _with_name(on_progress: Callable[[str, int, int], None] | None, name: str) -
 
 
 def play_random_policy(server_url: str, num_games: int = 100, seed: int = 0) -> dict[str, Any]:
-    """Play OpenSpiel games at random. Returns `wins`, `losses`, `pushes`, `win_rate` (0 to 1) and `total_games`.
+    """Play games of a server at random. Returns `wins`, `losses`, `pushes`, `win_rate` (0 to 1) and `total_games`.
 
     Also works where an event loop already runs, as in a notebook. Raises ServerUnreachable without a server.
     """
-    evaluation = evaluate(server_url, OpenSpielEnv, [RandomPolicy(seed)], num_games, seed)
+    served = named_environment(server_url).served_at(server_url)
+    policy = RandomPolicy(seed, text=served.text)
+    evaluation = evaluate(server_url, served.client, [policy], num_games, seed, text=served.text)
     (summary,) = run_async_safely(evaluation)
     return {
         "wins": summary.num_won,
@@ -178,11 +179,6 @@ async def _called(select: Callable[[], list[Any]], executor: Executor | None) ->
         return await asyncio.shield(choosing)
     finally:
         await asyncio.wait([choosing])  # also after a cancellation: the thread still uses the policy
-
-
-def as_action(choice: Any) -> Any:
-    """The action of a choice, whose number is one of OpenSpiel's."""
-    return OpenSpielAction(action_id=choice) if isinstance(choice, int) else choice
 
 
 def _with_optional_parts(policy: Any) -> Policy:

@@ -1,21 +1,22 @@
 """Measures bundled environments: steps per second beside the bare library, players, and what their checks found."""
 
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from random import Random
+from functools import partial
 from typing import Any
 
 from openenv.auto.environment import ServedEnvironment, named_environment
 from openenv.core.utils import run_async_safely
 from openenv.envs.catalog import CatalogEntry
-from openenv.envs.measured import MeasuredTask
+from openenv.envs.measured import MeasuredTask, steps_per_second
 from openenv.evaluation.evaluator import evaluate
 from openenv.evaluation.intervals import Summary
 from openenv.evaluation.quality import CheckRow, check_environment
 from openenv.policies.base import Policy
 from openenv.policies.baselines import RandomPolicy
+from openenv.policies.declared import FunctionPolicy
 
 ROUNDS = 3
 """Measurements of each speed; client and bare library take turns."""
@@ -48,18 +49,6 @@ class Measurement:
     """The status of SHOWN_CHECKS: pass, warn, fail or skip."""
 
 
-class _Heuristic(Policy):
-    """The heuristic of a measured task as a policy."""
-
-    name = "heuristic"
-
-    def __init__(self, choose: Callable[[Any, Random], Any], seed: int) -> None:
-        self._choose, self._rng = choose, Random(seed)
-
-    def select_action(self, observation: Any) -> Any:
-        return self._choose(observation, self._rng)
-
-
 def measure(entry: CatalogEntry, *, seconds: float = 1.0, on_progress: OnProgress) -> Iterator[Measurement]:
     """Measure each of an environment's measured tasks. seconds: of each measurement of speed.
 
@@ -71,7 +60,7 @@ def measure(entry: CatalogEntry, *, seconds: float = 1.0, on_progress: OnProgres
     for name, task in entry.load_measured().items():
         with named.served() as served:
             on_progress(f"{entry.name}, {name}: speed")
-            client_steps, bare_steps = _speeds(served, task, seconds)
+            client_steps, bare_steps = _speeds(served, entry, task, seconds)
             on_progress(f"{entry.name}, {name}: players")
             summaries = run_async_safely(_play(served, task))
         yield Measurement(
@@ -90,14 +79,18 @@ def _statuses(rows: Sequence[CheckRow]) -> dict[str, str]:
     return {row.check: row.result.status for row in rows if row.check in SHOWN_CHECKS}
 
 
-def _speeds(served: ServedEnvironment, task: MeasuredTask, seconds: float) -> tuple[float, float]:
-    """Steps per second of a client and of the bare library."""
-    client_rounds, bare_rounds = [], []
-    with served.client() as client:
+def _speeds(served: ServedEnvironment, entry: CatalogEntry, task: MeasuredTask, seconds: float) -> tuple[float, float]:
+    """Steps per second of a client and of the bare library, or of the environment in this process if it wraps none."""
+    with served.client() as client, ExitStack() as stack:
         episodes = [_recorded(client, task, seed, _random_policy(served, seed)) for seed in range(_NUM_EPISODES)]
-        for _ in range(ROUNDS):
-            client_rounds.append(_replay_speed(client, task, episodes, seconds))
-            bare_rounds.append(task.play_bare(seconds))
+        bare = task.bare and partial(task.bare, **task.reset)
+        if bare is None:
+            bare = partial(_replayed, stack.enter_context(closing(entry.load_environment())), task, episodes)
+        rounds = [
+            (steps_per_second(_replayed(client, task, episodes), seconds), steps_per_second(bare(), seconds))
+            for _ in range(ROUNDS)
+        ]
+    client_rounds, bare_rounds = zip(*rounds, strict=True)
     return statistics.median(client_rounds), statistics.median(bare_rounds)
 
 
@@ -115,25 +108,21 @@ def _recorded(client: Any, task: MeasuredTask, seed: int, policy: RandomPolicy) 
     return actions
 
 
-def _replay_speed(client: Any, task: MeasuredTask, episodes: Sequence[Sequence[Any]], seconds: float) -> float:
-    """Steps per second, resets included."""
-    started, steps = time.perf_counter(), 0
-    while time.perf_counter() - started < seconds:
+def _replayed(player: Any, task: MeasuredTask, episodes: Sequence[Sequence[Any]]) -> Iterator[int]:
+    """Episodes of a client or of an environment in this process, again and again. Resets are no steps."""
+    while True:
         for seed, actions in enumerate(episodes):
-            client.reset(seed=seed, **task.reset)
+            player.reset(seed=seed, **task.reset)
             for action in actions:
-                client.step(action)
-            steps += len(actions)
-            if time.perf_counter() - started >= seconds:
-                break
-    return steps / (time.perf_counter() - started)
+                player.step(action)
+            yield len(actions)
 
 
 async def _play(served: ServedEnvironment, task: MeasuredTask) -> list[Summary]:
     """The results of random play and of the heuristic, on equal seeds."""
     policies: list[Policy] = [_random_policy(served, 0)]
     if task.heuristic is not None:
-        policies.append(_Heuristic(task.heuristic, 0))
+        policies.append(FunctionPolicy("heuristic", task.heuristic, 0))
     return await evaluate(
         served.base_url,
         served.client,

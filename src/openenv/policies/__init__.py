@@ -1,17 +1,14 @@
 """Policies: they choose an action for an observation."""
 
 from openenv.policies.base import ActsOnObservations, Choice, Policy
-from openenv.policies.baselines import BlackjackChartPolicy, CatchPolicy, ConstantPolicy, RandomPolicy
+from openenv.policies.baselines import ConstantPolicy, RandomPolicy
 from openenv.policies.language_model import ChatEndpoint, Complete, LanguageModelPolicy
 from openenv.policies.learning import LearningPolicy
 from openenv.policies.prompts import ChatMessage, CompletionFailed, PromptBuilder, SampledReply
-from openenv.policies.registry import POLICIES, make_policy
+from openenv.policies.registry import make_policy, policy_names
 
 __all__ = [
-    "POLICIES",
     "ActsOnObservations",
-    "BlackjackChartPolicy",
-    "CatchPolicy",
     "ChatEndpoint",
     "ChatMessage",
     "Choice",
@@ -25,4 +22,5 @@ __all__ = [
     "RandomPolicy",
     "SampledReply",
     "make_policy",
+    "policy_names",
 ]

@@ -58,6 +58,17 @@ class ActsOnObservations(Protocol):
         """Choose an action: an int from `legal_actions`, or an action of the environment."""
 
 
+class NumberedAction(Action):
+    """An action by its number among `legal_actions`, of any environment whose actions have an `action_id`."""
+
+    action_id: int
+
+
+def as_action(choice: Any) -> Any:
+    """The action of a choice, which may be its number."""
+    return NumberedAction(action_id=choice) if isinstance(choice, int) else choice
+
+
 class Policy:
     """Base class of policies. Implement `select_action` and override the rest as needed."""
 
@@ -66,7 +77,7 @@ class Policy:
     learns: ClassVar[bool] = False
     """True if the policy changes during play: its episodes are then played one after another."""
 
-    is_slow: ClassVar[bool] = False
+    is_slow: bool = False
     """True if a choice takes more than a millisecond: it is then made in a thread, beside the event loop."""
 
     follows_episodes: bool = False

@@ -1,20 +1,15 @@
-"""Policies that need no learning: random and constant play, the blackjack chart, and perfect play of catch."""
+"""Policies that need no learning and play any environment: random and constant play."""
 
 from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 from openenv.core.env_server.types import Action
-from openenv.envs.openspiel_env.solvers.blackjack_chart import chart_hits
-from openenv.envs.openspiel_env.text import blackjack_hand, blackjack_total
 from openenv.policies.base import Policy, legal_names
 from openenv.text.interface import TextInterface
 
-HIT, STAND = 0, 1
 _MOST_DRAWS = 100
 """Actions of random play that an environment may refuse in a row."""
-COLUMNS = 5
-LEFT, STAY, RIGHT = 0, 1, 2
 
 
 class RandomPolicy(Policy):
@@ -53,7 +48,7 @@ class RandomPolicy(Policy):
 
 
 class ConstantPolicy(Policy):
-    """Always chooses the action of one name, such as `stay` in catch or `stand` in blackjack."""
+    """Always chooses the action of one name, such as `stay` or `stand`."""
 
     def __init__(
         self,
@@ -86,47 +81,3 @@ class ConstantPolicy(Policy):
             assert self._otherwise is not None
             return self._otherwise
         raise ValueError(f"{self.name}: no legal action has that name. Legal: {', '.join(names)}.")
-
-
-class BlackjackChartPolicy(Policy):
-    """Plays blackjack by the textbook chart: wins 43.24 % of games, mean return -0.0428 (the optimum is -0.0425)."""
-
-    name = "chart"
-
-    def select_action(self, observation: Any) -> int:
-        """Hit or stand. Raises ValueError for another game than blackjack."""
-        game = observation.metadata.get("game_name")
-        if game != "blackjack":
-            raise ValueError(f"game_name={game!r}: the chart policy plays blackjack only.")
-        own, dealer = blackjack_hand(observation)
-        return HIT if chart_hits(*blackjack_total(own), dealer[0]) else STAND
-
-
-class CatchPolicy(Policy):
-    """Moves the paddle toward the ball's column and stays below it: it catches every ball."""
-
-    name = "smart"
-
-    def __init__(self, columns: int = COLUMNS) -> None:
-        """columns: width of the grid, which `game_params` can change."""
-        self._columns = columns
-
-    def select_action(self, observation: Any) -> int:
-        """Left, stay or right. Raises ValueError if `info_state` is not a grid of catch."""
-        ball, paddle = ball_and_paddle(observation.info_state, self._columns)
-        return LEFT if ball < paddle else RIGHT if ball > paddle else STAY
-
-
-def ball_and_paddle(info_state: list[float], columns: int = COLUMNS) -> tuple[int, int]:
-    """The columns of the ball and of the paddle. info_state: rows * columns cells, row by row, 1 for ball and paddle.
-
-    The paddle is in the last row. In the final observation the ball is too: then the first of two marks is taken as the
-    ball, and a single mark as both (the ball is caught). Raises ValueError if the numbers are not such a grid.
-    """
-    marks = [index for index, value in enumerate(info_state) if value >= 0.5]
-    if len(info_state) % columns or not 1 <= len(marks) <= 2 or marks[-1] < len(info_state) - columns:
-        raise ValueError(
-            f"info_state has {len(info_state)} values with {len(marks)} marks: a grid of catch has rows of {columns} "
-            "cells, a ball, and a paddle in the last row. The smart policy plays catch only."
-        )
-    return marks[0] % columns, marks[-1] % columns

@@ -3,7 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from openenv.agents.llm.client import LLMError, OpenAIClient, UnreadableToolCall, needs_max_completion_tokens
 from openenv.core.env_server.mcp_types import Tool
@@ -38,7 +38,7 @@ class LanguageModelPolicy(Policy):
     unparseable.
     """
 
-    is_slow: ClassVar[bool] = True
+    is_slow = True
     follows_episodes = True
 
     def __init__(

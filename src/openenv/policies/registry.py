@@ -1,15 +1,14 @@
 """Creates policies by the names that the command line uses."""
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
-from openenv.core.utils import install_line
 from openenv.policies.base import Policy
-from openenv.policies.baselines import BlackjackChartPolicy, CatchPolicy, ConstantPolicy, RandomPolicy
+from openenv.policies.baselines import ConstantPolicy, RandomPolicy
 from openenv.policies.conversations import ReplyRules
+from openenv.policies.declared import declared_names, declared_policy
 from openenv.policies.language_model import ChatEndpoint, LanguageModelPolicy
 from openenv.policies.learning import LearningPolicy
 from openenv.text.interface import TextInterface
@@ -18,26 +17,17 @@ ALWAYS = "always:"
 LANGUAGE_MODEL = "llm:"
 
 
-def _mcts(seed: int | None = None, text: TextInterface[Any, Any] | None = None, **options: Any) -> Policy:
-    if find_spec("pyspiel") is None:
-        raise ValueError(f"policy 'mcts' needs OpenSpiel in this process too: {install_line('openspiel')}")
-    from openenv.policies.mcts import MCTSPolicy  # heavy: loads OpenSpiel
-
-    return MCTSPolicy(seed, **options)
-
-
-POLICIES: dict[str, tuple[Callable[..., Policy], str]] = {
-    "random": (RandomPolicy, "each legal action with the same probability"),
-    "stay": (
-        lambda seed=None, text=None: ConstantPolicy("stay", otherwise=1, text=text),
-        "always the action named stay, or number 1",
-    ),
-    "smart": (lambda seed=None, text=None, **options: CatchPolicy(**options), "perfect play of catch"),
-    "learning": (LearningPolicy, "a table of action values, learned from rewards during play"),
-    "chart": (lambda seed=None, text=None: BlackjackChartPolicy(), "the textbook chart of blackjack"),
-    "mcts": (_mcts, "tree search, in games of perfect information"),
+_GENERAL: Mapping[str, Callable[..., Policy]] = {
+    "random": RandomPolicy,
+    "stay": lambda seed=None, text=None: ConstantPolicy("stay", otherwise=1, text=text),
+    "learning": LearningPolicy,
 }
-"""Factory and one-line description of each policy."""
+"""Those that play any environment. The action named stay is number 1 where actions have no names."""
+
+
+def policy_names() -> list[str]:
+    """The names that `make_policy` knows: of policies for any environment, and of those that environments declare."""
+    return [*_GENERAL, *declared_names()]
 
 
 def make_policy(
@@ -45,20 +35,31 @@ def make_policy(
 ) -> Policy:
     """Create the policy of that name; `always:stand` always chooses the action of that name.
 
-    seed: equal seeds give equal choices. text: the environment's text interface, which policies for any environment
-    need where observations have no `legal_actions`. options: keyword arguments of the policy's class. Raises ValueError
-    for an unknown name, an option that the policy does not accept, or a policy whose library is not installed.
+    Args:
+        seed: equal seeds give equal choices.
+        text: the environment's text interface, which policies for any environment need where observations have no
+            `legal_actions`.
+        options: keywords of the policy's class or function.
+
+    Raises:
+        ValueError: for an unknown name, an option that the policy does not accept, or a policy whose library is not
+            installed.
     """
     if name.startswith(ALWAYS) and name != ALWAYS:
         return ConstantPolicy(name.removeprefix(ALWAYS), text=text)
-    if name not in POLICIES:
-        near = difflib.get_close_matches(name, POLICIES, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"policy={name!r} is unknown.{hint} There are: {', '.join(POLICIES)}, {ALWAYS}ACTION.")
     try:
-        return POLICIES[name][0](seed=seed, text=text, **options)
+        policy = (
+            _GENERAL[name](seed=seed, text=text, **options)
+            if name in _GENERAL
+            else declared_policy(name, seed, **options)
+        )
     except TypeError as error:
         raise ValueError(f"policy {name!r} does not accept these options: {error}") from error
+    if policy is None:
+        near = difflib.get_close_matches(name, policy_names(), n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"policy={name!r} is unknown.{hint} There are: {', '.join(policy_names())}, {ALWAYS}ACTION.")
+    return policy
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,9 @@ require_extra("ale_py", "atari")
 
 from openenv.envs.atari_env import AtariAction, AtariObservation, AtariText
 from openenv.envs.atari_env.server.environment import AtariEnvironment
-from openenv.envs.atari_env.server.measured import MEASURED
 from openenv.envs.atari_env.text import POSITIONS, positions
+from openenv.envs.catalog import load
+from openenv.envs.measured import steps_per_second
 
 TEXT = AtariText(AtariAction, AtariObservation)
 COLOURS = {
@@ -90,9 +91,9 @@ def test_replies_are_the_names_of_the_actions():
     assert TEXT.parse("jump", first) is None
 
 
-@pytest.mark.parametrize("task", MEASURED)
+@pytest.mark.parametrize("task", load("atari").measured)
 def test_the_heuristic_of_a_measured_game_earns_more_than_random_play(task):
-    env, rng, measured = AtariEnvironment(), Random(0), MEASURED[task]
+    env, rng, measured = AtariEnvironment(), Random(0), load("atari").load_measured()[task]
 
     def earned(choose, num_steps=500):
         seen, total = env.reset(seed=5, **measured.reset), 0.0
@@ -104,5 +105,5 @@ def test_the_heuristic_of_a_measured_game_earns_more_than_random_play(task):
         return total
 
     assert earned(measured.heuristic) > earned(lambda seen, rng: AtariAction(action_id=rng.choice(seen.legal_actions)))
-    assert measured.play_bare(0.05) > 0
+    assert steps_per_second(measured.bare(**measured.reset), 0.05) > 0
     assert task in POSITIONS

@@ -12,8 +12,8 @@ require_extra("miniwob", "browser")
 require_programs("chromium")
 
 from openenv.envs.browser_env import BrowserAction, BrowserEnv, BrowserText
+from openenv.envs.browser_env.players import follow_goal
 from openenv.envs.browser_env.server.app import app, program
-from openenv.envs.browser_env.server.measured import follow_goal
 from openenv.envs.browser_env.server.tasks import LEFT_OUT, task_names
 
 pytestmark = pytest.mark.process

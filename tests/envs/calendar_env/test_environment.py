@@ -12,9 +12,9 @@ from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.errors import EnvironmentFault
 from openenv.core.mcp_client import MCPToolClient
 from openenv.envs.calendar_env import CalendarEnv, CalendarObservation
+from openenv.envs.calendar_env.players import solution
 from openenv.envs.calendar_env.server.app import app
 from openenv.envs.calendar_env.server.environment import CalendarEnvironment
-from openenv.envs.calendar_env.server.measured import solution
 from openenv.envs.calendar_env.server.task_kinds import KINDS
 from openenv.envs.calendar_env.solvers.assistant import Assistant
 from openenv.text.derived import DerivedText

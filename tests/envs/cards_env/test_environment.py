@@ -14,7 +14,8 @@ import numpy as np
 from openenv.envs.cards_env import CardsAction, CardsEnv, CardsText
 from openenv.envs.cards_env.server.app import app
 from openenv.envs.cards_env.server.games import GAMES
-from openenv.envs.cards_env.server.measured import MEASURED, tasks
+from openenv.envs.cards_env.server.opponents import tasks
+from openenv.envs.catalog import load
 
 TEXT = CardsText()
 RULED = [game for game, known in GAMES.items() if known.rule_model is not None]
@@ -187,19 +188,21 @@ def test_an_action_that_is_not_legal_is_an_error_that_lists_the_legal_ones(url):
         assert not env.step(CardsAction(action_id=seen.legal_actions[0])).done
 
 
-@pytest.mark.parametrize("name", MEASURED)
+@pytest.mark.parametrize("name", load("cards").measured)
 def test_the_heuristics_earn_more_than_random_play(url, name):
+    measured = load("cards").load_measured()[name]
+
     def mean(choose):
         total = 0.0
         for seed in range(300):
-            result, rng = env.reset(seed=seed, **MEASURED[name].reset), Random(seed)
+            result, rng = env.reset(seed=seed, **measured.reset), Random(seed)
             while not result.done:
                 result = env.step(choose(result.observation, rng))
             total += result.reward
         return total / 300
 
     with CardsEnv(url) as env:
-        assert mean(MEASURED[name].heuristic) > mean(lambda seen, rng: TEXT.random_reply(seen, rng)[1])
+        assert mean(measured.heuristic) > mean(lambda seen, rng: TEXT.random_reply(seen, rng)[1])
 
 
 @pytest.mark.parametrize("game", GAMES)

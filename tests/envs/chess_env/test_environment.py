@@ -11,11 +11,12 @@ from tests.envs.extras import require_extra
 
 require_extra("pyspiel", "chess")
 
+from openenv.envs.catalog import load
 from openenv.envs.chess_env import ChessAction, ChessEnv
+from openenv.envs.chess_env.players import greedy_action
 from openenv.envs.chess_env.server.app import app, program
 from openenv.envs.chess_env.server.fen import START_FEN
 from openenv.envs.chess_env.server.game import Game
-from openenv.envs.chess_env.server.measured import MEASURED, greedy_action
 from openenv.envs.chess_env.server.positions import POSITIONS
 
 ALL = {"agent_player": "all"}
@@ -317,12 +318,14 @@ def test_named_mates_need_the_move_that_they_are_named_after():
     assert solutions("knight-promotion") == ["f8=N#"]
 
 
-@pytest.mark.parametrize("name", MEASURED)
+@pytest.mark.parametrize("name", load("chess").measured)
 def test_the_heuristic_earns_more_than_random_play(url, name):
+    reset = load("chess").load_measured()[name].reset
+
     def mean(choose):
         total = 0.0
         for seed in range(30):
-            result, rng = env.reset(seed=seed, **MEASURED[name].reset), Random(seed)
+            result, rng = env.reset(seed=seed, **reset), Random(seed)
             while not result.done:
                 result = env.step(choose(result.observation, rng))
             total += result.reward

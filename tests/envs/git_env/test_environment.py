@@ -13,13 +13,13 @@ require_programs("git")
 
 from openenv.core.errors import EnvironmentFault
 from openenv.envs.git_env import GitAction, GitEnv, GitText
+from openenv.envs.git_env.players import solution
 from openenv.envs.git_env.server import git_process
 from openenv.envs.git_env.server.app import app
 from openenv.envs.git_env.server.environment import GitEnvironment
 from openenv.envs.git_env.server.git_process import run_git
 from openenv.envs.git_env.server.history import History
 from openenv.envs.git_env.server.kinds import KINDS
-from openenv.envs.git_env.server.measured import solution
 from openenv.envs.git_env.server.repository import Workspace
 from openenv.envs.git_env.solvers.committer import Committer
 

@@ -7,11 +7,13 @@ import pytest
 
 from openenv.core.errors import EnvironmentFault, OpenEnvError
 from openenv.core.generic_client import GenericEnvClient
+from openenv.envs.catalog import load
 from openenv.envs.grid_world_env import GridWorldAction, GridWorldEnv
+from openenv.envs.grid_world_env.players import best_action
 from openenv.envs.grid_world_env.server.app import app
 from openenv.envs.grid_world_env.server.grid import STEPS, random_grid
-from openenv.envs.grid_world_env.server.measured import best_action, tasks
 
+TASKS = list(load("grid_world").load_tasks().values())
 CORRIDOR = {"layout": ["S..G"], "max_steps": 50}
 
 
@@ -34,7 +36,7 @@ def played(env, rng, limit=30):
 def test_twenty_grids_of_any_task_are_left_by_the_shortest_way(url):
     with GridWorldEnv(url) as env:
         for seed in range(20):
-            keywords = dict(list(tasks().values())[seed % len(tasks())], slip=0.0)
+            keywords = dict(TASKS[seed % len(TASKS)], slip=0.0)
             result = env.reset(seed=seed, **keywords)
             state, rewards = env.state(), []
             while not result.done:

@@ -4,8 +4,8 @@ from itertools import product
 
 import pytest
 
+from openenv.envs.catalog import load
 from openenv.envs.grid_world_env.server.grid import STEPS, read_layout
-from openenv.envs.grid_world_env.server.measured import MEASURED
 from openenv.envs.grid_world_env.solvers.value_iteration import best_return, best_values
 
 
@@ -48,4 +48,7 @@ def test_without_slips_the_best_return_is_that_of_the_shortest_way():
 
 
 def test_the_optimum_of_the_measured_layout():
-    assert MEASURED["slippery_layout"].best_return == pytest.approx(0.9227623, abs=1e-6)
+    measured = load("grid_world").load_measured()["slippery_layout"]
+
+    exact = best_return(read_layout(measured.reset["layout"]), measured.reset["slip"], measured.reset["max_steps"])
+    assert measured.best_return == pytest.approx(exact, abs=1e-12)

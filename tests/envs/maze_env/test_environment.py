@@ -5,8 +5,7 @@ from random import Random
 import pytest
 
 from openenv.core.errors import EnvironmentFault
-from openenv.envs.maze_env import MazeAction, MazeEnv, MazeObservation
-from openenv.envs.maze_env.server import measured
+from openenv.envs.maze_env import MazeAction, MazeEnv, MazeObservation, players
 from openenv.envs.maze_env.server.app import app
 from openenv.envs.maze_env.server.maze import OPPOSITE, STEPS, Maze, neighbour
 from openenv.envs.maze_env.text import MazeText
@@ -18,7 +17,7 @@ def url(module_serving):
 
 
 def along_the_right_wall(seen: MazeObservation) -> MazeAction:
-    return measured.along_the_right_wall(seen, Random())
+    return players.along_the_right_wall(seen, Random())
 
 
 @pytest.mark.parametrize("size", [2, 5, 20])

@@ -12,6 +12,7 @@ require_extra("minigrid", "minigrid")
 
 from openenv.core.errors import EnvironmentFault, OpenEnvError
 from openenv.envs.catalog import load
+from openenv.envs.measured import steps_per_second
 from openenv.envs.minigrid_env import MiniGridAction, MiniGridEnv, MiniGridObservation, MiniGridText
 from openenv.envs.minigrid_env.server.app import app, program
 from openenv.envs.minigrid_env.server.choice import ENV_IDS, GridChoice, tasks
@@ -175,7 +176,7 @@ def test_the_known_player_comes_close_to_best_play():
             assert total <= best[-1] + 1e-9
         assert sum(best) - sum(returns) < 0.05 * len(best)
         assert task.best_return in (None, pytest.approx(best[0]))
-        assert task.play_bare(0.01) > 0
+        assert steps_per_second(task.bare(**task.reset), 0.01) > 0
 
 
 def test_the_names_of_the_view_are_those_of_minigrid():

@@ -13,8 +13,7 @@ require_extra("pyarrow", "trading")
 
 import numpy as np
 
-from openenv.envs.trading_env import TradingAction, TradingEnv
-from openenv.envs.trading_env.server import measured
+from openenv.envs.trading_env import TradingAction, TradingEnv, players
 from openenv.envs.trading_env.server.app import program
 from openenv.envs.trading_env.server.settings import Settings, tasks
 
@@ -46,7 +45,7 @@ def file_url(module_serving, tmp_path_factory):
     return module_serving(program.build(prices=written(tmp_path_factory.mktemp("prices") / "prices.csv", closes())))
 
 
-def played(env, player=measured.random_order, seed=1, steps=10_000, **reset):
+def played(env, player=players.random_order, seed=1, steps=10_000, **reset):
     """The frames of an episode as plain data."""
     rng, results = Random(7), [env.reset(seed=seed, **reset)]
     while not results[-1].done and len(results) <= steps:
@@ -103,7 +102,7 @@ def test_costs_are_paid_as_computed_by_hand(file_url):
 
 def test_the_benchmark_is_what_equal_weights_that_are_held_earn(url):
     with TradingEnv(url) as env:
-        frames = played(env, measured.buy_and_hold, seed=4, days=40)
+        frames = played(env, players.buy_and_hold, seed=4, days=40)
         state = env.state()
 
         assert [seen["benchmark_equity"] for _, seen in frames] == pytest.approx([seen["equity"] for _, seen in frames])
@@ -114,7 +113,7 @@ def test_the_benchmark_is_what_equal_weights_that_are_held_earn(url):
 
 def test_the_state_has_the_figures_of_the_curve(url):
     with TradingEnv(url) as env:
-        frames = played(env, measured.trend_following, seed=6, days=60)
+        frames = played(env, players.trend_following, seed=6, days=60)
         state = env.state()
         rewards = np.array([reward for reward, _ in frames[1:]])
         equities = np.array([seen["equity"] for _, seen in frames])
@@ -163,7 +162,7 @@ def test_equal_seeds_give_equal_episodes_also_beside_others(url, name):
         rng, beside = Random(7), [(None, other.reset(seed=3, **reset).observation)]
         while not beside[-1][1].done:
             noise.step(TradingAction(weights={"S1": 1.0}))
-            result = other.step(measured.random_order(beside[-1][1], rng))
+            result = other.step(players.random_order(beside[-1][1], rng))
             beside.append((result.reward, result.observation))
 
         assert [(reward, seen.model_dump()) for reward, seen in beside] == alone

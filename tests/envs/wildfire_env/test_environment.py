@@ -5,14 +5,15 @@ from random import Random
 import pytest
 
 from openenv.core.errors import EnvironmentFault
+from openenv.envs.catalog import load
 from openenv.envs.wildfire_env import WildfireAction, WildfireEnv
 from openenv.envs.wildfire_env.server.app import app
 from openenv.envs.wildfire_env.server.forest import Forest
-from openenv.envs.wildfire_env.server.measured import tasks
 from openenv.envs.wildfire_env.solvers.front import front_action
 from openenv.envs.wildfire_env.text import WildfireText
 
 TEXT = WildfireText()
+TASKS = list(load("wildfire").load_tasks().values())
 WAIT = WildfireAction(kind="wait")
 
 
@@ -45,7 +46,7 @@ def played(env, seen, rng, limit=15):
 def test_in_twenty_forests_of_any_task_the_return_is_one_less_twice_the_share_that_caught_fire(url):
     with WildfireEnv(url) as env:
         for seed in range(20):
-            keywords = list(tasks().values())[seed % len(tasks())]
+            keywords = TASKS[seed % len(TASKS)]
             earned = total(env, random_action, Random(seed), seed=seed, **keywords)
             state = env.state()
             assert earned == pytest.approx(1 - 2 * state.caught / state.size**2)

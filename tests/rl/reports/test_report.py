@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from openenv.envs.measured import Optimum
 from openenv.rl.reports.charts import Series, line_chart
 from openenv.rl.reports.report import write_report
 from openenv.rl.reports.results import (
     PlayerResult,
     StepLog,
     load_results,
-    optimum,
+    optimum_row,
     read_rows,
     reply_share,
     save_results,
@@ -53,8 +54,7 @@ def test_the_report_shows_table_curves_situations_and_games(tmp_path: Path) -> N
         num_games=20_000,
         decisions=ROW["decisions"],  # type: ignore[arg-type]
     )
-    best = optimum("blackjack", 0)
-    assert best is not None
+    best = optimum_row(Optimum(-0.0425, 0.4328))
     save_results(tmp_path, [after, best])
     turns = [["cards 10 6 dealer 9", "hit<b>"]]
     game = {"seed": 5, "after": {"turns": turns, "outcome": "lost", "return": -1.0, "reason": ""}}

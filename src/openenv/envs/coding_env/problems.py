@@ -108,3 +108,8 @@ def _texts(described: str, body: str, rng: Random, parameters: str) -> tuple[str
     constant = rng.randint(2, 9)
     prompt = f"Write a function f({parameters}) that returns {described.format(c=constant)}."
     return prompt, f"def f ( {parameters.replace(',', ' ,')} ) : {body.format(c=constant)}"
+
+
+def tasks() -> Mapping[str, Mapping[str, Any]]:
+    """The reset keywords of each small task, of all of them, and of an interpreter without a task."""
+    return {"interpreter": {}, ALL: {"task": ALL}, **{name: {"task": name} for name in NAMES}}

@@ -4,17 +4,17 @@ import logging
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.core.formats.json_text import json_text
-from openenv.envs.openspiel_env.models import OpenSpielObservation
+from openenv.envs.catalog import entry_of
 from openenv.evaluation import summarize
 from openenv.evaluation.intervals import EpisodeResult
-from openenv.policies import BlackjackChartPolicy, CatchPolicy, LanguageModelPolicy, RandomPolicy
+from openenv.policies import LanguageModelPolicy, RandomPolicy, make_policy
 from openenv.rl.budget import BEFORE_SHARE
 from openenv.rl.evaluation.games import evaluation_keywords, model_policy, play_games
 from openenv.rl.progress import OnProgress
-from openenv.rl.reports.results import PlayerResult, Role, load_results, optimum, result_of, save_results
+from openenv.rl.reports.results import PlayerResult, Role, load_results, optimum_row, result_of, save_results
 from openenv.rl.setup import TrainingRun
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_CHARTS = {"blackjack": BlackjackChartPolicy, "catch": CatchPolicy}
 _NUM_RECORDED_GAMES = 6
 _FIRST_GAMES = 8
 """Games that are begun first where time is limited. Games of long replies take minutes, and are not cut short."""
@@ -77,24 +76,21 @@ class Comparison:
         return dict(evaluation_keywords(self._config.env[number]))
 
     def _charts(self, number: int) -> list[tuple[str, Role, Any]]:
-        keywords = self._keywords(number)
-        game, served = keywords.get("game_name"), self._training.engine.environments[number].served
-        is_openspiel = issubclass(served.observation_class, OpenSpielObservation)
-        if not is_openspiel or game not in _CHARTS or keywords.get("game_params"):
-            return []
-        chart = _CHARTS[game]()
-        return [(chart.name, "baseline", chart)]
+        name = self._declared(number, "baseline")
+        return [] if name is None else [(name, "baseline", make_policy(name, seed=self._config.seed))]
 
     def _optimum(self, number: int) -> list[PlayerResult]:
-        """The result of optimal play. It is known for default game parameters and random opponents."""
-        settings, keywords = self._config.env[number], self._keywords(number)
-        is_known = settings.name == "openspiel" and not settings.server_url and not keywords.get("game_params")
-        if not is_known or keywords.get("opponent_policy", "random") != "random":
-            return []
-        best = optimum(
-            str(keywords.get("game_name", "")), keywords.get("agent_player", 0), self._name(number, "optimum")
-        )
-        return [best] if best else []
+        """The result of optimal play. A server that runs already may have other defaults."""
+        best = None if self._config.env[number].server_url else self._declared(number, "optimum")
+        return [] if best is None else [optimum_row(best, self._name(number, "optimum"))]
+
+    def _declared(self, number: int, kind: Literal["baseline", "optimum"]) -> Any:
+        """What the environment declares for the keywords of its evaluation games."""
+        entry = entry_of(self._training.engine.environments[number].served.observation_class)
+        if entry is None:
+            return None
+        load = entry.load_baseline if kind == "baseline" else entry.load_optimum
+        return load(self._keywords(number))
 
     def _model(self, number: int, generator: "BaseGenerator") -> LanguageModelPolicy:
         generator.seed(self._config.seed)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from openenv.core.formats.json_text import json_text
-from openenv.envs.openspiel_env.solvers.baselines import baselines
+from openenv.envs.measured import Optimum
 from openenv.evaluation.intervals import Interval, Summary
 from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import EnvConfig
@@ -240,10 +240,9 @@ def reply_share(result: PlayerResult, reply: str, kind: str, totals: range) -> f
     return sum(replies.get(reply, 0) for replies in counts) / met if met else math.nan
 
 
-def optimum(game: str, seat: int, name: str = "optimum") -> PlayerResult | None:
-    """The row of the best possible play (exact, `openspiel_env/solvers/baselines.yaml`), or None if not known."""
-    best = baselines(game, seat).get("optimum")
-    return PlayerResult(name=name, role="optimum", win_rate=best.win, mean_return=best.mean) if best else None
+def optimum_row(best: Optimum, name: str = "optimum") -> PlayerResult:
+    """The row of the best possible play, whose result is exact."""
+    return PlayerResult(name=name, role="optimum", win_rate=best.win_rate, mean_return=best.mean_return)
 
 
 def save_results(run_dir: Path, results: Sequence[PlayerResult]) -> None:

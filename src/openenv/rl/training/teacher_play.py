@@ -14,8 +14,8 @@ from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
 from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
-from openenv.evaluation.evaluator import as_action, choices_of
-from openenv.policies.base import EndEpisode, Policy
+from openenv.evaluation.evaluator import choices_of
+from openenv.policies.base import EndEpisode, Policy, as_action
 from openenv.policies.baselines import RandomPolicy
 from openenv.policies.prompts import ChatMessage, PromptBuilder, assistant_message
 from openenv.rl.training.outcome_labels import outcome_labels

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -144,3 +144,8 @@ class CalendarEnvironment(MCPEnvironment):
         """End the episode."""
         assert self.rubric is not None
         self._state.reward = self.rubric(self._state.answer, event_contents(self._company().connection))
+
+
+def tasks() -> Mapping[str, Mapping[str, Any]]:
+    """The reset keywords of each kind of task at each level."""
+    return {f"{kind}/level-{level}": {"kind": kind, "level": level} for kind in KINDS for level in LEVELS}

@@ -1,7 +1,7 @@
 """The seats that the agent does not play: at random, or by RLCard's rule model of the game."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from random import Random
@@ -72,3 +72,15 @@ def _seeded_numpy(seed: int) -> Iterator[None]:
             yield
         finally:
             np.random.set_state(before)
+
+
+def tasks() -> Mapping[str, Mapping[str, Any]]:
+    """The reset keywords of each game from each seat, and of each game against RLCard's rules."""
+    by_seat = {
+        f"{game}/seat-{seat}": {"game": game, "agent_player": seat}
+        for game, known in GAMES.items()
+        for seat in range(known.num_players)
+    }
+    by_rule = {f"{game}/rule": {"game": game, "opponent_policy": RULE} for game in GAMES if RULE in policies_of(game)}
+    six = {f"{game}/six-seats": {"game": game, "num_players": 6} for game, known in GAMES.items() if known.most_players}
+    return {**by_seat, **by_rule, **six}

@@ -4,6 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from openenv.envs.chess_env.server.opponents import POLICIES, STOCKFISH
+from openenv.envs.chess_env.server.stockfish import find_stockfish
+
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
@@ -78,3 +81,17 @@ def _positions() -> Iterator[tuple[str, Position]]:
 
 
 POSITIONS: Mapping[str, Position] = dict(_positions())
+
+
+def tasks() -> Mapping[str, Mapping[str, Any]]:
+    """The reset keywords of whole games by colour and opponent, and of each named position.
+
+    Games against Stockfish are among them where it is installed.
+    """
+    policies = [policy for policy in POLICIES if policy != STOCKFISH or find_stockfish() is not None]
+    games = {
+        f"{color}/{policy}": {"agent_color": color, "opponent_policy": policy}
+        for color in ("white", "black", "random")
+        for policy in policies
+    }
+    return {**games, **{name: position.reset() for name, position in POSITIONS.items()}}

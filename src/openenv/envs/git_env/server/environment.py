@@ -205,3 +205,9 @@ def _require_words(program: str, words: list[str], action: GitAction) -> None:
 def _cut(text: str, longest: int) -> str:
     """The beginning of a long text, with the number of characters that are left out."""
     return text if len(text) <= longest else f"{text[:longest]}\n({len(text) - longest} characters more)\n"
+
+
+def tasks() -> Mapping[str, Mapping[str, Any]]:
+    """The reset keywords of each kind of task at each level."""
+    levels = range(LEVELS[0], LEVELS[1] + 1)
+    return {f"{kind}/level-{level}": {"kind": kind, "level": level} for kind in KINDS for level in levels}

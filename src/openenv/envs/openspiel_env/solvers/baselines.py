@@ -1,10 +1,13 @@
 """Exact results of best play, random play and known policies in small games. `optimum` computes them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from openenv.core.formats.yaml_text import read_yaml
+from openenv.envs.measured import Optimum
 
 BASELINES_FILE = Path(__file__).with_name("baselines.yaml")
 
@@ -30,6 +33,28 @@ class Baseline:
 def baselines(game: str, seat: int = 0) -> dict[str, Baseline]:
     """Return the baselines of a game by policy; an empty dictionary for a game without any."""
     return {baseline.policy: baseline for baseline in _all() if (baseline.game, baseline.seat) == (game, seat)}
+
+
+def optimum(
+    game_name: str = "",
+    agent_player: int = 0,
+    opponent_policy: Any = "random",
+    game_params: Mapping[str, Any] | None = None,
+    **_: Any,
+) -> Optimum | None:
+    """The exact result of best play with these keywords of a reset.
+
+    None where it is not known: in larger games, with parameters of a game, and against other opponents than random.
+    """
+    best = baselines(game_name, agent_player).get("optimum")
+    if best is None or game_params or opponent_policy != "random":
+        return None
+    return Optimum(best.mean, best.win)
+
+
+def known_policy(game_name: str = "", game_params: Mapping[str, Any] | None = None, **_: Any) -> str | None:
+    """The name of a good policy, which needs no learning, in the game of these keywords; None: there is none."""
+    return None if game_params else {"blackjack": "chart", "catch": "smart"}.get(game_name)
 
 
 @cache

@@ -1,7 +1,6 @@
-"""Representative tasks: a pole that a simple controller balances, and a running body."""
+"""A controller that balances the pole of cartpole, and random play of dm_control alone."""
 
-import time
-from functools import partial
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -9,8 +8,6 @@ import numpy as np
 from dm_control import suite
 
 from openenv.envs.dm_control_env.models import DMControlAction
-from openenv.envs.dm_control_env.server.choice import tasks
-from openenv.envs.measured import MeasuredTask
 
 _GAINS = (0.5, 5.0, 0.5, 1.0)
 """Controls by the cart's position, the pole's angle, and the speeds of both."""
@@ -27,27 +24,13 @@ def balance(observation: Any, rng: Random) -> DMControlAction:
     return DMControlAction(values=[float(np.clip(force, -1.0, 1.0))])
 
 
-def _play_bare(domain_name: str, task_name: str, seconds: float) -> float:
+def random_steps(domain_name: str, task_name: str) -> Iterator[int]:
+    """Random play of dm_control alone."""
     env = suite.load(domain_name, task_name, task_kwargs={"random": 0})
     spec, rng = env.action_spec(), np.random.default_rng(0)
     env.reset()
-    steps, began = 0, time.perf_counter()
-    while time.perf_counter() - began < seconds:
+    while True:
         for _ in range(_BATCH):
             if env.step(rng.uniform(spec.minimum, spec.maximum)).last():
                 env.reset()
-        steps += _BATCH
-    return steps / (time.perf_counter() - began)
-
-
-MEASURED = {
-    "cartpole-balance": MeasuredTask(
-        reset=tasks()["cartpole-balance"],
-        play_bare=partial(_play_bare, "cartpole", "balance"),
-        heuristic=balance,
-        num_episodes=50,
-    ),
-    "cheetah-run": MeasuredTask(
-        reset=tasks()["cheetah-run"], play_bare=partial(_play_bare, "cheetah", "run"), num_episodes=20
-    ),
-}
+        yield _BATCH

@@ -1,16 +1,12 @@
-"""What `openenv envs --measure` plays: prices without and with trends, at random and by a simple rule."""
+"""Players of prices: at random, by holding, and by trends."""
 
 from random import Random
 
-from openenv.envs.measured import MeasuredTask, in_process
 from openenv.envs.trading_env.models import TradingAction, TradingObservation
-from openenv.envs.trading_env.server.environment import TradingEnvironment
-from openenv.envs.trading_env.server.settings import tasks
 from openenv.envs.trading_env.text import move
 
 _UP = 0.5
 """A trend of so many standard deviations is bought."""
-_NUM_EPISODES = 200
 
 
 def random_order(observation: TradingObservation, rng: Random) -> TradingAction:
@@ -29,16 +25,3 @@ def trend_following(observation: TradingObservation, _: Random) -> TradingAction
     rising = [symbol for symbol, past in observation.returns.items() if move(past, len(past)) > _UP]
     held = [symbol for symbol, weight in observation.weights.items() if weight > 0]
     return TradingAction(weights=None if rising == held else dict.fromkeys(rising, 1 / max(1, len(rising))))
-
-
-MEASURED = {
-    "portfolio": MeasuredTask(
-        play_bare=in_process(TradingEnvironment, random_order), heuristic=buy_and_hold, num_episodes=_NUM_EPISODES
-    ),
-    "momentum": MeasuredTask(
-        reset=tasks()["momentum"],
-        play_bare=in_process(TradingEnvironment, random_order, **tasks()["momentum"]),
-        heuristic=trend_following,
-        num_episodes=_NUM_EPISODES,
-    ),
-}

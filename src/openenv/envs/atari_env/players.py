@@ -1,17 +1,13 @@
-"""Representative games, seen by the console's memory: two with a ball to return, and a road to cross."""
+"""Players that see the console's memory: they return a ball or cross a road. And random play of ALE alone."""
 
-import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 import ale_py.env
 
 from openenv.envs.atari_env.models import AtariAction, AtariObservation
-from openenv.envs.atari_env.server.choice import tasks
 from openenv.envs.atari_env.text import positions
-from openenv.envs.measured import MeasuredTask
 
 _CLOSE = 3
 """Pixels between ball and paddle at which the paddle stays."""
@@ -44,32 +40,13 @@ def walk_up(observation: AtariObservation, rng: Random) -> AtariAction:
     return _named(observation, "UP")
 
 
-def play_bare(game_name: str, seconds: float) -> float:
-    """Random play of a game in ALE's own AtariEnv, which continues its random numbers from episode to episode."""
+def random_steps(game_name: str, **_: Any) -> Iterator[int]:
+    """Random play in ALE's own AtariEnv, which continues its random numbers from episode to episode."""
     env: Any = ale_py.env.AtariEnv(game_name, obs_type="ram")
-    rng, steps = Random(0), 0
-    num_actions = int(env.action_space.n)
+    rng, num_actions = Random(0), int(env.action_space.n)
     env.reset(seed=0)
-    started = time.perf_counter()
-    while time.perf_counter() - started < seconds:
-        _, _, terminated, truncated, _ = env.step(rng.randrange(num_actions))
-        steps += 1
+    while True:
+        *_, terminated, truncated, _ = env.step(rng.randrange(num_actions))
         if terminated or truncated:
             env.reset()
-    return steps / (time.perf_counter() - started)
-
-
-def _task(game_name: str, heuristic: Callable[[Any, Random], Any]) -> MeasuredTask:
-    return MeasuredTask(
-        reset={**tasks()[game_name], "obs_type": "ram"},
-        play_bare=partial(play_bare, game_name),
-        heuristic=heuristic,
-        num_episodes=20,
-    )
-
-
-MEASURED = {
-    "pong": _task("pong", follow_in_pong),
-    "breakout": _task("breakout", follow_in_breakout),
-    "freeway": _task("freeway", walk_up),
-}
+        yield 1

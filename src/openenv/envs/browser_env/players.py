@@ -1,15 +1,13 @@
-"""What `openenv envs --measure` plays: five tasks beside MiniWoB's own environment, with a player that reads goals."""
+"""A player that reads the goals of five tasks, and random clicks in MiniWoB's own environment."""
 
 import os
 import re
 import shutil
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 
 from openenv.envs.browser_env.models import BrowserAction, BrowserObservation, PageElement
 from openenv.envs.browser_env.server.chromium import PROGRAM
-from openenv.envs.measured import MeasuredTask
 
 DRIVER = "chromedriver"
 _QUOTED = re.compile(r'"([^"]+)"')
@@ -18,30 +16,24 @@ _CHOSEN = re.compile(r"Select (.+?)(?: from the list)? and click")
 _FIELDS = ("input_text", "input_password", "textarea")
 
 
-def play_bare(task: str) -> Callable[[float], float]:
+def random_clicks(task: str) -> Iterator[int]:
     """MiniWoB's own environment, which drives a Chromium by selenium: clicks on random elements, no screenshots."""
+    from miniwob.action import ActionTypes  # loads selenium, which the server does without
+    from miniwob.environment import MiniWoBEnvironment
 
-    def play(seconds: float) -> float:
-        from miniwob.action import ActionTypes  # loads selenium, which the server does without
-        from miniwob.environment import MiniWoBEnvironment
-
-        _name_programs()
-        env, rng, steps, seed = MiniWoBEnvironment(subdomain=task), Random(0), 0, 0
-        env.set_record_screenshots(False)
-        try:
-            started = time.perf_counter()
-            while time.perf_counter() - started < seconds:
-                seen, done = env.reset(seed=seed)[0], False
-                seed += 1
-                while not done and time.perf_counter() - started < seconds:
-                    refs = [element["ref"] for element in seen["dom_elements"] if element["ref"] > 0]
-                    seen, _, done, _, _ = env.step(env.create_action(ActionTypes.CLICK_ELEMENT, ref=rng.choice(refs)))
-                    steps += 1
-            return steps / (time.perf_counter() - started)
-        finally:
-            env.close()
-
-    return play
+    _name_programs()
+    env, rng, seed = MiniWoBEnvironment(subdomain=task), Random(0), 0
+    env.set_record_screenshots(False)
+    try:
+        while True:
+            seen, done = env.reset(seed=seed)[0], False
+            seed += 1
+            while not done:
+                refs = [element["ref"] for element in seen["dom_elements"] if element["ref"] > 0]
+                seen, _, done, _, _ = env.step(env.create_action(ActionTypes.CLICK_ELEMENT, ref=rng.choice(refs)))
+                yield 1
+    finally:
+        env.close()
 
 
 def _name_programs() -> None:
@@ -94,11 +86,3 @@ def _button(seen: BrowserObservation) -> PageElement:
 
 def _click(element: PageElement) -> BrowserAction:
     return BrowserAction(kind="click", ref=element.ref)
-
-
-MEASURED = {
-    task: MeasuredTask(
-        reset={"task": task}, play_bare=play_bare(task), heuristic=follow_goal, best_return=1.0, num_episodes=50
-    )
-    for task in ("click-test-2", "click-button", "enter-text", "focus-text", "choose-list")
-}

@@ -1,17 +1,11 @@
-"""What `openenv envs --measure` plays: mazes of 4 x 4 cells, at random and along the right wall."""
+"""A player that keeps to the right wall."""
 
 from random import Random
 
 from openenv.envs.maze_env.models import Direction, MazeAction, MazeObservation
-from openenv.envs.maze_env.server.environment import MazeEnvironment
 from openenv.envs.maze_env.server.maze import OPPOSITE
-from openenv.envs.measured import MeasuredTask, in_process
 
 _CLOCKWISE: tuple[Direction, ...] = ("north", "east", "south", "west")
-
-
-def _random(observation: MazeObservation, rng: Random) -> MazeAction:
-    return MazeAction(direction=rng.choice(observation.legal_actions))
 
 
 def along_the_right_wall(observation: MazeObservation, _: Random) -> MazeAction:
@@ -20,8 +14,3 @@ def along_the_right_wall(observation: MazeObservation, _: Random) -> MazeAction:
     right = _CLOCKWISE.index(ahead) + 1
     turns = [_CLOCKWISE[(right - turn) % 4] for turn in range(4)]
     return MazeAction(direction=next(turn for turn in turns if turn in observation.legal_actions))
-
-
-MEASURED = {
-    "maze": MeasuredTask(play_bare=in_process(MazeEnvironment, _random), heuristic=along_the_right_wall),
-}
