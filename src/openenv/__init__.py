@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 from openenv.compat.aliases import names_elsewhere
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
-from openenv.core.env_server import Action, Environment, Observation, ServerConfig, State, create_app, serve
+from openenv.core.env_server import (
+    Action,
+    Environment,
+    EnvironmentProgram,
+    Observation,
+    ServerConfig,
+    State,
+    create_app,
+    serve,
+)
 from openenv.core.errors import OpenEnvError
 from openenv.core.generic_client import GenericAction, GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
@@ -25,6 +34,7 @@ __all__ = [
     "AutoEnv",
     "EnvClient",
     "Environment",
+    "EnvironmentProgram",
     "GenericAction",
     "GenericEnvClient",
     "Observation",

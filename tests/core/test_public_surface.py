@@ -14,7 +14,8 @@ from openenv.core.generic_client import GenericAction, GenericEnvClient
 from tests.core.counting_env import CountingEnvironment
 
 PUBLIC = {
-    "Action", "AutoAction", "AutoEnv", "EnvClient", "Environment", "GenericAction", "GenericEnvClient", "Observation",
+    "Action", "AutoAction", "AutoEnv", "EnvClient", "Environment", "EnvironmentProgram", "GenericAction",
+    "GenericEnvClient", "Observation",
     "OpenEnvError", "ServerConfig", "State", "StepResult", "SyncEnvClient", "TextInterface", "create_app", "make_vec",
     "serve",
 }  # fmt: skip

@@ -14,7 +14,7 @@ from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.errors import EnvironmentFault
 from openenv.core.mcp_client import MCPToolClient
 from openenv.envs.echo_env import EchoAction, EchoEnv
-from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
+from openenv.envs.openspiel_env import OpenSpielEnv
 from openenv.hosting.local_process import LocalServer
 from openenv.hosting.server_process import free_port, wait_until_healthy
 from openenv.policies import make_policy
@@ -106,8 +106,7 @@ async def test_our_clients_play_catch_on_its_server():
             for seed in range(20):
                 result = await env.reset(seed=seed)
                 while not result.done:
-                    action = OpenSpielAction(action_id=policy.select_action(result.observation))
-                    result = await env.step(action)
+                    result = await env.step(policy.select_action(result.observation))
                 returns.append(result.reward)
             state = await env.state()
 

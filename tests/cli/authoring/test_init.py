@@ -8,11 +8,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+import openenv
 from openenv.auto.environment import named_environment
+from openenv.core.generic_client import GenericEnvClient
+from openenv.hosting.local_process import LocalServer
 from openenv.rl.reports.results import load_results
 from tests.cli.commands import OPENENV, run
 
 NAME = "tide_pool_env"
+SOURCE = Path(openenv.__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +62,16 @@ def test_every_check_passes_as_generated(folder: Path) -> None:
 @pytest.mark.process
 def test_its_own_tests_pass(folder: Path) -> None:
     subprocess.run([sys.executable, "-m", "pytest", "-q", NAME], cwd=folder, check=True)
+
+
+@pytest.mark.process
+def test_its_program_listens_where_its_options_ask_for(folder: Path) -> None:
+    paths = {"PYTHONPATH": f"{folder}:{SOURCE}"}
+    with (
+        LocalServer(f"{NAME}.server.app", ["--max-sessions", "1"], env_vars=paths, start_timeout_s=20) as server,
+        GenericEnvClient(base_url=server.base_url).sync() as env,
+    ):
+        assert env.reset(seed=1).observation["hint"] == "start"
 
 
 @pytest.mark.process

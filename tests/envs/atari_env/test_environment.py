@@ -18,6 +18,8 @@ from openenv.envs.atari_env.server.app import app, program
 from openenv.envs.atari_env.server.choice import AtariChoice, tasks
 from openenv.envs.atari_env.server.emulator import Emulator
 from openenv.envs.atari_env.server.environment import AtariEnvironment
+from openenv.evaluation.replay import read_recording
+from openenv.hosting.local_process import LocalServer
 
 STARTS_AT_RANDOM = ("berzerk", "double_dunk", "tetris")
 """Games whose start depends on the seed."""
@@ -283,3 +285,12 @@ def test_environment_variables_set_what_is_played():
 def test_a_wrong_setting_fails_at_start(environ, message):
     with pytest.raises(ValueError, match=message):
         program.settings(environ)
+
+
+def test_a_recording_names_the_game_by_the_option_of_the_server(tmp_path):
+    options = ["--game", "freeway", "--obs-type", "ram", "--record-dir", str(tmp_path)]
+    with LocalServer("openenv.envs.atari_env.server.app", options) as server, AtariEnv(server.base_url) as env:
+        env.reset(seed=1)
+
+    recorded = read_recording(next(tmp_path.glob("*.jsonl"))).options
+    assert recorded[recorded.index("--game") + 1] == "freeway"

@@ -40,6 +40,7 @@ from openenv.core.env_server.serialization import (
     deserialize_action_with_preprocessing,
     serialize_observation,
 )
+from openenv.core.env_server.serving.environment_program import EnvironmentProgram
 from openenv.core.env_server.types import (
     Action,
     BaseMessage,
@@ -85,6 +86,7 @@ __all__ = [
     "Environment",
     "EnvironmentFactoryError",
     "EnvironmentMetadata",
+    "EnvironmentProgram",
     "GetEndpointConfig",
     "GetTaskRangeRequest",
     "GetTaskRequest",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http_server import create_app
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.runner.env_spec import resolve_env_spec
+from openenv.core.env_server.runner.env_spec import EnvSpec, resolve_env_spec
 from openenv.core.env_server.serving.cli_options import add_server_options, run_server
 from openenv.core.env_server.serving.settings import SettingOption, keywords_of, options_of
 
@@ -38,7 +38,7 @@ class EnvironmentProgram:
 
     def __init__(
         self,
-        environment: type[AnyEnvironment],
+        environment: type[AnyEnvironment] | EnvSpec,
         settings_class: type | None = None,
         factory: Factory | None = None,
         **messages: Any,
@@ -46,22 +46,26 @@ class EnvironmentProgram:
         """Nothing is made yet.
 
         Args:
-            environment: its class. Its message classes follow from its type arguments.
+            environment: its class, whose message classes follow from its type arguments; or a specification.
             settings_class: a dataclass whose fields, options and others, are keywords of the environment's constructor.
             factory: a function of a module that makes environments in another way than by those keywords.
             messages: the message classes of `create_app` that do not follow, such as `reset_observation_cls`.
         """
-        self.environment = environment
+        self._spec = environment if isinstance(environment, EnvSpec) else resolve_env_spec(environment, **messages)
         self._settings_class = settings_class
         self._factory = factory
-        self._messages = messages
-        self._package = environment.__module__.rpartition(".")[0]
+        self._package = "" if isinstance(environment, EnvSpec) else environment.__module__.rpartition(".")[0]
+
+    @property
+    def environment(self) -> Callable[[], AnyEnvironment]:
+        """Makes an environment with the default settings."""
+        return self._spec.make
 
     @property
     def name(self) -> str:
         """The folder with `server/`, such as `maze_env`; the name of the class where it lies in no such folder."""
         if not self._package.endswith(_SERVER):
-            return self.environment.__name__
+            return self._spec.name
         return self._package.removesuffix(_SERVER).rpartition(".")[2]
 
     @property
@@ -89,8 +93,9 @@ class EnvironmentProgram:
 
     def main(self, argv: Sequence[str] | None = None) -> None:
         """Serve until interrupted. argv: command-line arguments; None: the program's own."""
-        summary = (inspect.getdoc(self.environment) or self.name).partition("\n\n")[0].replace("%", "%%")
-        parser = argparse.ArgumentParser(prog=f"python -m {self._package}.app", description=summary)
+        summary = (inspect.getdoc(self._spec.environment_cls) or self.name).partition("\n\n")[0].replace("%", "%%")
+        program = f"python -m {self._package}.app" if self._package else None
+        parser = argparse.ArgumentParser(prog=program, description=summary)
         for option in self.options:
             option.add_to(parser, os.environ)
         add_server_options(parser)
@@ -109,14 +114,13 @@ class EnvironmentProgram:
         )
 
     def _application(self, settings: Any, config: ServerConfig | None) -> "FastAPI":
-        make: Callable[[], AnyEnvironment] = self.environment
+        spec, make = self._spec, self._spec.make
         if self._factory is not None:
-            make = self._factory(self.environment, settings)
+            make = self._factory(spec.environment_cls, settings)
         elif settings is not None:
-            make = partial(self.environment, **keywords_of(settings))
+            make = partial(spec.environment_cls, **keywords_of(settings))
         if settings is not None:
             make().close()  # a wrong setting fails here, not at the first session
-        spec = resolve_env_spec(self.environment, **self._messages)
         return create_app(
             make,
             spec.action_cls,

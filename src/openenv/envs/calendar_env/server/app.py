@@ -1,7 +1,7 @@
 """Serves the calendars: `python -m openenv.envs.calendar_env.server.app --port 8000`."""
 
+from openenv.core.env_server import EnvironmentProgram
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
-from openenv.core.env_server.serving.environment_program import EnvironmentProgram
 from openenv.envs.calendar_env.models import CalendarObservation
 from openenv.envs.calendar_env.server.environment import CalendarEnvironment
 

@@ -1,6 +1,6 @@
 """Serves the chess environment: `python -m openenv.envs.chess_env.server.app --port 8000`."""
 
-from openenv.core.env_server.serving.environment_program import EnvironmentProgram
+from openenv.core.env_server import EnvironmentProgram
 from openenv.envs.chess_env.server.environment import ChessEnvironment
 from openenv.envs.table import TableSettings, make_tables
 

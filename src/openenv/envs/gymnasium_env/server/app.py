@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from openenv.core.env_server.serving.environment_program import EnvironmentProgram
+from openenv.core.env_server import EnvironmentProgram
 from openenv.core.env_server.serving.settings import keywords_of
 from openenv.envs.gymnasium_env.server.choice import EnvChoice
 from openenv.envs.gymnasium_env.server.environment import GymnasiumEnvironment

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from openenv.core.env_server.serving.environment_program import EnvironmentProgram
+from openenv.core.env_server import EnvironmentProgram
 from openenv.core.env_server.serving.settings import keywords_of
 from openenv.envs.reasoning_gym_env.server.environment import ReasoningGymEnvironment, TaskChoice
 from openenv.envs.reasoning_gym_env.server.library_process import LIBRARY

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from openenv.core.env_server.serving.environment_program import EnvironmentProgram
+from openenv.core.env_server import EnvironmentProgram
 from openenv.core.env_server.serving.settings import option
 from openenv.envs.textarena_env.server.environment import TextArenaEnvironment
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from openenv.core.env_server.serving.environment_program import EnvironmentProgram
+from openenv.core.env_server import EnvironmentProgram
 from openenv.core.env_server.serving.settings import option
 from openenv.envs.trading_env.server.environment import TradingEnvironment
 from openenv.envs.trading_env.server.price_file import read_prices
