@@ -16,8 +16,9 @@ import yaml
 
 from benchmarks.learning.tasks import SETS, Measure
 from benchmarks.report import machine
+from openenv.envs.openspiel_env.blackjack_replies import reply_share
 from openenv.rl.config_file import load_config
-from openenv.rl.reports.results import PlayerResult, reply_share
+from openenv.rl.reports.results import PlayerResult
 from openenv.rl.run import run_blocking
 
 
@@ -44,9 +45,9 @@ class Run:
         if result is None:
             return None
         if measure == "hit_to_11":
-            return reply_share(result, "hit", "hard", range(4, 12))
+            return reply_share(result.decisions, "hit", "hard", range(4, 12))
         if measure == "hit_from_17":
-            return reply_share(result, "hit", "hard", range(17, 22))
+            return reply_share(result.decisions, "hit", "hard", range(17, 22))
         return float(getattr(result, measure))
 
 

@@ -17,13 +17,14 @@ from openenv.auto.environment import named_environment
 from openenv.auto.source import FORMS
 from openenv.cli.live_view import live_view
 from openenv.cli.training_plan import print_plan
+from openenv.envs import catalog
 from openenv.evaluation.intervals import Interval, mean_over_runs
 from openenv.evaluation.tables import NO_RETURN, interval_text, number_text, table_console
 from openenv.rl.config import Config
 from openenv.rl.config_file import load_config, require_model
 from openenv.rl.planning.config_text import config_yaml
 from openenv.rl.reports.best_checkpoint import best_line
-from openenv.rl.reports.results import PlayerResult, declare_success, read_rows, reply_share
+from openenv.rl.reports.results import PlayerResult, declare_success, read_rows
 from openenv.rl.run import (
     RunResult,
     config_without_file,
@@ -204,7 +205,7 @@ def table_over_runs(runs: Sequence[Sequence[PlayerResult]]) -> Table:
 
 def remarks(results: Sequence[PlayerResult]) -> Iterator[str]:
     """Yield what the table leaves out: games ended by an illegal reply, replies that were cut off, games that failed in
-    the environment, and in blackjack how the probability of a hit depends on the cards."""
+    the environment, and what the environment remarks on the model's decisions."""
     for row in results:
         if row.num_unparseable:
             ended = f"{row.name}: {row.num_unparseable} games ended by a reply that is not a legal action"
@@ -213,9 +214,8 @@ def remarks(results: Sequence[PlayerResult]) -> Iterator[str]:
             yield f"{row.name}: {row.num_cut_off_replies} replies were cut off: raise max_res_tokens"
         if row.num_invalid:
             yield f"{row.name}: {row.num_invalid} further games failed in the environment (not counted)"
-        low, high = (reply_share(row, "hit", "hard", totals) for totals in (range(4, 12), range(17, 22)))
-        if row.role in ("before", "after") and not math.isnan(low):
-            yield f"{row.name}: P(hit) is {low:.3f} for hard totals up to 11 and {high:.3f} from hard 17"
+        if row.role in ("before", "after"):
+            yield from (f"{row.name}: {remark}" for remark in catalog.remarks(row.decisions))
 
 
 def _rate_text(rate: float, interval: Interval | None) -> str:

@@ -4,7 +4,7 @@ import difflib
 import importlib
 import importlib.util
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,9 @@ class CatalogEntry:
     """A function, as MODULE:FUNCTION, that returns the Optimum for keywords of a reset, or None."""
     baseline: str | None = None
     """A function, as MODULE:FUNCTION, that returns the name of a good policy for keywords of a reset, or None."""
+    remark: str | None = None
+    """A function, as MODULE:FUNCTION: how often each action was chosen in each situation -> a sentence for a report of
+    training; None where there is nothing to remark, as in another environment's situations."""
     policies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Policies that play this environment alone, by their names on every command line: see `openenv.policies`."""
 
@@ -110,6 +113,15 @@ class CatalogEntry:
         """Return an environment of this process, as the server makes it. Raises ImportError without the extra."""
         environment: Environment[Any, Any, Any] = importlib.import_module(self.server).program.environment()
         return environment
+
+
+def remarks(decisions: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """Yield what environments remark on these decisions: how often each action was chosen in each situation."""
+    for entry in entries():
+        if entry.remark is not None:
+            remark: str | None = load_object(entry.remark)(decisions)
+            if remark is not None:
+                yield remark
 
 
 def entry_of(message_class: type) -> CatalogEntry | None:

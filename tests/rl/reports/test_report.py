@@ -18,7 +18,6 @@ from openenv.rl.reports.results import (
     load_results,
     optimum_row,
     read_rows,
-    reply_share,
     save_results,
 )
 from openenv.rl.reports.run_state import failure_kept
@@ -138,14 +137,6 @@ def test_results_are_read_back_as_they_were(tmp_path: Path) -> None:
     loaded = load_results(tmp_path)
 
     assert (loaded[0].name, loaded[0].win_rate) == ("random", 0.3)
-
-
-def test_the_share_of_a_reply_is_over_all_totals_of_a_range() -> None:
-    row = PlayerResult(name="m", role="after", win_rate=0.4, mean_return=0.0, decisions=ROW["decisions"])  # type: ignore[arg-type]
-
-    assert reply_share(row, "hit", "hard", range(4, 12)) == 1.0
-    assert reply_share(row, "hit", "hard", range(9, 17)) == 5 / 6
-    assert math.isnan(reply_share(row, "hit", "hard", range(20, 22)))
 
 
 def test_a_line_that_was_cut_off_is_left_out(tmp_path: Path) -> None:

@@ -230,16 +230,6 @@ def declare_success(results: Sequence[PlayerResult]) -> bool:
     return not all(math.isnan(result.win_rate) for result in results if result.role != "optimum")
 
 
-def reply_share(result: PlayerResult, reply: str, kind: str, totals: range) -> float:
-    """The share of `reply` in situations such as `hard 16`, over all `totals`. NaN if none of them occurred.
-
-    Example: `reply_share(after, "hit", "hard", range(4, 12))` is P(hit) for hard totals up to 11.
-    """
-    counts = [result.decisions.get(f"{kind} {total}", {}) for total in totals]
-    met = sum(sum(replies.values()) for replies in counts)
-    return sum(replies.get(reply, 0) for replies in counts) / met if met else math.nan
-
-
 def optimum_row(best: Optimum, name: str = "optimum") -> PlayerResult:
     """The row of the best possible play, whose result is exact."""
     return PlayerResult(name=name, role="optimum", win_rate=best.win_rate, mean_return=best.mean_return)
