@@ -1,4 +1,4 @@
-"""Every environment has a short Dockerfile that begins with the common base, and all are alike."""
+"""The Dockerfile of every environment follows from its manifest, and begins with the common base."""
 
 import json
 import re
@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from openenv import envs
-from openenv.envs.catalog import CatalogEntry, entries
+from openenv.cli.containers.dockerfile import dockerfile_in, dockerfile_text
+from openenv.envs.catalog import CatalogEntry, entries, load
 from openenv.hosting import images
 
-FOLDER = Path(envs.__file__).parent
 BASE = Path(images.__file__).with_name("Dockerfile")
 ROOT: dict[str, str] = {}
 """Environments whose server is root in its container, and why."""
@@ -21,14 +20,9 @@ each_environment = pytest.mark.parametrize("entry", entries(), ids=lambda entry:
 
 
 def instructions(entry: CatalogEntry) -> list[tuple[str, str]]:
-    """The instructions of its Dockerfile, without comments."""
-    text = (FOLDER / f"{entry.name}_env" / "server" / "Dockerfile").read_text(encoding="utf-8")
-    found = []
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            word, _, rest = line.partition(" ")
-            found.append((word, rest))
-    return found
+    """The instructions of its Dockerfile."""
+    lines = [line.partition(" ") for line in dockerfile_text(entry).splitlines()]
+    return [(word, rest) for word, _, rest in lines]
 
 
 def value(entry: CatalogEntry, word: str) -> str:
@@ -69,6 +63,19 @@ def test_the_programs_of_the_manifest_are_installed(entry: CatalogEntry) -> None
     installed = " ".join(rest for word, rest in instructions(entry) if word == "RUN" and "apt-get install" in rest)
 
     assert [program for program in entry.programs if f" {program} " not in installed] == []
+
+
+@each_environment
+def test_a_folder_of_a_bundled_environment_has_the_dockerfile_while_it_is_built(entry: CatalogEntry) -> None:
+    with dockerfile_in(entry.folder) as path:
+        text = path.read_text(encoding="utf-8")
+
+    assert text == dockerfile_text(entry)
+    assert not path.exists()
+
+
+def test_a_chromium_runs_below_a_process_that_reaps_what_it_leaves() -> None:
+    assert json.loads(value(load("browser"), "ENTRYPOINT"))[:2] == ["tini", "--"]
 
 
 def test_the_base_has_the_health_check_the_port_and_a_user_without_a_home() -> None:

@@ -13,7 +13,7 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.utils import install_line
 from openenv.envs.measured import MeasuredTask, Optimum
 
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).resolve().parent
 DEFAULT_GAME_KEYWORD = "game_name"
 """The keyword of resets that chooses a game where no manifest names another."""
 
@@ -34,6 +34,8 @@ class CatalogEntry:
     """Modules that the server imports from the extra."""
     programs: tuple[str, ...] = ()
     """Programs of the system that an episode needs, and no extra installs."""
+    debian: tuple[str, ...] = ()
+    """Packages of Debian that its container image has, such as those of the programs."""
     tasks: str | Mapping[str, Mapping[str, Any]] | None = None
     """Reset keywords by the name of a task, or the function, as MODULE:FUNCTION, that returns them; None: there is one
     task."""
@@ -52,6 +54,11 @@ class CatalogEntry:
     training; None where there is nothing to remark, as in another environment's situations."""
     policies: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Policies that play this environment alone, by their names on every command line: see `openenv.policies`."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        return _FOLDER / f"{self.name}_env"
 
     @property
     def package(self) -> str:
@@ -176,7 +183,7 @@ def game_keyword(environment: str) -> str | None:
 
 def _read_entry(path: Path) -> CatalogEntry:
     manifest = read_manifest(path)
-    for names in ("requires", "programs"):
+    for names in ("requires", "programs", "debian"):
         manifest[names] = tuple(manifest.get(names, ()))
     return CatalogEntry(**manifest)
 

@@ -2,19 +2,18 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 import typer
 
-from openenv import envs
+from openenv.cli.containers.dockerfile import BASE, dockerfile_in
 from openenv.core.utils import BUNDLE, bundle_version, source_folder
 from openenv.envs.catalog import entries, load
 from openenv.hosting import images
 from openenv.hosting.images.engine import docker_build
 
 EXAMPLE = "Examples: `openenv build echo`, `openenv build ./my_env --tag owner/my-env:1`"
-BASE = "openenv-base"
-"""The image that the Dockerfiles of environments begin with."""
 BASE_DOCKERFILE = Path(images.__file__).with_name("Dockerfile")
 
 
@@ -43,11 +42,11 @@ def build(
     """Build the container image of an environment, and print its tag."""
     folder, default_tag = _folder_and_tag(environment)
     tag = tag or default_tag
-    dockerfile = dockerfile or dockerfile_of(folder)
-    if not dockerfile.is_file():
-        raise ValueError(f"there is no {dockerfile}: write one, or give --dockerfile")
     arguments = dict(name_and_value("--build-arg", argument) for argument in build_arg)
-    build_dockerfile(tag, dockerfile, context or folder, arguments, no_cache=no_cache)
+    with dockerfile_in(folder) if dockerfile is None else nullcontext(dockerfile) as path:
+        if not path.is_file():
+            raise ValueError(f"there is no {path}: write one, or give --dockerfile")
+        build_dockerfile(tag, path, context or folder, arguments, no_cache=no_cache)
     typer.echo(f"built {tag}")
 
 
@@ -66,16 +65,10 @@ def _folder_and_tag(environment: str) -> tuple[Path, str]:
     if (folder / "openenv.yaml").is_file() and not any(environment == entry.name for entry in entries()):
         return folder, f"{folder.name.replace('_', '-').lower()}:latest"
     try:
-        name = load(environment).name
+        entry = load(environment)
     except LookupError as error:
         raise LookupError(f"{error} A folder has to contain openenv.yaml") from None
-    return Path(envs.__file__).with_name(f"{name}_env"), f"{name.replace('_', '-')}-env:latest"
-
-
-def dockerfile_of(folder: Path) -> Path:
-    """Where a folder of an environment has its Dockerfile."""
-    inner = folder / "server" / "Dockerfile"
-    return inner if inner.is_file() else folder / "Dockerfile"
+    return entry.folder, f"{entry.name.replace('_', '-')}-env:latest"
 
 
 def name_and_value(option: str, pair: str) -> tuple[str, str]:

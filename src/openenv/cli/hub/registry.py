@@ -5,7 +5,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from openenv.cli.containers.build import build_dockerfile, dockerfile_of
+from openenv.cli.containers.build import build_dockerfile
+from openenv.cli.containers.dockerfile import dockerfile_in
 from openenv.cli.hub.space_files import with_base_image, with_page
 from openenv.hosting.images.engine import docker_push
 
@@ -18,10 +19,10 @@ def push_to_registry(
     registry: such as docker.io/ada. base_image: replaces that of the Dockerfile. has_page: whether `/` leads to the
     page at `/web`; None: as the Dockerfile decides. Raises ValueError without a Dockerfile, and ContainerFault.
     """
-    dockerfile = dockerfile_of(folder)
-    if not dockerfile.is_file():
-        raise ValueError(f"{folder} has no Dockerfile and no server/Dockerfile, of which the image is built")
-    text = dockerfile.read_text(encoding="utf-8")
+    with dockerfile_in(folder) as path:
+        if not path.is_file():
+            raise ValueError(f"{folder} has no Dockerfile and no server/Dockerfile, of which the image is built")
+        text = path.read_text(encoding="utf-8")
     if base_image is not None:
         text = with_base_image(text, base_image)
     if has_page is not None:

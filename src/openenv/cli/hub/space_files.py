@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from openenv.cli.containers.build import BASE, BASE_DOCKERFILE
+from openenv.cli.containers.build import BASE_DOCKERFILE
+from openenv.cli.containers.dockerfile import BASE, bundled_dockerfile
 from openenv.cli.hub.account import needs_extra
 from openenv.core.formats.yaml_text import parse_yaml
 from openenv.core.utils import BUNDLE, bundle_version
@@ -83,12 +84,16 @@ def _spec(patterns: Sequence[str]) -> "GitIgnoreSpec":
 
 
 def _put_at_top(space: Path, folder: Path) -> Path:
-    """Move server/Dockerfile to where a Space has it, unless one is there. Raises ValueError where there is none."""
+    """Put the Dockerfile where a Space has it. Raises ValueError where there is none."""
     top, inner = space / "Dockerfile", space / "server" / "Dockerfile"
     if not top.is_file():
-        if not inner.is_file():
+        bundled = bundled_dockerfile(folder)
+        if bundled is not None:
+            top.write_text(bundled, encoding="utf-8")
+        elif inner.is_file():
+            inner.rename(top)
+        else:
             raise ValueError(f"{folder} has no Dockerfile and no server/Dockerfile, of which the Hub builds the Space")
-        inner.rename(top)
     return top
 
 

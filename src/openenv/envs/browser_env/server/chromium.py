@@ -74,7 +74,7 @@ class Chromium:
         if program is None:
             raise RuntimeError(
                 f"{PROGRAM} is not installed where the server runs. Install Debian's packages: "
-                "apt-get install chromium (and chromium-driver to measure it), or use the environment's Dockerfile."
+                "apt-get install chromium (and chromium-driver to measure it), or use `openenv build browser`."
             )
         self._process = subprocess.Popen(
             ["/bin/sh", "-c", _SHELL, program, *_FLAGS],
