@@ -1,5 +1,6 @@
 """The policies that need no language model."""
 
+import sys
 from random import Random
 
 import pytest
@@ -10,6 +11,7 @@ from openenv.envs.openspiel_env.players import ball_and_paddle
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.policies import LearningPolicy, Policy, RandomPolicy, make_policy, policy_names
 from openenv.policies.base import as_action
+from openenv.policies.declared import FunctionPolicy
 from openenv.text.derived import DerivedText
 
 
@@ -217,3 +219,26 @@ def test_no_policy_touches_the_global_generator() -> None:
 
     assert random.getstate() == before
     assert Random(1).getstate() == before
+
+
+def test_a_policy_whose_library_is_missing_is_refused_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "openenv.envs.openspiel_env.solvers.tree_search", raising=False)
+    monkeypatch.setitem(sys.modules, "pyspiel", None)
+
+    with pytest.raises(ValueError, match=r"policy 'mcts' needs pyspiel in this process too: .*openspiel"):
+        make_policy("mcts")
+
+
+def test_a_function_is_a_policy_that_repeats_its_choices_with_its_seed() -> None:
+    def choose(observation: OpenSpielObservation, rng: Random, most: int = 9) -> int:
+        return rng.randint(0, most)
+
+    seen = grid("..o..", "..x..")
+    first, second = FunctionPolicy("number", choose, 3), FunctionPolicy("number", choose, 3)
+
+    assert [first.select_action(seen) for _ in range(9)] == [second.select_action(seen) for _ in range(9)]
+    assert FunctionPolicy("number", choose, 3, most=0).select_action(seen) == 0
+    with pytest.raises(TypeError, match="least"):
+        FunctionPolicy("number", choose, least=1)
