@@ -1,5 +1,6 @@
 """`openenv init` writes an environment that is checked, tested, served and trained on as it is."""
 
+import dataclasses
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,7 @@ import yaml
 
 import openenv
 from openenv.auto.environment import named_environment
+from openenv.core.errors import CapacityReached
 from openenv.core.generic_client import GenericEnvClient
 from openenv.hosting.local_process import LocalServer
 from openenv.rl.reports.results import load_results
@@ -72,6 +74,15 @@ def test_its_program_listens_where_its_options_ask_for(folder: Path) -> None:
         GenericEnvClient(base_url=server.base_url).sync() as env,
     ):
         assert env.reset(seed=1).observation["hint"] == "start"
+
+
+@pytest.mark.process
+def test_openenv_serve_gives_its_program_the_options(folder: Path) -> None:
+    named = dataclasses.replace(named_environment(str(folder / NAME)), options=("--max-sessions", "1"))
+    with named.running() as url, GenericEnvClient(base_url=url).sync() as env:
+        env.reset(seed=1)
+        with pytest.raises(CapacityReached), GenericEnvClient(base_url=url).sync() as second:
+            second.reset(seed=1)
 
 
 @pytest.mark.process

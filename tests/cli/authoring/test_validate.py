@@ -89,7 +89,7 @@ def test_what_cannot_be_checked_ends_with_the_published_exit_code(args, code, wo
 @pytest.mark.parametrize(
     ("manifest", "code", "seen"),
     [
-        ("name: tide_env\n", 0, "tide_env.server.app:app serves tide_env"),
+        ("name: tide_env\n", 0, "tide_env.server.app serves tide_env"),
         ("port: 8000\n", 1, "openenv.yaml has no `name`"),
         ("name: tide_env\napp: server.missing:app\n", 1, "has no server/missing.py"),
     ],

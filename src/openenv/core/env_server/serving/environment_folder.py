@@ -22,7 +22,8 @@ def folder_target(folder: Path) -> FolderTarget:
     """What serves the environment in a folder. Nothing is imported.
 
     It is the `server` module of the manifest, else its `app` (`server.app:app`, in the folder or named from one above
-    it), else the `main` of that module.
+    it), else the `main` of that module. An `EnvironmentProgram` called `program`, whose `main` takes options, comes
+    before the application.
     Modules may import each other by the folder's name, relatively, or as if they lay beside each other. Raises
     LookupError that names what the folder lacks, and ValueError when the manifest is not YAML.
     """
@@ -42,6 +43,8 @@ def folder_target(folder: Path) -> FolderTarget:
         return FolderTarget(f"{module}:{name}", [str(above), *paths])
     module = f"{package}.{module}" if all(part.isidentifier() for part in package.split(".")) else module
     names = _names_of(path)
+    if {"program", "main"} <= names:
+        return FolderTarget(module, paths)
     if name in names:
         return FolderTarget(f"{module}:{name}", paths)
     if "main" in names:
