@@ -29,7 +29,7 @@ CALLED_BY_LIBRARIES = re.compile(
     r"shutdown|on_\w+|main_loop|startup|serialize_\w+|metadata|render_mode|spec|forward|backward|collect|convert|"
     r"construct_\w+|flatten_mapping|redirect_request|formatMessage|send_\d+_response|_missing_|get_code|get_source|"
     r"evaluate_response|"  # the tutorial's
-    r"close_extras|setup_state|env_response|setup_client|(to|from|get|raise_from)_native_\w+"
+    r"\w+_schema|close_extras|setup_state|env_response|setup_client|(to|from|get|raise_from)_native_\w+"
 )
 
 
