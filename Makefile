@@ -25,6 +25,9 @@ test: $(VENV)/.installed $(SMOLLM2)/model.safetensors lint  ## All tests that ta
 test-fast: $(VENV)/.installed  ## After each edit: under a minute, some tests of every package
 	$(BIN)/pytest -n 2 -m "not slow and not interop and not process"
 
+test-%: $(VENV)/.installed $(SMOLLM2)/model.safetensors  ## The tests of one room: test-core, test-rl, test-web
+	$(BIN)/pytest -n 2 --dist worksteal tests/$*
+
 test-slow: $(VENV)/.installed  ## The tests that take longer
 	$(BIN)/pytest -m slow
 
