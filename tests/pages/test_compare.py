@@ -15,8 +15,8 @@ from playwright.sync_api import Page, expect
 from openenv.auto.environment import ServedEnvironment, named_environment
 from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult
 from openenv.pages.compare import compare_app
+from openenv.pages.live_results import LiveResults
 from openenv.pages.matches import Matches
-from openenv.pages.standings import Standings
 from openenv.policies import make_policy
 from openenv.policies.base import Policy
 from openenv.web.views import ObservationView
@@ -52,56 +52,54 @@ def policy_of(name: str, seed: int) -> Any:
 
 
 @pytest.fixture
-def standings() -> Standings:
-    return Standings(NAMES, 10)
+def results() -> LiveResults:
+    return LiveResults(NAMES, 10)
 
 
 @pytest.fixture
-def matches(catch: ServedEnvironment, standings: Standings) -> Iterator[Matches]:
+def matches(catch: ServedEnvironment, results: LiveResults) -> Iterator[Matches]:
     policies = [policy_of(name, 0) for name in NAMES]
-    with closing(Matches(catch, policy_of, policies, standings, reset_kwargs=CATCH)) as playing:
+    with closing(Matches(catch, policy_of, policies, results, reset_kwargs=CATCH)) as playing:
         yield playing
     learned = policies[NAMES.index("learning")].episodes
     assert learned == 0, "a match is none of the episodes from which a policy learns"
 
 
 @pytest.fixture
-def url(served: Served, standings: Standings, matches: Matches, catch: ServedEnvironment) -> str:
-    return served(compare_app("openspiel", standings, matches, ObservationView(catch.observation_class)))
+def url(served: Served, results: LiveResults, matches: Matches, catch: ServedEnvironment) -> str:
+    return served(compare_app("openspiel", results, matches, ObservationView(catch.observation_class)))
 
 
-def add(standings: Standings, policy: int, *rewards: float, outcome: EpisodeOutcome | None = None) -> None:
+def add(results: LiveResults, policy: int, *rewards: float, outcome: EpisodeOutcome | None = None) -> None:
     """Add episodes of a policy with these returns."""
     for reward in rewards:
         ended = outcome or ("won" if reward > 0 else "lost")
-        standings.add(
-            policy, EpisodeResult(seed=0, total_reward=reward, success_return=1.0, num_steps=9, outcome=ended)
-        )
+        results.add(policy, EpisodeResult(seed=0, total_reward=reward, success_return=1.0, num_steps=9, outcome=ended))
 
 
 def row_of(page: Page, name: str):
     return page.locator("#results tbody tr").filter(has=page.get_by_role("rowheader", name=name, exact=True))
 
 
-def test_the_table_and_the_plot_grow_while_policies_play(page: Page, url: str, standings: Standings) -> None:
+def test_the_table_and_the_plot_grow_while_policies_play(page: Page, url: str, results: LiveResults) -> None:
     page.goto(url)
     expect(row_of(page, "smart")).to_contain_text("0 of 10")
-    add(standings, 0, 1.0, 1.0)
-    add(standings, 1, 1.0, -1.0, -1.0)
+    add(results, 0, 1.0, 1.0)
+    add(results, 1, 1.0, -1.0, -1.0)
 
     expect(row_of(page, "smart")).to_contain_text("100.0 % (34.2 % to 100.0 %)")
     expect(row_of(page, "random")).to_contain_text("-0.3333")
-    add(standings, 1, 0.0, outcome="unparseable")
+    add(results, 1, 0.0, outcome="unparseable")
     expect(row_of(page, "random")).to_contain_text("1 unparseable")
     expect(row_of(page, "smart").locator("td").first).to_have_text("1")
     label = re.compile(r"Win rate\. smart: 1; random: 0\.2500; learning: none yet")
     expect(page.locator("#win-rates")).to_have_attribute("aria-label", label)
 
 
-def test_two_policies_play_one_seed_side_by_side(page: Page, url: str, standings: Standings) -> None:
+def test_two_policies_play_one_seed_side_by_side(page: Page, url: str, results: LiveResults) -> None:
     page.goto(url)
-    add(standings, 0, *[1.0] * 10)
-    add(standings, 1, *[1.0] * 2, *[-1.0] * 8)
+    add(results, 0, *[1.0] * 10)
+    add(results, 1, *[1.0] * 2, *[-1.0] * 8)
     expect(row_of(page, "random")).to_contain_text("10 of 10")
     page.get_by_label("Seed", exact=True).fill("2")
     page.get_by_role("button", name="Play").click()
@@ -128,7 +126,7 @@ def test_two_policies_play_one_seed_side_by_side(page: Page, url: str, standings
 
 
 def test_a_policy_that_learns_plays_with_what_it_has_learned_once_its_episodes_are_over(
-    page: Page, url: str, standings: Standings
+    page: Page, url: str, results: LiveResults
 ) -> None:
     page.goto(url)
     page.get_by_label("Second policy").select_option("learning")
@@ -137,17 +135,17 @@ def test_a_policy_that_learns_plays_with_what_it_has_learned_once_its_episodes_a
         "learning is still learning. Try again when its episodes are over."
     )
 
-    add(standings, 2, *[1.0] * 10)
+    add(results, 2, *[1.0] * 10)
     page.get_by_role("button", name="Play").click()
     expect(page.locator("#outcome-1")).to_have_text(re.compile("(won|lost), 9 steps"))
     expect(page.locator("#match-alert")).to_be_empty()
 
 
 def test_the_error_of_a_policy_is_shown_in_words(page: Page, served: Served, catch: ServedEnvironment) -> None:
-    standings = Standings(["smart", "broken"], 10)
-    policies = [policy_of(name, 0) for name in standings.names]
-    with closing(Matches(catch, policy_of, policies, standings, reset_kwargs=CATCH)) as matches:
-        page.goto(served(compare_app("openspiel", standings, matches, ObservationView(catch.observation_class))))
+    results = LiveResults(["smart", "broken"], 10)
+    policies = [policy_of(name, 0) for name in results.names]
+    with closing(Matches(catch, policy_of, policies, results, reset_kwargs=CATCH)) as matches:
+        page.goto(served(compare_app("openspiel", results, matches, ObservationView(catch.observation_class))))
         page.get_by_role("button", name="Play").click()
 
         expect(page.locator("#match-alert")).to_have_text(f"AttributeError: {HOSTILE}")
@@ -170,7 +168,7 @@ def test_a_wrong_seed_is_refused_in_words(page: Page, url: str) -> None:
 def test_the_page_of_an_evaluation_is_light_narrow_and_runs_no_names(
     page: Page, served: Served, matches: Matches, catch: ServedEnvironment
 ) -> None:
-    hostile = Standings([HOSTILE, "a policy with quite a long name"], 10)
+    hostile = LiveResults([HOSTILE, "a policy with quite a long name"], 10)
     add(hostile, 0, 1.0)
     url = served(compare_app(HOSTILE, hostile, matches, ObservationView(catch.observation_class)))
     page.set_viewport_size(NARROW)

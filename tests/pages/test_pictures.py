@@ -15,10 +15,10 @@ from openenv.auto.environment import ServedEnvironment, named_environment
 from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult
 from openenv.evaluation.replay import ReplayedRequest
 from openenv.pages.compare import compare_app
+from openenv.pages.live_results import LiveResults
 from openenv.pages.matches import Matches
 from openenv.pages.replay import replay_app
 from openenv.pages.runs import runs_app
-from openenv.pages.standings import Standings
 from openenv.policies import make_policy
 from openenv.rl.reports.report import write_report
 from openenv.rl.reports.results import PlayerResult, save_results
@@ -192,7 +192,7 @@ def catch() -> Iterator[ServedEnvironment]:
 @pytest.mark.finding("pages fit their window, name the game, and lead with what a person looks at")
 def test_the_comparison(page: Page, pictures: Pictures, served: Served, catch: ServedEnvironment) -> None:
     names = ["smart", "random", "llm:qwen3-0.6b@http://127.0.0.1:8001/v1/of-a-server-with-a-long-name"]
-    standings = Standings(names, 10)
+    results = LiveResults(names, 10)
 
     def make(name: str, seed: int) -> Any:
         return make_policy("random" if ":" in name else name, seed=seed)
@@ -201,12 +201,12 @@ def test_the_comparison(page: Page, pictures: Pictures, served: Served, catch: S
         for outcome in outcomes:
             reward = 1.0 if outcome == "won" else -1.0
             result = EpisodeResult(seed=0, total_reward=reward, success_return=1.0, num_steps=9, outcome=outcome)
-            standings.add(policy, result)
+            results.add(policy, result)
 
     policies = [make(name, seed) for seed, name in enumerate(names)]
-    with closing(Matches(catch, make, policies, standings, reset_kwargs={"game_name": "catch"})) as matches:
+    with closing(Matches(catch, make, policies, results, reset_kwargs={"game_name": "catch"})) as matches:
         view = ObservationView(catch.observation_class)
-        page.goto(served(compare_app("openspiel: catch", standings, matches, view)))
+        page.goto(served(compare_app("openspiel: catch", results, matches, view)))
         expect(page.locator("#results tbody tr")).to_have_count(3)
         expect(page.get_by_text("No episode has ended yet")).to_be_visible()
         pictures.take("compare-empty", headline="openspiel: catch")

@@ -150,8 +150,9 @@ def token_headers() -> dict[str, str]:
 
 
 def named_environment(name: str, *, text: str | None = None) -> NamedEnvironment:
-    """The environment of a name (`FORMS` lists the kinds). text: a class that replaces its text interface.
+    """The environment of a name, in one of the forms of `openenv.auto.source.FORMS`.
 
+    text: a class that replaces its text interface.
     Raises what `resolve` raises, and LookupError for a Space, whose server or image has a name of its own.
     """
     source = resolve(name)

@@ -5,7 +5,7 @@ from typing import Any
 from gymnasium import Space, spaces
 
 from openenv.core.wire.boxes import to_array
-from openenv.envs.boxes import describe_box
+from openenv.envs.bounded_arrays import describe_box
 
 
 def describe_space(space: Space[Any]) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from openenv.core.env_server.config import ServerConfig
+from openenv.pages.live_results import LiveResults
 from openenv.pages.matches import Match, Matches, MatchRefused, Side
 from openenv.pages.server import PAGES, json_response, pages_app
-from openenv.pages.standings import Standings
 from openenv.web.views import ObservationView
 
 _Number = Annotated[int, Path(ge=0)]
@@ -28,7 +28,7 @@ class MatchRequest(BaseModel):
 
 def compare_app(
     environment: str,
-    standings: Standings,
+    results: LiveResults,
     matches: Matches,
     view: ObservationView,
     *,
@@ -41,11 +41,11 @@ def compare_app(
     @app.get("/web/")
     def page() -> Response:
         title = f"Policies in {environment}"
-        return PAGES.response("compare.html", title=title, root="", policies=standings.names, seed=seed)
+        return PAGES.response("compare.html", title=title, root="", policies=results.names, seed=seed)
 
-    @app.get("/web/standings")
+    @app.get("/web/results")
     def table() -> Response:
-        return json_response(standings.rows())
+        return json_response(results.rows())
 
     _add_matches(app, matches, view)
     return app

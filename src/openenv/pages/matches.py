@@ -19,7 +19,7 @@ from openenv.core.utils import run_async_safely
 from openenv.core.wire.json_codec import to_plain_or_text, write_json
 from openenv.evaluation.evaluator import EpisodeObserver, play_episodes
 from openenv.evaluation.intervals import EpisodeResult
-from openenv.pages.standings import Standings
+from openenv.pages.live_results import LiveResults
 from openenv.policies.base import PolicyReply
 from openenv.text.interface import TextInterface
 
@@ -76,7 +76,7 @@ class Matches:
         served: ServedEnvironment,
         make_policy: Callable[[str, int], Any],
         policies: Sequence[Any],
-        standings: Standings,
+        results: LiveResults,
         *,
         reset_kwargs: Mapping[str, Any] | None = None,
         max_steps: int = 1000,
@@ -84,7 +84,7 @@ class Matches:
         """make_policy: makes the policy of a name and a seed. policies: those that are evaluated, of which the ones
         that learn play with what they have learned. reset_kwargs, max_steps: those of the evaluation."""
         self._served, self._make_policy = served, make_policy
-        self._policies, self._standings = policies, standings
+        self._policies, self._results = policies, results
         self._reset_kwargs = reset_kwargs or {}
         self._max_steps = max_steps
         self._numbers = itertools.count(1)
@@ -96,7 +96,7 @@ class Matches:
         """Let two policies play an episode; returns the number of the match. Raises MatchRefused."""
         players = [self._player(place, seed) for place in places]
         number = next(self._numbers)
-        match = Match(seed, [Side(self._standings.names[place]) for place in places])
+        match = Match(seed, [Side(self._results.names[place]) for place in places])
         self._matches[number] = match
         while len(self._matches) > _MOST_MATCHES:
             del self._matches[min(self._matches)]
@@ -118,11 +118,9 @@ class Matches:
             raise MatchRefused(f"policies: there is no policy {place}; the evaluation has {len(self._policies)}")
         policy = self._policies[place]
         if not getattr(policy, "learns", False):
-            return self._make_policy(self._standings.names[place], seed)
-        if not self._standings.has_finished(place):
-            raise MatchRefused(
-                f"{self._standings.names[place]} is still learning. Try again when its episodes are over."
-            )
+            return self._make_policy(self._results.names[place], seed)
+        if not self._results.has_finished(place):
+            raise MatchRefused(f"{self._results.names[place]} is still learning. Try again when its episodes are over.")
         return copy.deepcopy(policy)
 
     def _play(self, match: Match, players: Sequence[Any]) -> None:

@@ -9,9 +9,9 @@ import typer
 
 from openenv.auto.environment import ServedEnvironment
 from openenv.pages.compare import compare_app
+from openenv.pages.live_results import LiveResults
 from openenv.pages.matches import Matches
 from openenv.pages.server import PageServer, access_config
-from openenv.pages.standings import Standings
 from openenv.web.views import ObservationView, game_of
 
 
@@ -33,7 +33,7 @@ def evaluation_page(
     served: ServedEnvironment,
     policies: Sequence[Any],
     make_policy: Callable[[str, int], Any],
-    standings: Standings,
+    results: LiveResults,
     *,
     seed: int,
     reset_kwargs: Mapping[str, Any],
@@ -43,14 +43,14 @@ def evaluation_page(
 ) -> Iterator[EvaluationPage]:
     """Serve the page of an evaluation inside the `with` statement.
 
-    make_policy: makes a further policy of a name and a seed, for a match. standings: what the page shows.
+    make_policy: makes a further policy of a name and a seed, for a match. results: what the page shows.
     """
     config = access_config(host, os.environ.get("OPENENV_TOKEN"))
-    matches = Matches(served, make_policy, policies, standings, reset_kwargs=reset_kwargs, max_steps=max_steps)
+    matches = Matches(served, make_policy, policies, results, reset_kwargs=reset_kwargs, max_steps=max_steps)
     view = ObservationView(served.observation_class)
     game = game_of(reset_kwargs)
     app = compare_app(
-        f"{environment}: {game}" if game else environment, standings, matches, view, seed=seed, config=config
+        f"{environment}: {game}" if game else environment, results, matches, view, seed=seed, config=config
     )
     try:
         with PageServer(app, host, port) as server:

@@ -28,7 +28,7 @@ from openenv.evaluation import evaluate as run_evaluation
 from openenv.evaluation.evaluator import EpisodeObserver
 from openenv.evaluation.intervals import EpisodeResult
 from openenv.evaluation.tables import CUT_OFF_REMEDY, STOPPED_REMEDY, table_console
-from openenv.pages.standings import Standings
+from openenv.pages.live_results import LiveResults
 from openenv.policies.registry import EndpointOptions, policy_named
 from openenv.text.interface import TextInterface
 
@@ -143,26 +143,26 @@ def evaluate(
         make = partial(_make, served.text, endpoint)
         policies = [make(name, seed) for name in names]
         saved = SavedEpisodes(save, environment, served, keywords, resumes=resume) if save else None
-        standings = Standings(names, episodes)
+        results = LiveResults(names, episodes)
         seeds = range(seed, seed + episodes)
         page = None
         if web:
             page = pages.enter_context(evaluation_page(
-                environment, served, policies, make, standings, seed=seed, reset_kwargs=keywords,
+                environment, served, policies, make, results, seed=seed, reset_kwargs=keywords,
                 max_steps=max_steps, host=host, port=port,
             ))  # fmt: skip
         with Progress(console=Console(stderr=True), transient=True) as progress:
             playing = run_evaluation(
                 served.base_url, served.client, policies, episodes, seed, num_sessions=sessions, reset_kwargs=keywords,
                 text=served.text, on_progress=_reporter(progress), on_summary=keep, max_steps=max_steps,
-                observers_for=partial(_observers, saved, standings),
-                known_for=partial(_known_episodes, saved, standings, seeds),
+                observers_for=partial(_observers, saved, results),
+                known_for=partial(_known_episodes, saved, results, seeds),
             )  # fmt: skip
             try:
                 run_async_safely(playing)
             except KeyboardInterrupt:
                 progress.stop()
-                so_far = [replace(one, name=of.name) for one, of in zip(standings.summaries(), policies, strict=True)]
+                so_far = [replace(one, name=of.name) for one, of in zip(results.summaries(), policies, strict=True)]
                 summaries += [one for one in so_far[len(summaries) :] if one.num_played]
                 num_ended = sum(one.num_played for one in so_far)
                 remedy = "--resume goes on" if saved else "--save DIR keeps them, for --resume to go on"
@@ -180,19 +180,19 @@ def evaluate(
     _report_failures(summaries)
 
 
-def _observers(saved: SavedEpisodes | None, standings: Standings, place: int, policy: Any) -> list[EpisodeObserver]:
-    """What sees the episodes of a policy: its recorder, and the standings."""
+def _observers(saved: SavedEpisodes | None, results: LiveResults, place: int, policy: Any) -> list[EpisodeObserver]:
+    """What sees the episodes of a policy: its recorder, and the results."""
     recorders = [] if saved is None else [saved.recorder(place, policy)]
-    return [*recorders, standings.observer(place)]
+    return [*recorders, results.observer(place)]
 
 
 def _known_episodes(
-    saved: SavedEpisodes | None, standings: Standings, seeds: range, place: int, policy: Any
+    saved: SavedEpisodes | None, results: LiveResults, seeds: range, place: int, policy: Any
 ) -> Mapping[int, EpisodeResult]:
-    """The episodes that an earlier evaluation has saved, which the standings have too."""
+    """The episodes that an earlier evaluation has saved, which the results have too."""
     known = {} if saved is None else saved.known(place, policy, seeds)
     for result in known.values():
-        standings.add(place, result)
+        results.add(place, result)
     return known
 
 

@@ -1,7 +1,7 @@
 """A provider for Docker: one isolated container on the local engine."""
 
 from openenv.hosting.engine.connection import Engine
-from openenv.hosting.runtime.engine_provider import EngineProvider
+from openenv.hosting.runtime.container_engine import EngineProvider
 
 REMEDY = "Is Docker installed, is its engine running (`docker info`), and may this user access it?"
 

@@ -14,7 +14,7 @@ from openenv.envs.gymnasium_env.models import GymnasiumAction, GymnasiumObservat
 try:
     import gymnasium
 
-    from openenv.envs.boxes import to_json, to_message
+    from openenv.envs.bounded_arrays import to_json, to_message
     from openenv.envs.spaces import describe_space, to_element
 except ImportError as error:
     raise ImportError(

@@ -146,7 +146,7 @@ def as_environment_factory(
 ) -> type[ToolEnvironment]:
     """A class for `environment_factory`. Each instance has a session of one server, which is started if it has no URL.
 
-    environment: any name of an environment (`openenv.auto.environment.FORMS`), or a client class, which needs base_url.
+    environment: any name of an environment (`openenv.auto.source.FORMS`), or a client class, which needs base_url.
     reset: keywords of every reset. reset_columns: columns of the dataset that are keywords too. instructions: shown
     before the first observation. group_size: TRL's num_generations, so that a group plays from one seed. text: a text
     interface instead of the environment's own. Raises LookupError for an unknown name, ServerUnreachable, and

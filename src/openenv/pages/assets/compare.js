@@ -39,7 +39,7 @@ function draw() {
 const isOver = () => rows.length > 0 && rows.every(row => row.played >= row.wanted);
 
 async function live() {
-  if (!document.hidden) await tried("alert", async () => { rows = await call("GET", "standings"); table(); });
+  if (!document.hidden) await tried("alert", async () => { rows = await call("GET", "results"); table(); });
   if (!isOver()) setTimeout(live, POLL_MS);
 }
 

@@ -2,7 +2,7 @@
 
 from openenv.core.env_server import EnvironmentProgram
 from openenv.envs.cards_env.server.environment import CardsEnvironment
-from openenv.envs.table import TableSettings, make_tables
+from openenv.envs.seats import TableSettings, make_tables
 
 program = EnvironmentProgram(CardsEnvironment, TableSettings, make_tables)
 app = program.app()

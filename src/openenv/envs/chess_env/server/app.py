@@ -2,7 +2,7 @@
 
 from openenv.core.env_server import EnvironmentProgram
 from openenv.envs.chess_env.server.environment import ChessEnvironment
-from openenv.envs.table import TableSettings, make_tables
+from openenv.envs.seats import TableSettings, make_tables
 
 program = EnvironmentProgram(ChessEnvironment, TableSettings, make_tables)
 app = program.app()

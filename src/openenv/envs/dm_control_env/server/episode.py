@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from openenv.core.wire.boxes import to_array
-from openenv.envs.boxes import describe_box
+from openenv.envs.bounded_arrays import describe_box
 from openenv.envs.dm_control_env.models import DMControlObservation
 from openenv.envs.dm_control_env.server.choice import TaskChoice
 from openenv.envs.mujoco_data import load_data, save_data

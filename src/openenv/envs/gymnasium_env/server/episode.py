@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 
-from openenv.envs.boxes import to_json, to_message
+from openenv.envs.bounded_arrays import to_json, to_message
 from openenv.envs.gymnasium_env.models import GymnasiumObservation
 from openenv.envs.gymnasium_env.server.choice import EnvChoice
 from openenv.envs.rendering import frame_png

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from openenv.core.env_server import EnvironmentProgram
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.envs.openspiel_env.server.prepared_game import GameChoice
-from openenv.envs.table import TableSettings, make_tables
+from openenv.envs.seats import TableSettings, make_tables
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Removes a container when the process that has started it ends without doing so.
 
-`python crash_watch.py URL NAME FOLDER` reads a pipe as its standard input, whose other end only the owner holds. URL
+`python owner_watch.py URL NAME FOLDER` reads a pipe as its standard input, whose other end only the owner holds. URL
 may be empty, for the engine of DOCKER_HOST; FOLDER, too: it is removed with the container. The file is run by its
 path and imports nothing before it has to: one such process waits beside each container.
 """

@@ -10,7 +10,7 @@ from typing import Any
 from openenv.core.client.providers import ContainerProvider, ExecResult
 from openenv.core.errors import ContainerFault, NotReady
 from openenv.core.wire.constants import UNIX
-from openenv.hosting.engine import crash_watch
+from openenv.hosting.engine import owner_watch
 from openenv.hosting.engine.connection import Engine
 from openenv.hosting.engine.keywords import Keywords, merge_options, read_keywords
 from openenv.hosting.engine.owner import (
@@ -146,7 +146,7 @@ class EngineProvider(ContainerProvider):
 
     def _start_watch(self) -> ChildProcess:
         """A process that removes the container when this one ends without doing so."""
-        program = crash_watch.__file__
+        program = owner_watch.__file__
         folder = "" if self._socket_folder is None else os.path.dirname(self._socket_folder)
         return ChildProcess([sys.executable, "-P", program, self._engine.url or "", self._name or "", folder])
 

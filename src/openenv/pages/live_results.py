@@ -12,7 +12,7 @@ from openenv.evaluation.intervals import EpisodeResult, Summary, summarize
 from openenv.evaluation.tables import ranked
 
 
-class Standings:
+class LiveResults:
     """The results of policies so far. Safe to use from several threads."""
 
     def __init__(self, names: Sequence[str], num_episodes: int) -> None:
@@ -83,8 +83,8 @@ class Standings:
 
 
 class _AddEnded(EpisodeObserver):
-    def __init__(self, standings: Standings, policy: int) -> None:
-        self._standings, self._policy = standings, policy
+    def __init__(self, results: LiveResults, policy: int) -> None:
+        self._results, self._policy = results, policy
 
     def on_end(self, episode: int, result: EpisodeResult) -> None:
-        self._standings.add(self._policy, result)
+        self._results.add(self._policy, result)
