@@ -116,7 +116,7 @@ def figures_of(files: Sequence[str]) -> tuple[int, int, int]:
 def serve(port: int) -> None:
     """The echo server. SIGUSR1 starts a recording; SIGUSR2 ends it and prints it."""
     from openenv.core.env_server.http_server import serve
-    from openenv.envs.echo_env.server.app import build_app
+    from openenv.envs.echo_env.server.app import program
 
     recorder = Recorder()
 
@@ -129,7 +129,7 @@ def serve(port: int) -> None:
 
     signal.signal(signal.SIGUSR1, start)
     signal.signal(signal.SIGUSR2, stop)
-    serve(build_app(), port=port)
+    serve(program.build(), port=port)
 
 
 class TracedServer:

@@ -24,7 +24,9 @@ from openenv.text.interface import TextInterface
 if TYPE_CHECKING:
     from openenv.auto import AutoAction, AutoEnv, make_vec
 
-__getattr__ = names_elsewhere(__name__, dict.fromkeys(("AutoAction", "AutoEnv", "make_vec"), "openenv.auto"))
+__getattr__, __dir__ = names_elsewhere(
+    __name__, dict.fromkeys(("AutoAction", "AutoEnv", "auto", "make_vec"), "openenv.auto")
+)
 
 __version__ = bundle_version()
 

@@ -20,7 +20,7 @@ from openenv.agents import (
 from openenv.core.env_server import ConcurrencyConfigurationError, create_app
 from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction, Tool
 from openenv.core.env_server.types import Action, Observation
-from openenv.rubrics.base import Rubric
+from openenv.core.rubric import Rubric
 from tests.agents.test_bridge import is_served
 
 pytestmark = [pytest.mark.finding("every public name of the published package exists here"), pytest.mark.process]

@@ -80,9 +80,16 @@ def test_the_action_of_an_environment_whose_server_alone_knows_its_class_is_its_
         ("./nowhere", r"nowhere has no openenv.yaml: give an environment's folder"),
         ("/nowhere/env", r"/nowhere/env has no openenv.yaml"),
         ("nowhere/adventure.py:Adventure", r"there is no file nowhere/adventure.py"),
+        ("nowhere/", r"nowhere has no openenv.yaml"),
+        ("C:\\nowhere", r"has no openenv.yaml"),
     ],
 )
 @pytest.mark.finding("what is not there or not read is an error with the next step")
 def test_a_name_of_something_that_is_not_there_is_an_error_with_the_next_step(name: str, message: str) -> None:
     with pytest.raises(LookupError, match=message):
         AutoEnv.from_env(name)
+
+
+def test_an_address_without_its_scheme_is_an_error_with_the_whole_url() -> None:
+    with pytest.raises(ValueError, match="as http://localhost:8000 does"):
+        AutoEnv.from_env("localhost:8000")

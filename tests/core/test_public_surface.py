@@ -3,6 +3,7 @@
 import importlib.metadata
 import subprocess
 import sys
+from typing import get_type_hints
 
 import pytest
 
@@ -11,6 +12,7 @@ import openenv.core
 from openenv.core.env_server import create_app
 from openenv.core.env_server.types import ServerMode
 from openenv.core.generic_client import GenericAction, GenericEnvClient
+from openenv.core.rubric import Rubric
 from tests.core.counting_env import CountingEnvironment
 
 PUBLIC = {
@@ -32,6 +34,25 @@ def test_the_public_names_are_these_and_no_others():
     assert set(openenv.__all__) == PUBLIC
     assert all(hasattr(openenv, name) for name in PUBLIC)
     assert all(hasattr(openenv.core, name) for name in openenv.core.__all__)
+
+
+def test_names_that_are_imported_at_their_first_use_are_listed_and_importable():
+    code = "import openenv; print('AutoEnv' in dir(openenv), openenv.auto.AutoEnv is openenv.AutoEnv)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "True True\n"
+    assert {"LLMClient", "create_web_interface_app"} <= set(dir(openenv.core))
+
+
+def test_the_annotations_of_an_environment_can_be_read():
+    assert get_type_hints(CountingEnvironment)["rubric"] == Rubric | None
+
+
+def test_a_client_loads_no_container_and_no_page():
+    code = (
+        "import sys; from openenv.core import EnvClient; print(*(m for m in sys.modules if m.startswith('openenv.')))"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert [name for name in loaded if name.split(".")[1] in ("agents", "envs", "hosting", "rubrics", "web")] == []
 
 
 def test_importing_the_library_loads_neither_a_server_nor_a_heavy_library():

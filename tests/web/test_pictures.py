@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
-from openenv.envs.openspiel_env.server.app import build_app
+from openenv.envs.openspiel_env.server.app import program
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from tests.acceptance.games.thermostat import ThermostatEnvironment
 from tests.core.counting_env import CountingEnvironment
@@ -29,7 +29,7 @@ class BrokenEnvironment(CountingEnvironment):
 
 
 def openspiel(game: str) -> FastAPI:
-    return build_app(game, 0, "random", "{}")
+    return program.build(game_name=game)
 
 
 GAMES: dict[str, tuple[Callable[[], FastAPI], str]] = {

@@ -11,7 +11,7 @@ from websockets.sync.client import connect
 
 from openenv.core.env_server import Action, ServerConfig, create_app, create_fastapi_app
 from openenv.envs.echo_env.server.environment import EchoEnvironment
-from openenv.envs.openspiel_env.server.app import build_app
+from openenv.envs.openspiel_env.server.app import program
 from openenv.web.published.interface import create_web_interface_app
 from tests.core.counting_env import CountAction, CountingEnvironment, CountObservation
 from tests.core.env_server.workers.two_workers import two_workers
@@ -292,7 +292,7 @@ def test_a_reset_names_the_game_of_the_state_and_a_state_that_fails_names_none(s
         def state(self):
             raise RuntimeError("no state")
 
-    with httpx.Client(base_url=serving(build_app("catch", 0, "random", "{}"))) as http:
+    with httpx.Client(base_url=serving(program.build(game_name="catch"))) as http:
         named = [http.post("/web/reset", json=body).json()["game"] for body in ({}, {"game_name": "tic_tac_toe"})]
     with httpx.Client(base_url=serving(create_app(Stateless))) as http:
         begun = http.post("/web/reset", json={}).raise_for_status().json()

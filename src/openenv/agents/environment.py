@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from openenv.agents.adapter import (
     AgenticHarnessAdapter,
@@ -18,10 +18,8 @@ from openenv.core.env_server.interfaces import Transform
 from openenv.core.env_server.mcp_environment import MCPEnvironment, get_server_tools
 from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction, Tool
 from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.rubric import Rubric
 from openenv.core.utils import run_async_safely
-
-if TYPE_CHECKING:
-    from openenv.rubrics.base import Rubric
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +45,7 @@ class HarnessEnvironment(MCPEnvironment):
         self,
         adapter: AgenticHarnessAdapter,
         mcp: Any = None,
-        rubric: "Rubric | None" = None,
+        rubric: Rubric | None = None,
         transform: Transform[Any] | None = None,
     ) -> None:
         """mcp: a FastMCP server with the tools of the environment; None: it has none. Nothing starts before `reset`."""

@@ -1,5 +1,6 @@
 """What a name of an environment stands for: one reader of names, for every command and class."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,6 +22,8 @@ IMAGE = "docker:"
 """Begins the name of an environment in a container image."""
 VERIFIERS, ORS = "verifiers:", "ors:"
 """Begin the names of environments of `verifiers`, and of a server of the Open Reward Standard."""
+
+_WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]")
 
 Kind = Literal["package", "space", "folder", "program", "url", "image", "dialect"]
 """package: bundled or installed. space: at the Hugging Face Hub. program: MODULE:NAME or FILE.py:NAME. dialect: of
@@ -61,10 +64,15 @@ def resolve(name: str) -> Source:
     if "://" in name or name.startswith(UNIX):
         websocket_uri(name)  # raises for a wrong URL
         return Source(name=name, kind="url")
-    if ":" in name:
+    is_folder = name.startswith((".", "/", "~")) or name.endswith("/") or _WINDOWS_PATH.match(name) is not None
+    if ":" in name and not (is_folder and ".py:" not in name):
+        if name.rpartition(":")[2].isdigit():
+            raise ValueError(
+                f"{name!r} names no environment: a server's URL begins with http://, as http://{name} does"
+            )
         target = file_target(name) if ".py:" in name else FolderTarget(name, [])
         return Source(name=name, kind="program", target=target)
-    if name.startswith((".", "/", "~")) or name.count("/") > 1 or Path(name, "openenv.yaml").is_file():
+    if is_folder or name.count("/") > 1 or Path(name, "openenv.yaml").is_file():
         return Source(name=name, kind="folder", target=folder_target(Path(name).expanduser()))
     if "/" in name:
         return Source(name=name, kind="space", space=Space(name))

@@ -82,7 +82,8 @@ def serve(
         command = [argument for argument in sys.argv[1:] if argument != "--reload"]
         run_reloading([sys.executable, "-m", "openenv", *command], folder)
     if sandbox:
-        _serve_sandboxed(environment, context.args, host, port, workers)
+        place = str(source.folder) if source.kind == "folder" else environment
+        _serve_sandboxed(place, context.args, host, port, workers)
         return
     sys.path.insert(0, os.getcwd())  # imports from the current folder, like other server commands
     where = ["--host", host, "--port", str(port)]
@@ -171,12 +172,14 @@ def _source(environment: str) -> Source:
 def _server_of(source: Source) -> str:
     """The module that serves a bundled environment. Raises LookupError for one that an image alone serves."""
     assert source.info is not None
-    if source.info.server is None:
+    try:
+        entry = load(source.info.key)
+    except LookupError:
         raise LookupError(
             f"{source.name} of {source.info.package} is served by its image alone: openenv serve "
             f"{IMAGE}{source.info.default_image}"
-        )
-    return installed(load(source.info.key)).server
+        ) from None
+    return installed(entry).server
 
 
 def _log_as_given(options: list[str]) -> list[str]:

@@ -85,14 +85,18 @@ def alias(alias_name: str, real_name: str) -> None:
     sys.modules[alias_name] = importlib.import_module(real_name)
 
 
-def names_elsewhere(module_name: str, places: dict[str, str]) -> Callable[[str], Any]:
-    """A `__getattr__` for a module: it imports a name of `places` from the module that has it, at its first use."""
+def names_elsewhere(module_name: str, places: dict[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` for a module: a name of `places` is imported from its module at its first use.
+
+    A name whose place is its own module, as `openenv.auto` is of `auto`, stands for that.
+    """
 
     def get(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {module_name!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(places[name]), name)
+        module = importlib.import_module(places[name])
+        value = module if places[name] == f"{module_name}.{name}" else getattr(module, name)
         setattr(sys.modules[module_name], name, value)
         return value
 
-    return get
+    return get, lambda: sorted({*vars(sys.modules[module_name]), *places})

@@ -7,6 +7,7 @@ MODULES = {
     "openenv.core.harness": "openenv.agents",
     "openenv.core.llm_client": "openenv.agents.llm.client",
     "openenv.core.rubrics": "openenv.rubrics",
+    "openenv.core.rubrics.base": "openenv.core.rubric",
     "openenv.core.rubrics.containers": "openenv.rubrics.combinators",
     "openenv.core.tools": "openenv.integrations.tools",
 }

@@ -40,7 +40,7 @@ from openenv.core.wire.server_codec import invalid_message
 if TYPE_CHECKING:
     from openenv.core.vector.env import Autoreset, VectorEnv
 
-__getattr__ = names_elsewhere(__name__, NAMES[__name__])
+__getattr__, __dir__ = names_elsewhere(__name__, NAMES[__name__])
 
 _MEGABYTE = 1 << 20
 _MODES = ("simulation", "production")

@@ -1,6 +1,6 @@
 """Rewards made of parts: a rubric scores an action and the observation that followed it."""
 
-from openenv.rubrics.base import Rubric
+from openenv.core.rubric import Rubric
 from openenv.rubrics.combinators import Gate, RubricDict, RubricList, Sequential, WeightedSum
 from openenv.rubrics.llm_judge import LLMJudge
 from openenv.rubrics.trajectory import ExponentialDiscountingTrajectoryRubric, TrajectoryRubric

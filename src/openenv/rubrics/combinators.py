@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from openenv.rubrics.base import AwaitableScore, Rubric, Steps, no_such, run, together
+from openenv.core.rubric import AwaitableScore, Rubric, Steps, no_such, run, together
 
 _TOLERANCE = 1e-6
 """Allowed difference of the sum of weights from 1."""

@@ -7,7 +7,7 @@ import string
 from typing import Any
 
 from openenv.agents.llm.client import LLMClient
-from openenv.rubrics.base import Rubric
+from openenv.core.rubric import Rubric
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable
 from typing import Any
 
-from openenv.rubrics.base import Rubric
+from openenv.core.rubric import Rubric
 
 StepHistory = list[tuple[Any, Any]]
 """Actions with the observations that followed them, in order."""

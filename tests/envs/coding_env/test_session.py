@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from openenv.envs.coding_env.server.session import InterpreterEnded, InterpreterPool, SandboxedInterpreter
+from openenv.envs.coding_env.server.settings import CodingSettings
 from openenv.hosting.sandbox.limits import SandboxLimits
 from tests.hosting.sandbox.test_sandbox import make_host
 
@@ -104,3 +105,9 @@ def test_a_sandbox_may_be_ended_from_many_threads(pool: InterpreterPool) -> None
 
     assert after.begin({}) == {"files": {}}
     after.close()
+
+
+@pytest.mark.parametrize("field", ["memory_mb", "processes"])
+def test_a_limit_that_no_sandbox_can_have_is_refused_before_a_session_opens(field: str) -> None:
+    with pytest.raises(ValueError, match=f"{field}=0"):
+        CodingSettings(**{field: 0})

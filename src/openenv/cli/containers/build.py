@@ -1,5 +1,6 @@
 """`openenv build`: build the container image of an environment."""
 
+import os
 import re
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -8,8 +9,8 @@ from pathlib import Path
 import typer
 
 from openenv.cli.containers.dockerfile import BASE, dockerfile_in
-from openenv.core.utils import BUNDLE, bundle_version, source_folder
-from openenv.envs.catalog import entries, load
+from openenv.core.utils import BUNDLE, PACKAGE_FOLDER, bundle_version, source_folder
+from openenv.envs.catalog import load
 from openenv.hosting import images
 from openenv.hosting.images.engine import docker_build
 
@@ -61,9 +62,10 @@ def build_dockerfile(
 
 def _folder_and_tag(environment: str) -> tuple[Path, str]:
     """The folder of a bundled environment, or the given one, and its tag. Raises LookupError for neither."""
-    folder = Path(environment).resolve()
-    if (folder / "openenv.yaml").is_file() and not any(environment == entry.name for entry in entries()):
-        return folder, f"{folder.name.replace('_', '-').lower()}:latest"
+    if environment == "." or Path(environment).is_dir() or os.sep in environment:
+        folder = Path(environment).expanduser().resolve()
+        if (folder / "openenv.yaml").is_file():
+            return folder, f"{folder.name.replace('_', '-').lower()}:latest"
     try:
         entry = load(environment)
     except LookupError as error:
@@ -85,8 +87,8 @@ def _begins_with_base(dockerfile: Path) -> bool:
 
 def _build_base(*, no_cache: bool) -> None:
     """Build the base image from the folder from which this package was installed, or else from the package index."""
-    folder = source_folder()
-    if folder is not None and (folder / "constraints.txt").is_file():
+    folder = source_folder() or PACKAGE_FOLDER.parents[1]  # a clone that is not installed
+    if (folder / "constraints.txt").is_file():
         docker_build(BASE, BASE_DOCKERFILE, folder, no_cache=no_cache)
     else:
         requirement = {"OPENENV": f"{BUNDLE}=={bundle_version()}"}

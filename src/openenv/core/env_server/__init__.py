@@ -72,7 +72,7 @@ from openenv.core.env_server.types import (
 if TYPE_CHECKING:
     from openenv.web.published.interface import WebInterfaceManager, create_web_interface_app
 
-__getattr__ = names_elsewhere(__name__, NAMES[__name__])
+__getattr__, __dir__ = names_elsewhere(__name__, NAMES[__name__])
 
 __all__ = [
     "RESERVED_TOOL_NAMES",

@@ -10,10 +10,10 @@ from typing_extensions import TypedDict, TypeVar
 
 from openenv.core.env_server.config import Execution as Execution
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation, ServerMode, State
+from openenv.core.rubric import Rubric
 
 if TYPE_CHECKING:
     from openenv.core.env_server.vector_environment import VectorEnvironment
-    from openenv.rubrics.base import Rubric
 
 __all__ = ["Environment", "Message", "ModelTokenizer", "TaskProvider", "Transform"]
 
@@ -72,10 +72,10 @@ class Environment(ABC, Generic[ActT, ObsT, StateT]):
     transform: Transform[ObsT] | None = None
     """Applied to observations by `_apply_transform`."""
 
-    rubric: "Rubric | None" = None
+    rubric: Rubric | None = None
     """The rubric of `_apply_rubric`. Training reads the scores of its parts from `rubric.named_rubrics()`."""
 
-    def __init__(self, transform: Transform[ObsT] | None = None, rubric: "Rubric | None" = None) -> None:
+    def __init__(self, transform: Transform[ObsT] | None = None, rubric: Rubric | None = None) -> None:
         """A subclass that takes neither need not call this."""
         self.transform = transform
         self.rubric = rubric

@@ -6,7 +6,7 @@ subprotocol, a frame may also have an id, a time limit and a trace context.
 
 import heapq
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -112,8 +112,10 @@ def read_request(frame: str | bytes, *, extended: bool = False) -> SessionReques
 
 
 def refuse_too_big(frame: str | bytes, max_bytes: int) -> None:
-    """Raises MessageTooBig for a message above the server's limit, or with too many values to parse. It is not parsed:
-    what looks like a value in a text counts too. Raises InvalidJSON for a binary frame that is cut short."""
+    """Raises MessageTooBig for a message above the server's limit, or with too many values to parse. It is not parsed.
+
+    Raises InvalidJSON for a binary frame that is cut short.
+    """
     if len(frame) < min(MAX_CONTAINERS, max_bytes // 4):  # no character takes more than four bytes
         return
     size = len(frame.encode() if isinstance(frame, str) else frame)
@@ -123,13 +125,27 @@ def refuse_too_big(frame: str | bytes, max_bytes: int) -> None:
         text = split(frame)[0] if type(frame) is BinaryFrame else frame
     except ValueError as error:
         raise InvalidJSON(f"Invalid JSON: {error}") from None
-    for marks, limit, what in (("[{", MAX_CONTAINERS, "lists and objects"), (",:", MAX_VALUES, "values")):
-        count = sum(text.count(mark) if isinstance(text, str) else text.count(mark.encode()) for mark in marks)
+    data = text.encode() if isinstance(text, str) else bytes(text)
+    if not any(count > limit for count, limit, _ in _counts(data)):
+        return
+    for count, limit, what in _counts(_without_texts(data)):
         if count > limit:
             raise MessageTooBig(
                 f"a message with {count} {what} is above this server's limit of {limit}: send less in one message, and "
                 "arrays in binary frames"
             )
+
+
+def _without_texts(data: bytes) -> bytes:
+    """JSON without its texts, whose marks are no values."""
+    unescaped = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    return b"".join(unescaped.split(b'"')[::2])
+
+
+def _counts(data: bytes) -> Iterator[tuple[int, int, str]]:
+    """How many marks of each kind there are, how many there may be, and what they begin or end."""
+    for marks, limit, what in ((b"[{", MAX_CONTAINERS, "lists and objects"), (b",:", MAX_VALUES, "values")):
+        yield sum(data.count(mark) for mark in marks), limit, what
 
 
 def _short_text(message: dict[str, Any], key: str) -> str | None:

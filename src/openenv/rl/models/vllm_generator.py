@@ -116,7 +116,12 @@ class VllmGenerator(BaseGenerator):
                 async with free:
                     return await self._sample(http, prompt, seed, constraint)
 
-            return list(await asyncio.gather(*map(reply, prompts, seeds, constraints)))
+            tasks = [asyncio.ensure_future(one) for one in map(reply, prompts, seeds, constraints)]
+            try:
+                return list(await asyncio.gather(*tasks))
+            finally:
+                for task in tasks:
+                    task.cancel()  # after a failure the others would use a client that is closed
 
     async def _sample(
         self, http: httpx.AsyncClient, prompt: TokenIds, seed: int, constraint: ReplyConstraint | None

@@ -102,3 +102,21 @@ def test_idle_sessions_end_in_an_application_that_does_not_run_our_lifespan(serv
 
     assert httpx.post(f"{url}/reset").status_code == 200
     wait_until(lambda: num_sessions(url) == 0)
+
+
+async def test_a_client_that_leaves_while_it_sends_a_body_is_no_error_of_the_server():
+    sent = []
+    scope = {
+        "type": "http", "method": "POST", "path": "/reset", "raw_path": b"/reset", "root_path": "", "scheme": "http",
+        "query_string": b"", "headers": [(b"host", b"localhost")], "server": ("localhost", 80), "client": ("::1", 1),
+        "http_version": "1.1",
+    }  # fmt: skip
+
+    async def receive():
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append(message)
+
+    await create_app(CountingEnvironment)(scope, receive, send)
+    assert [message["status"] for message in sent if "status" in message] in ([], [400])

@@ -1,10 +1,12 @@
 """One class gives the program and the application of an environment; a settings class gives the options of both."""
 
+import argparse
 import os
 import pickle
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -103,6 +105,68 @@ def test_a_text_that_cannot_be_read_is_an_error_with_the_name_of_its_field(varia
         FOREST.settings({variable: text})
 
 
+@dataclass(frozen=True, kw_only=True)
+class ManySettings:
+    names: list[str] = option(["p", "q"], "Names")
+    sizes: tuple[int, ...] = option((3, 4), "Sizes")
+    version: str = option("1.0", "A version")
+    is_wet: bool | None = option(None, "Whether it rains")
+    level: Literal[1, 2] = option(1, "A level")
+    chance: int | float = option(0.5, "A chance")
+    folder: Path = option(Path("data"), "A folder")
+
+
+class ManyEnvironment(Forest):
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(2, 0.0, **fields)
+
+
+MANY = EnvironmentProgram(ManyEnvironment, ManySettings)
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "value"),
+    [
+        ("names", "a, b", ["a", "b"]),
+        ("sizes", "5,6", (5, 6)),
+        ("version", "v2.0", "v2.0"),
+        ("is_wet", "false", False),
+        ("level", "2", 2),
+        ("chance", "1.5", 1.5),
+        ("chance", "2", 2),
+        ("folder", "/srv", Path("/srv")),
+    ],
+)
+def test_each_annotation_that_an_option_may_have_is_read_as_its_type(field, text, value):
+    option_of_field = next(each for each in MANY.options if each.field == field)
+    found = option_of_field.value(text)
+
+    assert (found, type(found)) == (value, type(value))
+
+
+def test_options_that_are_not_given_have_their_defaults_whatever_these_look_like():
+    parser = argparse.ArgumentParser()
+    for each in MANY.options:
+        each.add_to(parser, {})
+
+    assert set(vars(parser.parse_args([])).values()) == {None}
+    assert MANY.settings({}) == ManySettings()
+
+
+def test_an_annotation_that_no_text_is_read_as_is_refused_with_its_field():
+    @dataclass(frozen=True, kw_only=True)
+    class Odd:
+        forest: Forest | None = option(None, "A forest")
+
+    with pytest.raises(TypeError, match="option forest: no text is read as"):
+        EnvironmentProgram(Forest, Odd).settings({})
+
+
+def test_settings_of_an_environment_without_any_are_refused_by_name():
+    with pytest.raises(TypeError, match=r"size: .* has no settings"):
+        EnvironmentProgram(EchoEnvironment).build(size=3)
+
+
 def test_a_setting_that_the_environment_refuses_fails_before_a_session_opens():
     with pytest.raises(ValueError, match="size=1: expected"):
         FOREST.build(size=1)
@@ -156,4 +220,4 @@ def test_a_wrong_variable_ends_the_server_before_it_listens():
 
 def test_text_that_is_no_json_object_is_refused_with_an_example():
     with pytest.raises(ValueError, match=r"""settings='x' is not JSON: .* Write '{"size": 3}'"""):
-        json_object("settings", "x")
+        json_object("settings", "x", '{"size": 3}')

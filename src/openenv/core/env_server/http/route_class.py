@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response, WebSocket
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
 from starlette.routing import WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -76,6 +77,8 @@ def _with_error_responses(
         try:
             refuse_too_big(await request.body(), max_bytes)  # before it is parsed; the request keeps it
             return await handle(request)
+        except ClientDisconnect:
+            return Response(status_code=400)  # its client, which has left, will not read it
         except RequestValidationError as error:
             return _invalid_body(error, request.headers.get("content-type"))
         except WrongWorker:

@@ -22,8 +22,8 @@ def folder_target(folder: Path) -> FolderTarget:
     """What serves the environment in a folder. Nothing is imported.
 
     It is the `server` module of the manifest, else its `app` (`server.app:app`, in the folder or named from one above
-    it), else the `main` of that module. An `EnvironmentProgram` called `program`, whose `main` takes options, comes
-    before the application.
+    it), else the `main` of that module. An `EnvironmentProgram` called `program`, which takes options, comes before
+    the application.
     Modules may import each other by the folder's name, relatively, or as if they lay beside each other. Raises
     LookupError that names what the folder lacks, and ValueError when the manifest is not YAML.
     """
@@ -43,7 +43,7 @@ def folder_target(folder: Path) -> FolderTarget:
         return FolderTarget(f"{module}:{name}", [str(above), *paths])
     module = f"{package}.{module}" if all(part.isidentifier() for part in package.split(".")) else module
     names = _names_of(path)
-    if {"program", "main"} <= names:
+    if _is_program(path):
         return FolderTarget(module, paths)
     if name in names:
         return FolderTarget(f"{module}:{name}", paths)
@@ -64,6 +64,19 @@ def file_target(named: str) -> FolderTarget:
     if not file.stem.isidentifier() or not name:
         raise ValueError(f"{named}: write FILE.py:NAME, where FILE has letters, digits and _ only")
     return FolderTarget(f"{file.stem}:{name}", [str(file.resolve().parent)])
+
+
+def _is_program(module: Path) -> bool:
+    """Whether a file makes an `EnvironmentProgram` called `program` and runs it when it is the main module."""
+    body = ast.parse(module.read_text(encoding="utf-8")).body
+    is_made = any(
+        isinstance(one, ast.Assign)
+        and [ast.unparse(target) for target in one.targets] == ["program"]
+        and isinstance(one.value, ast.Call)
+        and ast.unparse(one.value.func).rpartition(".")[2] == "EnvironmentProgram"
+        for one in body
+    )
+    return is_made and any(isinstance(one, ast.If) and "__main__" in ast.unparse(one.test) for one in body)
 
 
 def _read(manifest: Path) -> dict[str, Any]:

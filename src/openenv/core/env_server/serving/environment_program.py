@@ -89,12 +89,14 @@ class EnvironmentProgram:
 
     def build(self, config: ServerConfig | None = None, **settings: Any) -> "FastAPI":
         """The application with limits and fields of the settings class. Raises ValueError for a wrong one."""
+        if self._settings_class is None and settings:
+            raise TypeError(f"{', '.join(settings)}: {self.name} has no settings")
         return self._application(self._settings_class and self._settings_class(**settings), config)
 
     def main(self, argv: Sequence[str] | None = None) -> None:
         """Serve until interrupted. argv: command-line arguments; None: the program's own."""
         summary = (inspect.getdoc(self._spec.environment_cls) or self.name).partition("\n\n")[0].replace("%", "%%")
-        program = f"python -m {self._package}.app" if self._package else None
+        program = f"python -m {self._package}.app" if self._package.endswith(_SERVER) else None
         parser = argparse.ArgumentParser(prog=program, description=summary)
         for option in self.options:
             option.add_to(parser, os.environ)

@@ -2,7 +2,7 @@
 
 import threading
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 
 from openenv.core.env_server.serving.settings import option
 from openenv.envs.coding_env.server.session import InterpreterPool
@@ -27,10 +27,14 @@ class CodingSettings:
     def __post_init__(self) -> None:
         if not 0 < self.seconds <= 3600:
             raise ValueError(f"seconds={self.seconds!r}: expected a number above 0, at most 3600.")
+        try:
+            _ = self.limits
+        except ValueError as error:
+            raise ValueError(f"memory_mb={self.memory_mb!r}, processes={self.processes!r}: {error}") from None
 
-    @cached_property
+    @property
     def limits(self) -> SandboxLimits:
-        """The limits of a sandbox. Raises ValueError, naming the field, for a wrong one."""
+        """The limits of a sandbox."""
         return SandboxLimits(memory_bytes=self.memory_mb << 20, processes=self.processes)
 
 

@@ -34,7 +34,9 @@ class EnvChoice:
     """What is played. Raises ValueError, naming the field, for a wrong value."""
 
     env_id: str = option("CartPole-v1", "Play the environment of this id")
-    env_options: dict[str, Any] = option({}, "Keywords of gymnasium.make as a JSON object")
+    env_options: dict[str, Any] = option(
+        {}, "Keywords of gymnasium.make as a JSON object", metavar='{"is_slippery": false}'
+    )
     max_steps: int | None = option(None, "Truncate episodes after this many steps", unset="the registered limit")
     render: bool = option(False, "Send the rendered frame in each observation, as a PNG file")
 

@@ -22,7 +22,9 @@ class GameChoice:
     """Which game an episode plays, from which seat, against which policies."""
 
     game_name: str = option("catch", "Play this game by OpenSpiel's short name", name="game")
-    game_params: dict[str, Any] = option({}, "Parameters that differ from the game's defaults, as a JSON object")
+    game_params: dict[str, Any] = option(
+        {}, "Parameters that differ from the game's defaults, as a JSON object", metavar='{"players": 3}'
+    )
     agent_player: int = option(0, "Let the agent play this seat, from 0")
     opponent_policy: str | list[str] = option(
         "random",

@@ -25,7 +25,9 @@ class TaskChoice:
 
     dataset: str = option("chain_sum", "Ask questions of this dataset")
     level: int | None = option(None, "Use this level of its curriculum", unset="the dataset's settings")
-    settings: dict[str, Any] = option({}, "Its settings as a JSON object, which replace those of the level")
+    settings: dict[str, Any] = option(
+        {}, "Its settings as a JSON object, which replace those of the level", metavar='{"max_terms": 3}'
+    )
 
     def __post_init__(self) -> None:
         if not isinstance(self.dataset, str):

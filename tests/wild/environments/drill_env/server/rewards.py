@@ -2,7 +2,7 @@
 
 from openenv.core.env_server.base_transforms import CompositeTransform
 from openenv.core.env_server.interfaces import Transform
-from openenv.rubrics.base import Rubric
+from openenv.core.rubric import Rubric
 from openenv.rubrics.combinators import WeightedSum
 from openenv.rubrics.trajectory import ExponentialDiscountingTrajectoryRubric
 
