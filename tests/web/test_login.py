@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.env_server.http.login_limit import MAX_FAILED, WINDOW_S, LoginLimit
 from openenv.pages.runs import runs_app
+from openenv.web.login_limit import MAX_FAILED, WINDOW_S, LoginLimit
 from tests.core.counting_env import CountingEnvironment
 
 

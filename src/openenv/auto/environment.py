@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from openenv.auto.discovery import EnvironmentInfo, find_environment
+from openenv.auto.environment_folder import folder_target
 from openenv.auto.schema_client import ServerDescription, describe_server
 from openenv.auto.source import IMAGE, resolve
 from openenv.core.client.owned_server import BoundProvider, OwnedServer
 from openenv.core.client.providers import RuntimeProvider
 from openenv.core.env_client import EnvClient
-from openenv.core.env_server.serving.environment_folder import folder_target
 from openenv.core.env_server.types import Observation
 from openenv.core.schema.message_schema import message_schema
 from openenv.envs import catalog

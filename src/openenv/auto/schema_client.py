@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import httpx
 import orjson
 
+from openenv.auto.message_classes import message_class
 from openenv.core.client.address import Address
 from openenv.core.client.http_transport import async_client_of
 from openenv.core.client_types import StepResult
@@ -17,7 +18,6 @@ from openenv.core.env_server.types import Action, Observation, State
 from openenv.core.errors import MessageTooBig, OpenEnvError, ServerUnreachable
 from openenv.core.mcp_client import GenericMCPObservation, parse_tool, rpc_result, tool_result
 from openenv.core.net.http_clients import async_whole_response
-from openenv.core.schema.message_classes import message_class
 from openenv.core.utils import check_headers, check_type, run_async_safely
 
 _MAX_BYTES = 8 << 20

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from openenv.auto.discovery import EnvironmentInfo, find_environment
-from openenv.core.env_server.serving.environment_folder import FolderTarget, file_target, folder_target
+from openenv.auto.environment_folder import FolderTarget, file_target, folder_target
 from openenv.core.net.websocket_protocol import websocket_uri
 from openenv.core.utils import check_name
 from openenv.core.wire.constants import UNIX

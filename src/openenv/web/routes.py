@@ -9,11 +9,11 @@ from fastapi.responses import RedirectResponse
 from starlette.types import Receive, Scope, Send
 
 from openenv.core.env_server.http.auth import AccessControl
-from openenv.core.env_server.http.login_limit import LoginLimit
 from openenv.core.env_server.http.page_cookie import LOGIN_PATH, PageCookie
 from openenv.core.env_server.http.route_class import add_websocket, environment_routes
 from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.web.login_limit import LoginLimit
 from openenv.web.pages import Pages, assets
 from openenv.web.play_routes import add_play
 from openenv.web.watch_routes import add_watch

@@ -23,7 +23,7 @@ from pydantic import (
     create_model,
 )
 
-from openenv.core.schema.message_classes import message_class
+from openenv.auto.message_classes import message_class
 from openenv.core.schema.message_schema import message_schema
 from openenv.core.schema.samples import SchemaSampler
 

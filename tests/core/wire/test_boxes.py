@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, Field, ValidationError
 
 from openenv import Action, Observation
-from openenv.core.schema.message_classes import message_class
+from openenv.auto.message_classes import message_class
 from openenv.core.schema.samples import SchemaSampler
 from openenv.core.wire.arrays import Array, is_array_field
 from openenv.core.wire.boxes import Box

@@ -7,9 +7,9 @@ from typing import NoReturn, get_args
 import typer
 
 from openenv.auto.environment import named_environment
+from openenv.auto.environment_folder import folder_target
 from openenv.auto.source import FORMS
 from openenv.cli.authoring.check import as_object, report, run_checks
-from openenv.core.env_server.serving.environment_folder import folder_target
 from openenv.core.formats.json_text import json_text
 from openenv.envs.catalog import read_manifest
 from openenv.evaluation.quality import CheckRow, Level

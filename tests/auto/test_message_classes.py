@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 from pydantic import AnyUrl, Base64Str, BaseModel, Field, ValidationError
 
+from openenv.auto.message_classes import message_class
 from openenv.core import Action, Observation
-from openenv.core.schema.message_classes import message_class
 from openenv.core.schema.samples import SchemaSampler
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
 from openenv.text.derived import DerivedText
