@@ -239,7 +239,7 @@ def make_tables(environment: type[Environment[Any, Any, Any]], settings: TableSe
     keywords = keywords_of(settings)
     turn_timeout_s = keywords.pop("tables")
     make: Callable[[], Any] = partial(environment, **keywords)
-    make()  # a wrong setting fails here, and not when a seat is taken
     if turn_timeout_s is None:
         return make
+    make().close()  # a wrong setting fails here, and not when a seat is taken
     return partial(SeatEnvironment, Tables(make, turn_timeout_s), resolve_env_spec(environment).state_cls)
