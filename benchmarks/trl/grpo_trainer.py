@@ -49,7 +49,11 @@ class Episode:
 class Blackjack:
     """Plays the episodes of a batch together."""
 
-    def __init__(self, pool: SessionPool[Any, Any], runner: asyncio.Runner, tokenizer: Any) -> None:
+    def __init__(
+        self, pool: SessionPool[Any, Any], runner: asyncio.Runner, tokenizer: Any, *, instructions: bool
+    ) -> None:
+        """instructions: whether a system message with the rules comes first."""
+        self._instructions = instructions
         self._pool = pool
         self._runner = runner
         self._text = OpenSpielText()
@@ -71,7 +75,10 @@ class Blackjack:
             for number, prompt in enumerate(prompts)
         }
         results = self._runner.run(self._pool.reset(resets))
-        episodes = [Episode(list(self._shown(result.observation)), result.observation) for result in results.values()]
+        episodes = [
+            Episode(list(self._shown(result.observation, begins=True)), result.observation)
+            for result in results.values()
+        ]
         playing = [number for number, result in results.items() if not result.done]
         while playing:
             playing = self._turn(playing, episodes, trainer.model)
@@ -115,13 +122,18 @@ class Blackjack:
         end = self._tokenizer.eos_token_id
         return [reply[: reply.index(end) + 1] if end in reply else reply for reply in written.tolist()]
 
-    def _shown(self, observation: Any) -> list[int]:
-        return self._tokens(self._text.describe(observation))
+    def _shown(self, observation: Any, *, begins: bool = False) -> list[int]:
+        rules = self._text.instructions(observation) if self._instructions else ""
+        return self._tokens(self._text.describe(observation), rules, begins)
 
     @functools.lru_cache(maxsize=100_000)  # noqa: B019 lives as long as the process
-    def _tokens(self, content: str) -> list[int]:
-        messages = [{"role": "user", "content": content}]
+    def _tokens(self, content: str, rules: str, begins: bool) -> list[int]:
+        """The user's message as tokens, after the system message where an episode begins."""
+        head = [{"role": "system", "content": rules}] if rules else []
+        messages = [*head, {"role": "user", "content": content}]
         text = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        if head and not begins:  # the template writes one anew where there is none
+            text = text[len(self._tokenizer.apply_chat_template(head, tokenize=False)) :]
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         return ids
 
@@ -138,10 +150,12 @@ class _Steps(TrainerCallback):
 
 def grpo_config(task: Task, folder: str) -> GRPOConfig:
     """TRL's configuration of the task."""
+    most = 128 if task.instructions else task.episodes  # sequences of a pass that fit on a GPU
     return GRPOConfig(
         output_dir=folder,
         max_steps=task.steps,
-        per_device_train_batch_size=task.episodes,
+        per_device_train_batch_size=min(task.episodes, most),
+        gradient_accumulation_steps=max(1, task.episodes // most),
         num_generations=task.group_size,
         max_completion_length=settings.LOSS_LENGTH,
         learning_rate=task.lr,
@@ -190,7 +204,7 @@ def train(task: Task) -> TrainingLog:
             train_dataset=Dataset.from_dict({"prompt": [[{"role": "user", "content": str(seed)}] for seed in seeds]}),
             processing_class=tokenizer,
             callbacks=[_Steps(lambda: watch.step(rewards[-1]))],
-            rollout_func=Blackjack(pool, runner, tokenizer).rollout,
+            rollout_func=Blackjack(pool, runner, tokenizer, instructions=task.instructions).rollout,
         )
         watch.start()
         trainer.train()

@@ -22,6 +22,7 @@ from openenv.rl.config import (
     RewardConfig,
     TrainerConfig,
     TrainingConfig,
+    WarmStartConfig,
 )
 from openenv.rl.setup import setup_training
 
@@ -32,7 +33,10 @@ def config(task: Task, folder: str, **overrides: Any) -> Config:
         "seed": task.seed,
         "env": [EnvConfig(name="openspiel", server_url=task.server_url, reset={"game_name": settings.GAME})],
         "model": ModelConfig(
-            path=task.model, device=task.device, precision="float32" if task.device == "cpu" else "bfloat16"
+            path=task.model,
+            device=task.device,
+            precision="float32" if task.device == "cpu" else "bfloat16",
+            instructions=task.instructions,
         ),
         "group_size": task.group_size,
         "groups_in_flight": -(-task.groups // 2),
@@ -72,7 +76,27 @@ async def make_model(server_url: str, folder: Path, size: tuple[int, int], devic
         hidden_size=width, num_layers=depth, num_heads=max(4, width // 64), intermediate_size=3 * width, device=device
     )
     pretrain = PretrainConfig(max_decisions=20_000, steps=150, batch_size=128, lr=min(0.003, 0.2 / width))
-    run = await setup_training(config(task, str(folder), name="pretrained", model=model, pretrain=pretrain))
+    return await _prepared(config(task, str(folder), name="pretrained", model=model, pretrain=pretrain))
+
+
+async def warm_start(server_url: str, folder: Path, model: str, device: str) -> Path:
+    """Teach a pretrained model the form of replies, by random play in a new run; return the folder of its weights."""
+    task = Task(
+        server_url=server_url,
+        model=model,
+        steps=1,
+        groups=1,
+        group_size=2,
+        lr=0,
+        seed=0,
+        device=device,
+        instructions=True,
+    )
+    return await _prepared(config(task, str(folder), name="warm", warm_start=WarmStartConfig(steps=60)))
+
+
+async def _prepared(settings: Config) -> Path:
+    run = await setup_training(settings)
     await run.shutdown()
     return run.config.run_dir / "checkpoints" / "before_grpo"
 

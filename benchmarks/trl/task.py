@@ -42,6 +42,8 @@ class Task:
     """Seed of the deals and of sampling."""
     threads: int | None = None
     """Torch threads. None: the number that the side's library chooses."""
+    instructions: bool = False
+    """Whether a system message with the rules comes first: for a pretrained model."""
     device: str = "cpu"
     """Device of model and training. Both sides compute in float32 on a processor, elsewhere in bfloat16."""
 

@@ -37,6 +37,10 @@ class AnyReplyText(RememberingEchoText):
 class Concluding(Generator):
     """Ends its thoughts before a reply ends, with the log-probability of the mark."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._captured = None  # what was captured would go on before these tokens are changed
+
     def _sample(self, rows: Any, logprobs: torch.Tensor, masks: Any) -> None:
         contexts = [row.context for row in rows]
         super()._sample(rows, logprobs, masks)

@@ -13,7 +13,7 @@ from openenv.rl.algorithm.advantages import batch_advantages
 from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
 from openenv.rl.config import AdvantageName
 from openenv.rl.models.images import Images
-from openenv.rl.models.language_model import padded
+from openenv.rl.models.language_model import moved, padded
 from openenv.rl.models.reply_masks import Mask, is_choice, num_allowed
 
 TokenRow = tuple[tuple[int, ...], Images]
@@ -71,7 +71,7 @@ class TrainingBatch:
     def to(self, device: torch.device) -> "TrainingBatch":
         """The batch with its tensors on a device."""
         values: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
-        tensors = {name: value.to(device) for name, value in values.items() if isinstance(value, Tensor)}
+        tensors = {name: moved(value, device) for name, value in values.items() if isinstance(value, Tensor)}
         return replace(self, **cast(dict[str, Any], tensors))
 
     def containing(self, wanted: Tensor) -> tuple[Tensor, "TrainingBatch"]:

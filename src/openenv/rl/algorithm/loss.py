@@ -94,17 +94,17 @@ def token_weights(name: LossName, episode: Tensor, num_episodes: int, constant_l
 
 def clip_fractions(
     config: LossConfig, logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, sequence: Tensor
-) -> tuple[float, float]:
+) -> tuple[Tensor, Tensor]:
     """The fractions of tokens whose ratio the loss clips below and above.
 
     The clipped losses count a token below only for A < 0 and above only for A > 0, where clipping has an effect; cispo,
     which multiplies with the ratio, counts both for any A. Both fractions are zero with rloo.
     """
     if config.name == "rloo":
-        return 0.0, 0.0
+        return logprobs.new_zeros(()), logprobs.new_zeros(())
     log_ratio = logprobs.detach() - old_logprobs
     ratio = torch.exp(_sequence_means(log_ratio, sequence) if config.name == "gspo" else log_ratio)
     below, above = ratio < 1 - config.clip[0], ratio > 1 + config.clip[1]
     if config.name != "cispo":
         below, above = below & (advantages < 0), above & (advantages > 0)
-    return below.float().mean().item(), above.float().mean().item()
+    return below.float().mean(), above.float().mean()

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
@@ -24,8 +23,10 @@ from openenv.rl.models.language_model import (
     row_count,
 )
 from openenv.rl.models.prompt_tokens import TokenIds
-from openenv.rl.models.reply_masks import Mask, ReplyState, allows, masked, num_allowed
+from openenv.rl.models.replies import CapturedReplies, Reply, chosen
+from openenv.rl.models.reply_masks import Mask, ReplyState, masked
 from openenv.rl.models.shared_prefix import can_share, prefix_cache, shared_length
+from openenv.rl.models.static_decoder import can_decode
 from openenv.text.constraints import ReplyConstraint
 from openenv.text.content import Content, image_part
 
@@ -40,19 +41,6 @@ _TRIAL_IMAGE = [[(8 * row + column) % 256 for column in range(64)] for row in ra
 
 class UnsupportedModel(ValueError):
     """The generator cannot sample from a model of this class."""
-
-
-@dataclass(slots=True)
-class _Reply:
-    """One reply during sampling."""
-
-    stream: random.Random
-    token_ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    masks: list[Mask | None] = field(default_factory=list)
-    """The tokens among which each was drawn; None: all."""
-    context: int = 0
-    """Index of this row's context among the current distinct contexts."""
 
 
 class Generator(BaseGenerator):
@@ -76,6 +64,9 @@ class Generator(BaseGenerator):
         self._tokens_at_once = tokens_at_once
         self._cache_parameter = cache_parameter(model)
         self._shares = can_share(model)
+        captures = model.device.type == "cuda" and can_decode(model)
+        self._captured = CapturedReplies(model, chat, precision) if captures else None
+        """Writes all tokens of replies but the first."""
         self._reply_masks = chat.reply_masks(model.config.get_text_config().vocab_size)
 
     @torch.no_grad()
@@ -89,7 +80,7 @@ class Generator(BaseGenerator):
         """As `BaseGenerator.generate`. streams: each gives one number for each token that is drawn."""
         if self.store is not None:
             self.policy_version = self.store.load_newer(self.model, self.policy_version)
-        rows = [_Reply(stream) for stream in streams]
+        rows = [Reply(stream) for stream in streams]
         none = [None] * len(prompts)
         shown = list(zip(prompts, images or [()] * len(prompts), constraints or none, strict=True))
         for part in self._parts([len(prompt) for prompt in prompts]) if rows else []:
@@ -130,13 +121,13 @@ class Generator(BaseGenerator):
                 f"{name} cannot generate with the caches of transformers: {error!r}. {_OTHERS}"
             ) from error
         for segment in segments:
-            ids = torch.tensor([segment.token_ids], device=self.model.device)
-            columns = torch.tensor(segment.sampled[1:], device=ids.device).nonzero()[:, 0]
+            ids = torch.tensor([segment.token_ids])
+            columns = torch.tensor(segment.sampled[1:]).nonzero()[:, 0]
             with autocast(self.precision, self.model.device):
                 logits = next_token_logits(self.model, ids, torch.zeros_like(columns), columns, [segment.images])
-            logprobs = torch.log_softmax(logits, dim=-1).gather(1, ids[0, columns + 1][:, None])[:, 0]
+            logprobs = torch.log_softmax(logits.cpu(), dim=-1).gather(1, ids[0, columns + 1][:, None])[:, 0]
             recorded = torch.tensor(segment.logprobs)[1:][torch.tensor(segment.sampled[1:])]
-            distance = float((logprobs.cpu() - recorded).abs().mean())
+            distance = float((logprobs - recorded).abs().mean())
             if distance > _MAX_DISTANCE:
                 raise UnsupportedModel(
                     f"{name} is {distance:.2g} nats a token away from its own forward pass when it generates with "
@@ -158,7 +149,7 @@ class Generator(BaseGenerator):
             del waiting[-size:]
         return parts
 
-    def _write(self, rows: list[_Reply], contexts: list[_Context]) -> None:
+    def _write(self, rows: list[Reply], contexts: list[_Context]) -> None:
         contexts = _padded_contexts(contexts)
         prompts = [prompt for prompt, *_ in contexts]
         input_ids, mask, cache = self._begun(prompts, has_images=any(images for _, images, _ in contexts))
@@ -170,8 +161,12 @@ class Generator(BaseGenerator):
             self._sample(rows, torch.log_softmax(masked(logits, masks), dim=-1), masks)
             room = self.max_new_tokens - position - 1
             following = _Following(states)
-            rows = [row for row in rows if not self._has_ended(row, following, room)]
+            rows = [row for row in rows if not row.has_ended(self.chat, following.of(row), room)]
             if not rows or not room:
+                return
+            if self._captured is not None and offsets is None:
+                after = [following.of(row) for row in rows]
+                self._captured.write(rows, after, cache, mask, room=room, temperature=self.temperature)
                 return
             parents, tokens = self._branch(rows)
             states = [following.state(*pair) for pair in zip(parents.tolist(), tokens.tolist(), strict=True)]
@@ -179,22 +174,6 @@ class Generator(BaseGenerator):
             input_ids = tokens[:, None]
             mask = torch.cat([mask[parents], torch.ones_like(input_ids)], dim=1)
             offsets = None if offsets is None else offsets[parents]
-
-    def _has_ended(self, row: _Reply, following: "_Following", room: int) -> bool:
-        """Whether its last token ended a reply. An end token that is the only one to follow is added without a pass.
-
-        room: tokens that may follow.
-        """
-        if row.token_ids[-1] in self.chat.end_ids:
-            return True
-        state = following.state(row.context, row.token_ids[-1]) if room else None
-        mask = None if state is None else state.mask
-        if mask is None or num_allowed(mask) > 1 or not allows(mask, self.chat.end_id):
-            return False
-        row.masks.append(mask)
-        row.token_ids.append(self.chat.end_id)
-        row.logprobs.append(0.0)
-        return True
 
     def _begun(self, prompts: list[TokenIds], *, has_images: bool) -> tuple[Tensor, Tensor, Any]:
         """The ids that are left to run of each prompt, their mask, and the cache, with the tokens that all share."""
@@ -231,19 +210,17 @@ class Generator(BaseGenerator):
         with autocast(self.precision, self.model.device):
             return kept_logits(self.model, 1, **inputs)[:, -1].float()
 
-    def _sample(self, rows: list[_Reply], logprobs: Tensor, masks: Sequence[Mask | None]) -> None:
-        """Append a token to each row: the inverse of the cumulative distribution at the row's next random number."""
+    def _sample(self, rows: list[Reply], logprobs: Tensor, masks: Sequence[Mask | None]) -> None:
+        """Append a token to each row."""
         contexts = torch.tensor([row.context for row in rows], device=logprobs.device)
-        if self.temperature == 0:
-            tokens = logprobs.argmax(dim=-1)[contexts]
-        else:
-            tokens = _draw(rows, torch.softmax(logprobs.double() / self.temperature, dim=-1))
+        numbers = None
+        if self.temperature:
+            numbers = torch.tensor([row.stream.random() for row in rows], dtype=torch.float64).to(logprobs.device)
+        tokens = chosen(logprobs, contexts, numbers, self.temperature)
         for row, token, logprob in zip(rows, tokens.tolist(), logprobs[contexts, tokens].tolist(), strict=True):
-            row.masks.append(masks[row.context])
-            row.token_ids.append(token)
-            row.logprobs.append(logprob)
+            row.add(token, logprob, masks[row.context])
 
-    def _branch(self, rows: list[_Reply]) -> tuple[Tensor, Tensor]:
+    def _branch(self, rows: list[Reply]) -> tuple[Tensor, Tensor]:
         """The distinct continuations of the current contexts: each one's parent context and its new token."""
         numbers: dict[tuple[int, int], int] = {}
         for row in rows:
@@ -267,6 +244,10 @@ class _Following:
         self._states = states
         self._known: dict[tuple[int, int], ReplyState] = {}
 
+    def of(self, row: Reply) -> ReplyState | None:
+        """The state of a reply after its last token, which went on from these contexts."""
+        return self.state(row.context, row.token_ids[-1])
+
     def state(self, context: int, token: int) -> ReplyState | None:
         """The state of a context after a token."""
         before = self._states[context]
@@ -283,22 +264,6 @@ def cache_parameter(model: PreTrainedModel) -> str:
         if accepts(model, name):
             return name
     raise UnsupportedModel(f"{type(model).__name__} keeps its state outside the caches of transformers. {_OTHERS}")
-
-
-def _draw(rows: list[_Reply], probabilities: Tensor) -> Tensor:
-    """The token of each row, [rows]: the first whose cumulative probability reaches the row's next random number.
-
-    probabilities: [contexts, vocabulary]. Rows that share a context share its cumulative distribution.
-    """
-    contexts, places = [row.context for row in rows], []
-    used = [0] * len(probabilities)
-    for context in contexts:
-        places.append(used[context])
-        used[context] += 1
-    numbers = torch.zeros(len(probabilities), max(used), dtype=torch.float64)
-    numbers[contexts, places] = torch.tensor([row.stream.random() for row in rows], dtype=torch.float64)
-    tokens = torch.searchsorted(probabilities.cumsum(dim=-1), numbers.to(probabilities.device))
-    return tokens[contexts, places].clamp(max=probabilities.shape[-1] - 1)
 
 
 def _padded_contexts(contexts: list[Context]) -> list[Context]:

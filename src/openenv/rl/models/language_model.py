@@ -171,9 +171,13 @@ def end_ids(model: PreTrainedModel) -> list[int]:
     return [ids] if isinstance(ids, int) else list(ids or [])
 
 
-def autocast(precision: Precision, device: torch.device) -> torch.autocast:
-    """The autocast context of every forward pass: generator, trainer and reference compute with the same precision."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=multiplies_bfloat16(precision, device))
+def autocast(precision: Precision, device: torch.device, *, keeps_casts: bool = True) -> torch.autocast:
+    """The autocast context of every forward pass: generator, trainer and reference compute with the same precision.
+
+    keeps_casts: whether a weight is cast once inside it, or at each use.
+    """
+    enabled = multiplies_bfloat16(precision, device)
+    return torch.autocast(device.type, torch.bfloat16, enabled=enabled, cache_enabled=keeps_casts)
 
 
 def _has_bfloat16(device: torch.device) -> bool:
@@ -227,20 +231,32 @@ def next_token_logits(
 ) -> Tensor:
     """Logits of the token after each position (rows[i], columns[i]), in float32, from the model's own forward.
 
-    input_ids: [U, L], padded on the right. Padding needs no mask: models are causal, and no requested position
-    follows padding. images: of each row; empty if no row has any. Returns [P, vocabulary].
+    Args:
+        input_ids: [U, L], padded on the right. Padding needs no mask: models are causal, and no requested position
+            follows padding. These and the positions are on the processor, which looks at them.
+        images: of each row; empty if no row has any.
+
+    Returns: [P, vocabulary], on the model's device.
     """
-    gap = row_count(len(input_ids)) - len(input_ids)
+    gap, device = row_count(len(input_ids)) - len(input_ids), model.device
     input_ids = torch.cat([input_ids, input_ids[:1].expand(gap, -1)])
     kept, place = torch.unique(columns, return_inverse=True)
-    if not any(images) and can_share(model):
-        shared = shared_length(input_ids.tolist(), int(kept[0]) if len(kept) else 0)
-        if shared:
-            cache = prefix_cache(model, input_ids[:1, :shared], len(input_ids))
-            inputs = {"input_ids": input_ids[:, shared:], "past_key_values": cache, "use_cache": True}
-            return kept_logits(model, kept - shared, **inputs)[rows, place].float()
-    shown = image_inputs(model, input_ids, [*images, *([images[0]] * gap)])[0] if any(images) else {}
-    return kept_logits(model, kept, input_ids=input_ids, use_cache=False, **shown)[rows, place].float()
+    can_begin = not any(images) and can_share(model)
+    shared = shared_length(input_ids.tolist(), int(kept[0]) if len(kept) else 0) if can_begin else 0
+    ids, kept, place, rows = (moved(tensor, device) for tensor in (input_ids, kept - shared, place, rows))
+    if shared:
+        cache = prefix_cache(model, ids[:1, :shared], len(ids))
+        inputs = {"input_ids": ids[:, shared:], "past_key_values": cache, "use_cache": True}
+        return kept_logits(model, kept, **inputs)[rows, place].float()
+    shown = image_inputs(model, ids, [*images, *([images[0]] * gap)])[0] if any(images) else {}
+    return kept_logits(model, kept, input_ids=ids, use_cache=False, **shown)[rows, place].float()
+
+
+def moved(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor on a device. A GPU receives it in the order of its work, and nobody waits for it."""
+    if device.type != "cuda" or tensor.device == device:
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def kept_logits(model: PreTrainedModel, keep: int | Tensor, **inputs: Any) -> Tensor:

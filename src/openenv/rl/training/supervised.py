@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from openenv.rl.config import Precision
 from openenv.rl.models.images import Images
-from openenv.rl.models.language_model import autocast, next_token_logits, padded, row_count, without_dropout
+from openenv.rl.models.language_model import autocast, moved, next_token_logits, padded, row_count, without_dropout
 from openenv.rl.models.prompt_tokens import TokenIds
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def train_supervised(
     Equal examples in a batch are run once and weighted by their number. on_step: called with the number of batches and
     the loss of the last. is_time_up: no batch begins after it has returned True.
     """
-    batches = _Batches(examples, pad_id, model.device)
+    batches = _Batches(examples, pad_id)
     frequency = torch.tensor([example.count for example in examples], dtype=torch.float32)
     draws = torch.Generator().manual_seed(settings.seed)
     weights = [one for one in model.parameters() if one.requires_grad]
@@ -96,15 +96,16 @@ def agreement(
     """The mean loss of a model on examples, in nats per predicted token, and the share of these that are its likeliest
     token there."""
     without_dropout(model)
-    batches = _Batches(examples, pad_id, model.device)
+    batches = _Batches(examples, pad_id)
     loss = right = 0.0
     occurring = torch.repeat_interleave(torch.tensor([example.count for example in examples]))
     for part in batches.passes(occurring, tokens_per_forward):
         with autocast(precision, model.device):
             logits = next_token_logits(model, part.input_ids, part.rows, part.columns, part.images)
-        losses = torch.nn.functional.cross_entropy(logits, part.targets, reduction="none")
-        loss += float((losses * part.weights).sum())
-        right += float(((logits.argmax(dim=-1) == part.targets) * part.weights).sum())
+        targets, weights = moved(part.targets, model.device), moved(part.weights, model.device)
+        losses = torch.nn.functional.cross_entropy(logits, targets, reduction="none")
+        loss += float((losses * weights).sum())
+        right += float(((logits.argmax(dim=-1) == targets) * weights).sum())
     return loss, right
 
 
@@ -129,20 +130,18 @@ class _Pass:
 class _Batches:
     """All examples as tensors, of which batches take rows."""
 
-    def __init__(self, examples: Sequence[Example], pad_id: int, device: torch.device) -> None:
-        self._input_ids = padded([example.token_ids for example in examples], pad_id).to(device)
-        self._lengths = torch.tensor([len(example.token_ids) for example in examples], device=device)
-        is_predicted = torch.zeros(self._input_ids.shape, dtype=torch.bool)
+    def __init__(self, examples: Sequence[Example], pad_id: int) -> None:
+        self._input_ids = padded([example.token_ids for example in examples], pad_id)
+        self._lengths = torch.tensor([len(example.token_ids) for example in examples])
+        self._is_predicted = torch.zeros(self._input_ids.shape, dtype=torch.bool)
         for row, example in enumerate(examples):
-            is_predicted[row, list(example.predicted)] = True
-        self._is_predicted = is_predicted.to(device)
+            self._is_predicted[row, list(example.predicted)] = True
         has_images = any(example.images for example in examples)
         self._images = [example.images for example in examples] if has_images else []
 
     def passes(self, drawn: Tensor, most_tokens: int) -> list[_Pass]:
         """The batch of these rows, in passes of at most `most_tokens` tokens, padding included. drawn: with repeats."""
-        device = self._input_ids.device
-        index, counts = (part.to(device) for part in _padded_rows(*torch.unique(drawn, return_counts=True)))
+        index, counts = _padded_rows(*torch.unique(drawn, return_counts=True))
         width = int(self._lengths[index].max())
         total = (self._is_predicted[index].sum(dim=1) * counts).sum()
         size = max(1, most_tokens // width)
@@ -165,5 +164,5 @@ def _padded_rows(index: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
 def _loss(model: PreTrainedModel, part: _Pass) -> Tensor:
     """The weighted sum of the losses of a pass."""
     logits = next_token_logits(model, part.input_ids, part.rows, part.columns, part.images)
-    losses = torch.nn.functional.cross_entropy(logits, part.targets, reduction="none")
-    return (losses * part.weights).sum()
+    losses = torch.nn.functional.cross_entropy(logits, moved(part.targets, model.device), reduction="none")
+    return (losses * moved(part.weights, model.device)).sum()

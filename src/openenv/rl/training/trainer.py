@@ -20,7 +20,7 @@ from openenv.rl.algorithm.schedules import decay, entropy_floor, entropy_weight,
 from openenv.rl.algorithm.step_budget import PolicyChange, StepBudget
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config, Precision
-from openenv.rl.models.language_model import autocast, next_token_logits, without_dropout
+from openenv.rl.models.language_model import autocast, moved, next_token_logits, without_dropout
 from openenv.rl.models.lora import adapter_disabled, has_adapter
 from openenv.rl.models.reply_masks import Mask, masked
 
@@ -37,12 +37,16 @@ class TokenScores:
     entropy: Tensor  # [P], of the distribution that each was drawn from
 
     @classmethod
-    def of(cls, logits: Tensor, targets: Tensor, masks: Sequence[Mask | None] = ()) -> "TokenScores":
+    def of(
+        cls, logits: Tensor, targets: Tensor, masks: Sequence[Mask | None] = (), *, trains_entropy: bool = True
+    ) -> "TokenScores":
         """From the logits of the positions, [P, vocabulary], their tokens, [P], and the masks that these were drawn
-        with; empty: none."""
+        with; empty: none. trains_entropy: whether gradients flow through the entropy, which costs memory."""
         table = torch.log_softmax(masked(logits, masks) if masks else logits, dim=-1)
-        possible = table.clamp(min=torch.finfo(table.dtype).min)  # 0 times minus infinity is no number
-        return cls(table.gather(1, targets[:, None])[:, 0], -(possible.exp() * possible).sum(dim=-1))
+        with torch.set_grad_enabled(torch.is_grad_enabled() and trains_entropy):
+            possible = table.clamp(min=torch.finfo(table.dtype).min)  # 0 times minus infinity is no number
+            entropy = -(possible.exp() * possible).sum(dim=-1)
+        return cls(table.gather(1, targets[:, None])[:, 0], entropy)
 
 
 class ReferenceModel:
@@ -82,8 +86,7 @@ class ReferenceModel:
         wanted = number[batch.rows] >= 0
         images = [batch.images[row] for row in rows.tolist()] if batch.images else []
         device = self.model.device
-        input_ids, places = batch.input_ids[rows].to(device), number[batch.rows[wanted]].to(device)
-        columns = batch.columns[wanted].to(device)
+        input_ids, places, columns = batch.input_ids[rows], number[batch.rows[wanted]], batch.columns[wanted]
         with autocast(self.precision, device), adapter_disabled(self.model):
             logits = next_token_logits(self.model, input_ids, places, columns, images)
         masks = list(itertools.compress(batch.masks, wanted.tolist()))
@@ -140,6 +143,7 @@ class Trainer:
             lr=optimizer.lr,
             betas=(optimizer.beta1, optimizer.beta2),
             weight_decay=optimizer.weight_decay,
+            fused=model.device.type == "cuda" or None,
         )
 
     def step(self, groups: Sequence[Group], progress: float) -> dict[str, float]:
@@ -172,9 +176,13 @@ class Trainer:
 
     def _has_regularization(self, progress: float, batch: TrainingBatch) -> bool:
         """Whether tokens without an advantage have a gradient too."""
+        return kl_weight(self.config.loss, progress) > 0 or self._trains_entropy(progress, batch)
+
+    def _trains_entropy(self, progress: float, batch: TrainingBatch) -> bool:
+        """Whether the loss has a bonus for entropy."""
         loss = self.config.loss
         has_floor = bool(batch.masks) and entropy_floor(loss, progress) > 0
-        return has_floor or kl_weight(loss, progress) > 0 or entropy_weight(loss, progress) > 0
+        return has_floor or entropy_weight(loss, progress) > 0
 
     def halve_step(self) -> None:
         """Let the next steps be half as long."""
@@ -215,30 +223,30 @@ class Trainer:
         config = self.config
         without_dropout(self.model)
         self.optimizer.zero_grad(set_to_none=True)
-        sums: dict[str, float] = {}
-        seen, entropy = torch.empty_like(batch.generator_logprobs), torch.empty_like(batch.generator_logprobs)
-        total = 0.0
         device = self.model.device
+        sums: dict[str, Tensor] = {"loss": torch.zeros((), dtype=torch.float64, device=device)}
+        seen, entropy = (torch.empty(len(batch.position), device=device) for _ in range(2))
+        trains_entropy = self._trains_entropy(progress, batch)
         for tokens, on_processor in batch.split(config.trainer.most_tokens):
             reference = None if self.reference is None else self.reference.scores(on_processor)
-            part = on_processor.to(device)
-            scores = self._scores(part)
-            seen[tokens] = scores.logprobs.detach()[part.position].cpu()
-            entropy[tokens] = scores.entropy.detach()[part.position].cpu()
-            before = (seen if old is None else old)[tokens].to(device)
-            loss = self._loss(part, scores, before, reference, weights[tokens].to(device), progress, sums)
+            part, here = on_processor.to(device), moved(tokens, device)
+            scores = self._scores(on_processor, part.targets, trains_entropy=trains_entropy)
+            seen[here] = scores.logprobs.detach()[part.position]
+            entropy[here] = scores.entropy.detach()[part.position]
+            before = (seen if old is None else old)[here]
+            loss = self._loss(part, scores, before, reference, moved(weights[tokens], device), progress, sums)
             torch.autograd.backward(loss)
-            total += loss.item()
+            sums["loss"] += loss.detach()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.trainer.max_grad_norm)
         if not torch.isfinite(norm):
             raise FloatingPointError(
                 f"the gradient of step {self.step_count + 1} is {float(norm)}: the weights are unchanged. Lower "
                 "trainer.optimizer.lr, or use model.precision float32."
             )
-        count = max(1, len(batch.position))
-        metrics = {key: value / count for key, value in sums.items()}
+        total = float(sums.pop("loss"))
+        metrics = {key: float(value) / max(1, len(batch.position)) for key, value in sums.items()}
         metrics |= {"loss": total, "grad_norm": float(norm)}
-        metrics |= self._move(batch, seen, entropy, progress)
+        metrics |= self._move(batch, seen.cpu(), entropy.cpu(), progress)
         return (seen if old is None else old), metrics
 
     def _move(self, batch: TrainingBatch, logprobs: Tensor, entropy: Tensor, progress: float) -> dict[str, float]:
@@ -268,27 +276,29 @@ class Trainer:
     @torch.no_grad()
     def _change(self, sample: TrainingBatch, logprobs: Tensor, entropy: Tensor) -> PolicyChange:
         """What a step did to the policy on some tokens. logprobs, entropy: of these tokens before it, [n]."""
-        after, entropy_after = torch.empty_like(logprobs), torch.empty_like(entropy)
-        for tokens, on_processor in sample.split(self.config.trainer.most_tokens):
-            part = on_processor.to(self.model.device)
-            scores = self._scores(part)
-            after[tokens] = scores.logprobs[part.position].cpu()
-            entropy_after[tokens] = scores.entropy[part.position].cpu()
-        moved = formulas.divergence("k3", logprobs, after)
+        device = self.model.device
+        after_there, entropy_there = (torch.empty(len(logprobs), device=device) for _ in range(2))
+        for tokens, part in sample.split(self.config.trainer.most_tokens):
+            scores = self._scores(part, moved(part.targets, device))
+            position, here = moved(part.position, device), moved(tokens, device)
+            after_there[here] = scores.logprobs[position]
+            entropy_there[here] = scores.entropy[position]
+        after, entropy_after = after_there.cpu(), entropy_there.cpu()
+        distance = formulas.divergence("k3", logprobs, after)
         sizes = sample.choice_sizes(_MOST_CHOICES)
         chosen = sizes > 0
         most = float(sizes.sum())
         return PolicyChange(
-            float(moved.mean()) if len(moved) else 0.0,
+            float(distance.mean()) if len(distance) else 0.0,
             float(entropy[chosen].sum()) / most if most else math.nan,
             float(entropy_after[chosen].sum()) / most if most else math.nan,
         )
 
-    def _scores(self, batch: TrainingBatch) -> TokenScores:
-        """The scores under the trained weights, with gradient."""
+    def _scores(self, batch: TrainingBatch, targets: Tensor, *, trains_entropy: bool = False) -> TokenScores:
+        """The scores under the trained weights, with gradient. batch: on the processor. targets: on the device."""
         with autocast(self.config.model.precision, self.model.device):
             logits = next_token_logits(self.model, batch.input_ids, batch.rows, batch.columns, batch.images)
-        return TokenScores.of(logits, batch.targets, batch.masks)
+        return TokenScores.of(logits, targets, batch.masks, trains_entropy=trains_entropy)
 
     def _loss(
         self,
@@ -298,20 +308,21 @@ class Trainer:
         reference: TokenScores | None,
         weights: Tensor,
         progress: float,
-        sums: dict[str, float],
+        sums: dict[str, Tensor],
     ) -> Tensor:
-        """The loss of a part of the batch. Measurements on its tokens are added to `sums`."""
+        """The loss of a part of the batch. Measurements on its tokens are added to `sums`, and are not looked at: the
+        next part may be launched while a GPU is busy with this one."""
         config = self.config.loss
         logprobs, entropy = scores.logprobs[batch.position], scores.entropy[batch.position]
         policy = formulas.token_losses(config, logprobs, old, batch.advantages, batch.sequence)
         importance = formulas.importance_weights(old, batch.generator_logprobs, config.importance_cap)
         bonus = entropy_weight(config, progress)
-        measured: dict[str, float] = {}
+        measured: dict[str, Tensor] = {}
         rewarded = entropy
         if reference is not None:
             kl = formulas.divergence(config.kl, logprobs, reference.logprobs.to(logprobs.device)[batch.position])
             policy = policy + kl_weight(config, progress) * kl
-            measured["kl"] = kl.detach().mean().item()
+            measured["kl"] = kl.detach().mean()
             rewarded = torch.minimum(entropy, reference.entropy.to(entropy.device)[batch.position])
         losses = policy * importance - bonus * rewarded
         if batch.masks and entropy_floor(config, progress) > 0:
@@ -320,12 +331,12 @@ class Trainer:
         low, high = formulas.clip_fractions(config, logprobs, old, batch.advantages, batch.sequence)
         mismatch = formulas.divergence("k3", batch.generator_logprobs, old)
         measured |= {
-            "entropy": entropy.detach().mean().item(),
+            "entropy": entropy.detach().mean(),
             "clip_ratio/low_mean": low,
             "clip_ratio/high_mean": high,
             "clip_ratio/region_mean": low + high,
-            "mismatch_kl": mismatch.mean().item(),
+            "mismatch_kl": mismatch.mean(),
         }
         for key, value in measured.items():
-            sums[key] = sums.get(key, 0.0) + value * len(logprobs)
+            sums[key] = sums.get(key, 0.0) + value.double() * len(logprobs)
         return (losses * weights).sum()
