@@ -12,8 +12,8 @@ from openenv.core.errors import EnvironmentFault
 from openenv.policies.prompts import PromptBuilder
 from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat, word_tokenizer
-from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import tiny_model
 from openenv.rl.training.teacher_play import CollectedPlay, RandomTeacher, collect_play
 from openenv.text.interface import History, TextInterface

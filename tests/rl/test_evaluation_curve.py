@@ -18,7 +18,7 @@ from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.engine import TrainingEnvironment
 from openenv.rl.evaluation.curve import EvaluationCurve, greedy_metrics, sampled_metrics, score_of
-from openenv.rl.models.generator import Generator
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.language_model import copy_of, load_model
 from openenv.rl.reports.best_checkpoint import BestCheckpoint, best_line
 from openenv.rl.reports.results import StepLog, read_rows

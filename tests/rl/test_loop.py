@@ -18,8 +18,8 @@ from openenv.rl.algorithm.learning_signal import NothingToLearn
 from openenv.rl.algorithm.rewards import EpisodeReward
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, PretrainConfig
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.loop import NothingPlayed, TrainingLoop
-from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import WeightStore, choose_algorithms, tiny_model
 from openenv.rl.reports.results import read_rows
 from openenv.rl.reports.training_log import TrainingLog

@@ -22,7 +22,7 @@ from openenv.policies import ChatMessage, PromptBuilder
 from openenv.rl.algorithm.learning_signal import NothingToLearn
 from openenv.rl.config import Config, ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
-from openenv.rl.models.generator import Generator
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.language_model import load_model
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.results import read_rows
@@ -31,7 +31,7 @@ from openenv.rl.run import run, run_blocking, with_game
 from openenv.rl.setup import setup_forge_training, setup_training
 from openenv.rl.training.trainer import Trainer
 from tests.core.env_server.probes import is_running
-from tests.rl.models.vllm_stand_in import StandIn
+from tests.rl.generators.vllm_stand_in import StandIn
 
 pytestmark = pytest.mark.process
 

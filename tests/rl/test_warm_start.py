@@ -22,7 +22,7 @@ from openenv.rl.models.lora import has_adapter
 from openenv.rl.setup import setup_training
 from openenv.rl.starting_model import StartingModel
 from openenv.rl.training.demonstrations import imitate
-from tests.rl.models.vllm_stand_in import StandIn
+from tests.rl.generators.vllm_stand_in import StandIn
 from tests.rl.test_setup import TINY
 
 pytestmark = pytest.mark.process

@@ -16,10 +16,11 @@ from openenv.rl.algorithm.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, EnvConfig, SelfPlayConfig
 from openenv.rl.environments import labels
+from openenv.rl.generators.base import BaseGenerator
+from openenv.rl.generators.embedded import Generator
+from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.loop import Evaluate, OnStep, TrainingLoop
-from openenv.rl.models.base_generator import BaseGenerator
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import (
     WeightStore,
     cast_matrices,
@@ -29,7 +30,6 @@ from openenv.rl.models.language_model import (
     device_of,
 )
 from openenv.rl.models.lora import adapter_config
-from openenv.rl.models.vllm_generator import VllmGenerator
 from openenv.rl.planning.memory import release_freed
 from openenv.rl.planning.plan import with_planned_passes
 from openenv.rl.progress import OnProgress

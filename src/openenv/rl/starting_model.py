@@ -11,8 +11,8 @@ from transformers import PreTrainedModel
 
 from openenv.rl.algorithm.curricula import shares
 from openenv.rl.config import Config, ModelConfig, require
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat, word_tokenizer
-from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import ImageReader, load_image_reader
 from openenv.rl.models.language_model import (
     device_of,

@@ -18,8 +18,8 @@ from openenv.integrations.trl import (
     make_rollout_func,
     reward_from_env,
 )
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.generator import Generator
 from tests.conftest import Serving
 from tests.integrations.trl.generate_server import generate_app
 from tests.integrations.trl.trainers import Recorded, episodes_per_s, tiny_model, trainer, words_tokenizer

@@ -11,8 +11,8 @@ from openenv.rl.algorithm.batch import make_batch
 from openenv.rl.algorithm.rewards import EpisodeReward
 from openenv.rl.algorithm.trajectory import Group, Segment
 from openenv.rl.config import Config
+from openenv.rl.generators.embedded import Generator, UnsupportedModel
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.generator import Generator, UnsupportedModel
 from openenv.rl.models.reply_masks import Mask, is_choice, masked
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.training.trainer import ReferenceModel, Trainer
@@ -116,6 +116,24 @@ async def test_generator_trainer_and_the_models_own_forward_agree_in_conversatio
     assert (of_reference - own).abs().max() < BOUND
     assert abs(of_trainer["mismatch_kl"]) < BOUND**2 + 1e-6  # float32 rounding of exp(d) - d - 1
     assert of_trainer["kl"] < BOUND**2 + 1e-6
+
+
+@pytest.mark.parametrize("device", DEVICES)
+async def test_a_step_with_every_term_of_the_loss_runs_on_each_device(device: str) -> None:
+    model, tokenizer = small_model("Llama", device)
+    chat = Chat(tokenizer)
+    config = conversation_config(
+        sampling={"constrain": True},
+        loss={"kl_weight": 0.1, "entropy_weight": 0.01, "entropy_floor": 0.9, "entropy_floor_end": 0.1},
+        trainer={"kl_target": 0.02, "optimizer": {"lr": 1e-4}},
+    )
+    groups = await played(Generator(model, chat, max_new_tokens=config.max_res_tokens), config)
+
+    metrics = Trainer(model, ReferenceModel(model, "float32"), config, chat.pad_id).step(groups, 0.0)
+
+    assert 0 < metrics["action_entropy"] < 1
+    assert metrics["step_kl"] > 0
+    assert metrics["grad_norm"] > 0
 
 
 def sampled_masks(segment: Segment) -> list[Mask | None]:

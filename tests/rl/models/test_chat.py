@@ -18,8 +18,8 @@ from openenv.rl.algorithm.rewards import EpisodeReward
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat, TokenIds, word_tokenizer
-from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import tiny_model
 from openenv.rl.rollouts.rollout import Rollout

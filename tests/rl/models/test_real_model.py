@@ -10,8 +10,8 @@ import torch
 
 from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import dither, load_model, next_token_logits
 from openenv.rl.training.trainer import Trainer
 from openenv.text.constraints import ReplyConstraint

@@ -13,8 +13,8 @@ from transformers import AutoConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.env_server.types import Action
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat, word_tokenizer
-from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import random_model
 from openenv.rl.models.reply_masks import ReplyMasks, allows, masked, num_allowed
 from openenv.text.action_forms import ToolForm, form_of

@@ -12,9 +12,9 @@ from openenv.policies import ChatMessage, LanguageModelPolicy
 from openenv.policies.prompts import answer_of
 from openenv.rl.algorithm.rewards import EpisodeReward
 from openenv.rl.algorithm.trajectory import Segment
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.chat_template import ChatTemplateError
-from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import Images
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.rollouts.rollout import Rollout, group_seed

@@ -17,9 +17,9 @@ from openenv.rl.algorithm.batch import make_batch
 from openenv.rl.algorithm.rewards import EpisodeReward
 from openenv.rl.algorithm.trajectory import Group, Segment
 from openenv.rl.config import Config, ConfigError, ModelConfig
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.chat_template import ChatTemplateError
-from openenv.rl.models.generator import Generator
 from openenv.rl.models.sources.tiny_vision import tiny_image_reader, tiny_vision_model
 from openenv.rl.reports.results import read_rows
 from openenv.rl.rollouts.rollout import Rollout

@@ -9,8 +9,8 @@ from openenv.rl.algorithm.batch import make_batch
 from openenv.rl.algorithm.rewards import EpisodeReward
 from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory, Turn
 from openenv.rl.config import Config
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import TokenIds
-from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import Images
 from openenv.rl.rollouts.rollout import Rollout
 from openenv.text.constraints import ReplyConstraint

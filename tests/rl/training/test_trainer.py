@@ -13,8 +13,8 @@ from openenv.rl.algorithm.batch import make_batch
 from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import Config, ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import WeightStore, checkpoint_activations, copy_of, device_of, load_model
 from openenv.rl.models.lora import add_adapter
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress

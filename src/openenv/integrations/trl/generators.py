@@ -9,9 +9,9 @@ from transformers import PreTrainedModel
 from openenv.agents.llm.http import post_json, unexpected
 from openenv.core.utils import run_async_safely
 from openenv.rl.algorithm.trajectory import Segment
-from openenv.rl.models.base_generator import BaseGenerator
+from openenv.rl.generators.base import BaseGenerator
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.generator import Generator
 from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import end_ids
 from openenv.rl.models.prompt_tokens import TokenIds

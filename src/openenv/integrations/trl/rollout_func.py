@@ -24,7 +24,7 @@ from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping
 
 if TYPE_CHECKING:
-    from openenv.rl.models.base_generator import BaseGenerator
+    from openenv.rl.generators.base import BaseGenerator
     from openenv.rl.rollouts.rollout import Member
 
 

@@ -64,9 +64,11 @@ class TrainingBatch:
     def choice_sizes(self, most: int) -> Tensor:
         """Natural logarithm of the number of tokens that each sampled token was drawn among, [N]; 0 for one that was
         drawn among all or more than `most`, or had no choice."""
+        if not self.masks:
+            return torch.zeros(len(self.position), device=self.position.device)
         sizes = [0 if mask is None else num_allowed(mask) for mask in self.masks]
         of_positions = torch.tensor([math.log(size) if 1 < size <= most else 0.0 for size in sizes])
-        return of_positions[self.position] if self.masks else torch.zeros(len(self.position))
+        return moved(of_positions, self.position.device)[self.position]
 
     def to(self, device: torch.device) -> "TrainingBatch":
         """The batch with its tensors on a device."""
@@ -136,16 +138,15 @@ def _assemble(
     longest_first = sorted(dict.fromkeys(learned), key=lambda pair: -len(pair[0]))
     number_of = {pair: number for number, pair in enumerate(longest_first)}
     places: dict[_Place, int] = {}
+    found: list[int] = []
     for pair, segment, columns in zip(pairs, segments, free, strict=True):
+        row = number_of.get(pair, 0)
         for column in columns:
             mask = segment.masks[column] if segment.masks else None
-            places.setdefault((number_of[pair], column, segment.token_ids[column], mask), len(places))
-    places = {place: number for number, place in enumerate(sorted(places, key=lambda place: place[:3]))}
-    position = [
-        places[number_of[pair], column, segment.token_ids[column], segment.masks[column] if segment.masks else None]
-        for pair, segment, columns in zip(pairs, segments, free, strict=True)
-        for column in columns
-    ]
+            found.append(places.setdefault((row, column, segment.token_ids[column], mask), len(places)))
+    ordered = sorted(places, key=lambda place: place[:3])
+    rank = torch.empty(len(places), dtype=torch.long)
+    rank[torch.tensor([places[place] for place in ordered], dtype=torch.long)] = torch.arange(len(places))
     is_free = torch.tensor(
         [column in kept for segment, kept in zip(segments, map(set, free), strict=True) for column in _drawn(segment)]
     )
@@ -153,10 +154,10 @@ def _assemble(
     return TrainingBatch(
         input_ids=padded([ids for ids, _ in number_of], pad_id),
         lengths=torch.tensor([len(ids) for ids, _ in number_of]),
-        rows=torch.tensor([row for row, *_ in places], dtype=torch.long),
-        columns=torch.tensor([column - 1 for _, column, *_ in places], dtype=torch.long),
-        targets=torch.tensor([token for _, _, token, _ in places], dtype=torch.long),
-        position=torch.tensor(position, dtype=torch.long),
+        rows=torch.tensor([row for row, *_ in ordered], dtype=torch.long),
+        columns=torch.tensor([column - 1 for _, column, *_ in ordered], dtype=torch.long),
+        targets=torch.tensor([token for _, _, token, _ in ordered], dtype=torch.long),
+        position=rank[torch.tensor(found, dtype=torch.long)],
         sequence=sequence,
         episode=torch.tensor(episodes)[sequence],
         advantages=torch.tensor(advantages)[is_free],
@@ -165,7 +166,7 @@ def _assemble(
         ),
         num_episodes=num_episodes,
         images=tuple(images for _, images in number_of) if any(segment.images for segment in segments) else (),
-        masks=tuple(mask for *_, mask in places) if any(segment.masks for segment in segments) else (),
+        masks=tuple(mask for *_, mask in ordered) if any(segment.masks for segment in segments) else (),
     )
 
 

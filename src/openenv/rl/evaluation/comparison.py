@@ -19,7 +19,7 @@ from openenv.rl.setup import TrainingRun
 
 if TYPE_CHECKING:
     from openenv.rl.algorithm.trajectory import Trajectory
-    from openenv.rl.models.base_generator import BaseGenerator
+    from openenv.rl.generators.base import BaseGenerator
 
 log = logging.getLogger(__name__)
 

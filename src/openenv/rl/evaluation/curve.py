@@ -34,7 +34,7 @@ from openenv.rl.reports.results import MetricsRow
 if TYPE_CHECKING:
     from openenv.rl.algorithm.rewards import RandomReturns
     from openenv.rl.engine import TrainingEnvironment
-    from openenv.rl.models.base_generator import BaseGenerator
+    from openenv.rl.generators.base import BaseGenerator
 
 log = logging.getLogger(__name__)
 

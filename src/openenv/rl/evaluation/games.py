@@ -15,7 +15,7 @@ from openenv.rl.config import Config, EnvConfig
 
 if TYPE_CHECKING:
     from openenv.rl.engine import TrainingEnvironment
-    from openenv.rl.models.base_generator import BaseGenerator
+    from openenv.rl.generators.base import BaseGenerator
 
 
 def evaluation_keywords(config: EnvConfig) -> Mapping[str, Any]:

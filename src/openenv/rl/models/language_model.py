@@ -253,7 +253,7 @@ def next_token_logits(
 
 
 def moved(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on a device. A GPU receives it in the order of its work, and nobody waits for it."""
+    """The tensor on a device. A GPU receives it in the order of its work, without a wait."""
     if device.type != "cuda" or tensor.device == device:
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)

@@ -17,6 +17,8 @@ from torch.utils._pytree import tree_leaves
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, PreTrainedModel
 
 from openenv.rl.config import ConfigError, ModelConfig, Precision
+from openenv.rl.generators.drawing import drawn
+from openenv.rl.generators.static_decoder import storage_bytes
 from openenv.rl.models.images import ARCHITECTURES
 from openenv.rl.models.language_model import (
     attention_of,
@@ -96,8 +98,9 @@ class ModelOutline:
             with autocast(self._precision, self._device):
                 logits = kept_logits(self._model, 1, input_ids=ids, **cache)[:, -1].float()
             logprobs = torch.log_softmax(_limited(logits), dim=-1)
-            torch.softmax(logprobs.double(), dim=-1).cumsum(dim=-1)
-        return live.most
+            rows = torch.arange(contexts, device=self._device)
+            drawn(torch.softmax(logprobs.double(), dim=-1), rows, torch.zeros(contexts, device=self._device).double())
+        return live.most + storage_bytes(self._model, contexts, length)
 
     def _begun(self, rows: int, length: int, shared: int, *, keeps: bool = False) -> tuple[dict[str, Any], Tensor]:
         """The cache of what all sequences begin with, as an argument of the model, and the ids that are left."""

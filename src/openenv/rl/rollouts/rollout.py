@@ -16,7 +16,7 @@ from openenv.policies.prompts import ChatMessage, PromptBuilder, answer_of, is_c
 from openenv.rl.algorithm.rewards import Reward, rate
 from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory, Turn
 from openenv.rl.config import Config
-from openenv.rl.models.base_generator import BaseGenerator
+from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.rollouts.self_play import ALL_SEATS, SelfPlayPlayer
 from openenv.text.constraints import ReplyConstraint

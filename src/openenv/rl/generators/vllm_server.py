@@ -16,7 +16,7 @@ from openenv.agents.llm.http import LLMError, post_json
 from openenv.core.net.http_clients import async_http_client
 from openenv.core.utils import run_async_safely
 from openenv.rl.algorithm.trajectory import Segment
-from openenv.rl.models.base_generator import BaseGenerator
+from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import WeightStore

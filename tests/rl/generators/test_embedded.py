@@ -11,9 +11,9 @@ from openenv.policies.prompts import ChatMessage
 from openenv.rl.algorithm.batch import make_batch
 from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
 from openenv.rl.config import Precision
-from openenv.rl.models import base_generator
+from openenv.rl.generators import base
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import WeightStore, autocast, cast_matrices, copy_of, tiny_model
 from openenv.rl.training.trainer import ReferenceModel
 from openenv.text.constraints import ReplyConstraint
@@ -286,7 +286,7 @@ def test_replies_beyond_the_room_for_them_are_generated_again(monkeypatch: pytes
     chat, config = echo_chat(), echo_config(max_res_tokens=3)
     generator = echo_generator(config, chat, generator_class=CountingGenerator)
     generator.temperature = 0.0
-    monkeypatch.setattr(base_generator, "_MOST_KNOWN_TOKENS", len(greedy(generator, ["red"])[0].token_ids))
+    monkeypatch.setattr(base, "_MOST_KNOWN_TOKENS", len(greedy(generator, ["red"])[0].token_ids))
 
     greedy(generator, ["red", "green"])
     greedy(generator, ["red", "green"])

@@ -21,8 +21,8 @@ from benchmarks.report import machine
 from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
 from openenv.rl.config import Config, ModelConfig
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat, word_tokenizer
-from openenv.rl.models.generator import Generator
 from openenv.rl.models.language_model import attention_of, cast_matrices, choose_algorithms, copy_of, device_of
 from openenv.rl.training.trainer import Trainer
 

@@ -9,8 +9,8 @@ from fastapi import FastAPI, HTTPException
 from transformers import PreTrainedModel
 
 from openenv.rl.config import LoraSettings
+from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.generator import Generator
 from openenv.rl.models.lora import adapter_disabled, add_adapter, load_adapter
 from openenv.text.constraints import ReplyConstraint
 

@@ -11,7 +11,9 @@ from transformers import DynamicCache, PreTrainedModel
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.config import Precision
-from openenv.rl.models.base_generator import BaseGenerator
+from openenv.rl.generators.base import BaseGenerator
+from openenv.rl.generators.replies import CapturedReplies, Reply, chosen
+from openenv.rl.generators.static_decoder import can_decode
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images, image_inputs
 from openenv.rl.models.language_model import (
@@ -23,10 +25,8 @@ from openenv.rl.models.language_model import (
     row_count,
 )
 from openenv.rl.models.prompt_tokens import TokenIds
-from openenv.rl.models.replies import CapturedReplies, Reply, chosen
 from openenv.rl.models.reply_masks import Mask, ReplyState, masked
 from openenv.rl.models.shared_prefix import can_share, prefix_cache, shared_length
-from openenv.rl.models.static_decoder import can_decode
 from openenv.text.constraints import ReplyConstraint
 from openenv.text.content import Content, image_part
 

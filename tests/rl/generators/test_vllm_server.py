@@ -13,14 +13,14 @@ from openenv.agents.llm.http import LLMError
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.config import ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.models.lora import adapter_config, add_adapter
 from openenv.rl.models.reply_masks import allows
-from openenv.rl.models.vllm_generator import VllmGenerator
 from openenv.text.constraints import ReplyConstraint
+from tests.rl.generators.vllm_stand_in import StandIn
 from tests.rl.models.small_models import small_model
-from tests.rl.models.vllm_stand_in import StandIn
 
 LORA = LoraSettings(rank=4)
 

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 import torch
 
-from openenv.policies.prompts import ChatMessage
 from openenv.core.formats.json_text import json_text
+from openenv.policies.prompts import ChatMessage
 from openenv.rl.algorithm.trajectory import Segment
-from openenv.rl.models import static_decoder
+from openenv.rl.generators import static_decoder
+from openenv.rl.generators.drawing import drawn
+from openenv.rl.generators.embedded import Generator
+from openenv.rl.generators.replies import CapturedReplies
+from openenv.rl.generators.static_decoder import can_decode
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.drawing import drawn
-from openenv.rl.models.generator import Generator
-from openenv.rl.models.replies import CapturedReplies
-from openenv.rl.models.static_decoder import can_decode
 from openenv.text.constraints import ReplyConstraint
 from tests.rl.echo_game import WORDS
 from tests.rl.models.small_models import ARCHITECTURES, DEVICES, STATEFUL, small_model

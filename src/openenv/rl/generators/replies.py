@@ -11,10 +11,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from openenv.rl.config import Precision
+from openenv.rl.generators.drawing import drawn
+from openenv.rl.generators.static_decoder import StaticDecoder, StaticDecoders
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.drawing import drawn
 from openenv.rl.models.reply_masks import Mask, ReplyState, allows, masked, num_allowed
-from openenv.rl.models.static_decoder import StaticDecoder, StaticDecoders
 
 _UNREAD = 8
 """Most tokens of free replies that stay on the device before the processor looks at them."""

@@ -198,6 +198,19 @@ def can_decode(model: PreTrainedModel) -> bool:
     return is_plain and not has_experts and model.config._attn_implementation == "sdpa"
 
 
+def storage_bytes(model: PreTrainedModel, rows: int, length: int) -> int:
+    """Bytes of the storage for as many rows of at most `length` tokens, and of what they go on from; 0 if passes of the
+    model are not captured."""
+    if model.device.type != "cuda" or not can_decode(model):
+        return 0
+    shape = model.config.get_text_config()
+    size = getattr(shape, "head_dim", None) or shape.hidden_size // shape.num_attention_heads
+    heads = getattr(shape, "num_key_value_heads", None) or shape.num_attention_heads
+    of_token = 2 * shape.num_hidden_layers * heads * size * 2  # keys and values in bfloat16
+    width = -(-length // STAGE) * STAGE + STAGE
+    return int(of_token * (_rows_for(rows) * width + rows * length))
+
+
 def _rows_for(count: int) -> int:
     """The next of 8, 12, 16, 24, 32, 48, ... rows, so that few graphs are captured."""
     power = max(_LEAST_ROWS, 1 << (count - 1).bit_length())
