@@ -9,6 +9,7 @@ gradient checkpointing, progress bars, reports, log-probabilities of the sampler
 
 import asyncio
 import functools
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -150,12 +151,12 @@ class _Steps(TrainerCallback):
 
 def grpo_config(task: Task, folder: str) -> GRPOConfig:
     """TRL's configuration of the task."""
-    most = 128 if task.instructions else task.episodes  # sequences of a pass that fit on a GPU
+    most = math.gcd(task.episodes, 128) if task.instructions else task.episodes  # what fits on a GPU in a pass
     return GRPOConfig(
         output_dir=folder,
         max_steps=task.steps,
-        per_device_train_batch_size=min(task.episodes, most),
-        gradient_accumulation_steps=max(1, task.episodes // most),
+        per_device_train_batch_size=most,
+        gradient_accumulation_steps=task.episodes // most,
         num_generations=task.group_size,
         max_completion_length=settings.LOSS_LENGTH,
         learning_rate=task.lr,
