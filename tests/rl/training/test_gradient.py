@@ -95,6 +95,16 @@ def test_entropy_counts_up_to_that_of_the_reference(scale: float, is_rewarded: b
     assert (trainer.step(groups, 0.0)["grad_norm"] > 1e-6) == is_rewarded
 
 
+def test_a_negative_weight_of_the_entropy_is_as_strong_as_a_positive_one() -> None:
+    norms = []
+    for weight in (1.0, -1.0):
+        trainer, groups = trainer_and_groups([1.0] * 8, kl_weight=0.0, entropy_weight=weight)
+        norms.append(trainer.step(groups, 0.0)["grad_norm"])
+
+    assert norms[0] > 1e-6
+    assert norms[1] == pytest.approx(norms[0], rel=1e-4)
+
+
 @pytest.mark.parametrize(("kl", "reverse"), [("k2", False), ("k3", True)])
 def test_which_divergence_the_gradient_of_each_estimator_is_that_of(kl: Any, reverse: bool) -> None:
     logits = torch.tensor([0.3, -1.0, 0.8], requires_grad=True)

@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import torch
@@ -19,6 +19,7 @@ from openenv.rl.models.reply_masks import Mask, is_choice, num_allowed
 TokenRow = tuple[tuple[int, ...], Images]
 _Place = tuple[int, int, int, Mask | None]
 """A row, the column of a sampled token in it, the token, and its mask."""
+_OF_TOKENS = ("targets", "position", "sequence", "episode", "advantages", "generator_logprobs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +72,10 @@ class TrainingBatch:
         return moved(of_positions, self.position.device)[self.position]
 
     def to(self, device: torch.device) -> "TrainingBatch":
-        """The batch with its tensors on a device."""
-        values: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
-        tensors = {name: moved(value, device) for name, value in values.items() if isinstance(value, Tensor)}
-        return replace(self, **cast(dict[str, Any], tensors))
+        """The batch with what is known of its tokens on a device. The sequences and their positions stay on the
+        processor, which looks at them before it runs a model."""
+        values = {name: getattr(self, name) for name in _OF_TOKENS}
+        return replace(self, **cast(dict[str, Any], {name: moved(value, device) for name, value in values.items()}))
 
     def containing(self, wanted: Tensor) -> tuple[Tensor, "TrainingBatch"]:
         """The sequences with a wanted token, with the indices of their tokens in the batch, [n]. wanted: [N]."""

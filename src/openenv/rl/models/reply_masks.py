@@ -21,6 +21,7 @@ from torch import Tensor
 
 from openenv.policies.prompts import END_OF_THINKING, THINK
 from openenv.rl.config import ConfigError
+from openenv.rl.models.language_model import moved
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.text.constraints import ReplyConstraint
 
@@ -276,7 +277,7 @@ def masked(logits: Tensor, masks: Sequence[Mask | None]) -> Tensor:
     if not any(mask is not None for mask in masks):
         return logits
     table, index = mask_table(masks, logits.shape[-1])
-    return logits.masked_fill(~table.to(logits.device)[index.to(logits.device)], -torch.inf)
+    return logits.masked_fill(~moved(table, logits.device)[moved(index, logits.device)], -torch.inf)
 
 
 def _bits(mask: Mask, vocab_size: int) -> Any:

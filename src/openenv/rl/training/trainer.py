@@ -182,7 +182,7 @@ class Trainer:
         """Whether the loss has a bonus for entropy."""
         loss = self.config.loss
         has_floor = bool(batch.masks) and entropy_floor(loss, progress) > 0
-        return has_floor or entropy_weight(loss, progress) > 0
+        return has_floor or entropy_weight(loss, progress) != 0
 
     def halve_step(self) -> None:
         """Let the next steps be half as long."""
@@ -230,7 +230,7 @@ class Trainer:
         for tokens, on_processor in batch.split(config.trainer.most_tokens):
             reference = None if self.reference is None else self.reference.scores(on_processor)
             part, here = on_processor.to(device), moved(tokens, device)
-            scores = self._scores(on_processor, part.targets, trains_entropy=trains_entropy)
+            scores = self._scores(part, trains_entropy=trains_entropy)
             seen[here] = scores.logprobs.detach()[part.position]
             entropy[here] = scores.entropy.detach()[part.position]
             before = (seen if old is None else old)[here]
@@ -243,8 +243,9 @@ class Trainer:
                 f"the gradient of step {self.step_count + 1} is {float(norm)}: the weights are unchanged. Lower "
                 "trainer.optimizer.lr, or use model.precision float32."
             )
-        total = float(sums.pop("loss"))
-        metrics = {key: float(value) / max(1, len(batch.position)) for key, value in sums.items()}
+        total, *of_tokens = torch.stack(list(sums.values())).tolist()
+        count = max(1, len(batch.position))
+        metrics = {key: value / count for key, value in zip(list(sums)[1:], of_tokens, strict=True)}
         metrics |= {"loss": total, "grad_norm": float(norm)}
         metrics |= self._move(batch, seen.cpu(), entropy.cpu(), progress)
         return (seen if old is None else old), metrics
@@ -278,11 +279,11 @@ class Trainer:
         """What a step did to the policy on some tokens. logprobs, entropy: of these tokens before it, [n]."""
         device = self.model.device
         after_there, entropy_there = (torch.empty(len(logprobs), device=device) for _ in range(2))
-        for tokens, part in sample.split(self.config.trainer.most_tokens):
-            scores = self._scores(part, moved(part.targets, device))
-            position, here = moved(part.position, device), moved(tokens, device)
-            after_there[here] = scores.logprobs[position]
-            entropy_there[here] = scores.entropy[position]
+        for tokens, on_processor in sample.split(self.config.trainer.most_tokens):
+            part, here = on_processor.to(device), moved(tokens, device)
+            scores = self._scores(part)
+            after_there[here] = scores.logprobs[part.position]
+            entropy_there[here] = scores.entropy[part.position]
         after, entropy_after = after_there.cpu(), entropy_there.cpu()
         distance = formulas.divergence("k3", logprobs, after)
         sizes = sample.choice_sizes(_MOST_CHOICES)
@@ -294,11 +295,11 @@ class Trainer:
             float(entropy_after[chosen].sum()) / most if most else math.nan,
         )
 
-    def _scores(self, batch: TrainingBatch, targets: Tensor, *, trains_entropy: bool = False) -> TokenScores:
-        """The scores under the trained weights, with gradient. batch: on the processor. targets: on the device."""
+    def _scores(self, batch: TrainingBatch, *, trains_entropy: bool = False) -> TokenScores:
+        """The scores under the trained weights, with gradient."""
         with autocast(self.config.model.precision, self.model.device):
             logits = next_token_logits(self.model, batch.input_ids, batch.rows, batch.columns, batch.images)
-        return TokenScores.of(logits, targets, batch.masks, trains_entropy=trains_entropy)
+        return TokenScores.of(logits, batch.targets, batch.masks, trains_entropy=trains_entropy)
 
     def _loss(
         self,
@@ -310,8 +311,8 @@ class Trainer:
         progress: float,
         sums: dict[str, Tensor],
     ) -> Tensor:
-        """The loss of a part of the batch. Measurements on its tokens are added to `sums`, and are not looked at: the
-        next part may be launched while a GPU is busy with this one."""
+        """The loss of a part of the batch. Measurements on its tokens are added to `sums`, and are not looked at: a
+        GPU is still busy with this part while the next one is launched."""
         config = self.config.loss
         logprobs, entropy = scores.logprobs[batch.position], scores.entropy[batch.position]
         policy = formulas.token_losses(config, logprobs, old, batch.advantages, batch.sequence)
@@ -320,13 +321,13 @@ class Trainer:
         measured: dict[str, Tensor] = {}
         rewarded = entropy
         if reference is not None:
-            kl = formulas.divergence(config.kl, logprobs, reference.logprobs.to(logprobs.device)[batch.position])
+            kl = formulas.divergence(config.kl, logprobs, moved(reference.logprobs, logprobs.device)[batch.position])
             policy = policy + kl_weight(config, progress) * kl
             measured["kl"] = kl.detach().mean()
-            rewarded = torch.minimum(entropy, reference.entropy.to(entropy.device)[batch.position])
+            rewarded = torch.minimum(entropy, moved(reference.entropy, entropy.device)[batch.position])
         losses = policy * importance - bonus * rewarded
         if batch.masks and entropy_floor(config, progress) > 0:
-            chosen = batch.choice_sizes(_MOST_CHOICES).to(entropy.device) > 0
+            chosen = batch.choice_sizes(_MOST_CHOICES) > 0
             losses = losses - self.budget.bonus * chosen * entropy
         low, high = formulas.clip_fractions(config, logprobs, old, batch.advantages, batch.sequence)
         mismatch = formulas.divergence("k3", batch.generator_logprobs, old)
