@@ -1,14 +1,5 @@
 """Tiny matrices are multiplied faster by one thread."""
 
-from collections.abc import Iterator
+from tests.rl.models.conftest import one_thread
 
-import pytest
-import torch
-
-
-@pytest.fixture(autouse=True, scope="package")
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+__all__ = ["one_thread"]

@@ -1,6 +1,7 @@
 """What the generator writes, and that the trainer finds it exactly as likely."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -13,6 +14,7 @@ from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
 from openenv.rl.config import Precision
 from openenv.rl.generators import base
 from openenv.rl.generators.embedded import Generator
+from openenv.rl.generators.replies import CapturedReplies
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore, autocast, cast_matrices, copy_of, tiny_model
 from openenv.rl.training.trainer import ReferenceModel
@@ -221,6 +223,18 @@ def test_complete_answers_conversations_in_words() -> None:
 
     assert len(replies) == 3
     assert all("<|" not in reply for reply in replies)
+
+
+def test_each_conversation_draws_numbers_of_its_own() -> None:
+    chat, config = echo_chat(), echo_config(max_res_tokens=6)
+    generator = echo_generator(config, chat)
+    generator._captured = CapturedReplies(generator.model, chat, generator.precision)  # as on a GPU
+    asked: list[list[ChatMessage]] = [[{"role": "user", "content": "red"}]] * 60
+
+    replies = [reply.token_ids for reply in generator.complete(asked)]
+
+    first = Counter(ids[0] for ids in replies if len(ids) > 2).most_common(1)[0][0]
+    assert len({tuple(ids[1:3]) for ids in replies if ids[0] == first and len(ids) > 2}) > 1
 
 
 class CountingGenerator(Generator):

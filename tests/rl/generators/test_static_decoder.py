@@ -70,6 +70,17 @@ def test_replies_and_their_log_probabilities_are_equal(
     assert max(sum(one.sampled) for one in found) > 3
 
 
+def test_storage_for_a_whole_reply_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, captured = pair("Llama", "cpu", max_new_tokens=40)
+    monkeypatch.setattr(static_decoder, "STAGE", 8)
+
+    longest = max(sum(one.sampled) for one in written(captured, 24)[0])
+
+    assert captured._captured is not None
+    widths = {width for _, width in captured._captured._decoders._known}
+    assert len(widths) == -(-(longest - 1) // 8) > 2  # growth would have forgotten the first ones
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_the_likeliest_tokens_are_equal(device: str) -> None:
     growing, captured = pair("Llama", device, max_new_tokens=30, temperature=0.0)
@@ -107,6 +118,19 @@ def test_what_is_captured_is_attention_to_all_that_was_read(name: str) -> None:
     model.config._attn_implementation = "sdpa"
 
     assert can_decode(model) == (name in CAPTURED)
+
+
+def test_a_number_at_the_border_of_a_block_draws_no_token_of_probability_0() -> None:
+    torch.manual_seed(0)
+    blocks = torch.rand(200, 40, 64, dtype=torch.float64)
+    blocks[:, :, :8] = 0  # where a number below its block would be found
+    probabilities = (blocks / blocks.sum(dim=(1, 2), keepdim=True)).flatten(1)
+    borders = probabilities.view(200, 40, 64).sum(dim=-1).cumsum(dim=-1)[:, :-1]
+    rows = torch.arange(200).repeat_interleave(39)
+
+    tokens = drawn(probabilities, rows, borders.flatten())
+
+    assert (probabilities[rows, tokens] > 0).all()
 
 
 @pytest.mark.parametrize("size", [2, 64, 65, 300, 5000])

@@ -27,6 +27,7 @@ class TrainedModel(Generator):
         was_training = model.training
         super().__init__(model, chat, max_new_tokens=max_new_tokens, temperature=temperature)
         model.train(was_training)
+        self._captured = None  # TRL may change forward and weights between two calls
 
     def generate(
         self,

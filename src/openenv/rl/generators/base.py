@@ -82,7 +82,7 @@ class BaseGenerator(ABC):
 
         chat: of the environment, whose tools it shows; None for the generator's.
         """
-        streams = [self._own_stream for _ in conversations]
+        streams = [random.Random(self._own_stream.getrandbits(64)) for _ in conversations]
         segments = self.answer(conversations, streams, chat or self.chat, constraints)
         return [self.reply(segment) for segment in segments]
 

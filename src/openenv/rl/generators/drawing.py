@@ -1,6 +1,6 @@
-"""Draws tokens: the inverse of a cumulative distribution at a random number, found block by block.
+"""Chooses tokens: the likeliest, or the inverse of a cumulative distribution at a random number.
 
-Blocks of the vocabulary are summed first, so that no cumulative sum is longer than `_BRANCH`: PyTorch's sum with a
+The draw sums blocks of the vocabulary first, so that no cumulative sum is longer than `_BRANCH`: PyTorch's sum with a
 fixed order takes the square of its length in memory on CUDA.
 """
 
@@ -8,6 +8,19 @@ import torch
 from torch import Tensor
 
 _BRANCH = 64
+
+
+def chosen(logprobs: Tensor, rows: Tensor, numbers: Tensor | None, temperature: float) -> Tensor:
+    """The tokens of replies, [R]: the likeliest ones at temperature 0, otherwise drawn.
+
+    Args:
+        logprobs: of the contexts, [contexts, vocabulary].
+        rows: the context of each reply, [R].
+        numbers: uniform in [0, 1), one a reply, [R], float64; None at temperature 0.
+    """
+    if numbers is None:
+        return logprobs.argmax(dim=-1)[rows]
+    return drawn(torch.softmax(logprobs.double() / temperature, dim=-1), rows, numbers)
 
 
 def drawn(probabilities: Tensor, rows: Tensor, numbers: Tensor) -> Tensor:
@@ -33,7 +46,8 @@ def drawn(probabilities: Tensor, rows: Tensor, numbers: Tensor) -> Tensor:
         tokens = tokens + block * size
         if size == 1:
             return tokens
-        chosen = block[:, None]
-        rest = rest - (ends.gather(1, chosen) - sums.gather(1, chosen))[:, 0]
+        there = block[:, None]
+        begin = (ends.gather(1, there) - sums.gather(1, there))[:, 0]
+        rest = (rest - begin).clamp(min=0)  # a begin that is rounded up would lie before the block
         left, rows = left[rows, block], torch.arange(len(rows), device=rows.device)
         size //= _BRANCH

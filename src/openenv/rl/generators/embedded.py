@@ -12,7 +12,8 @@ from openenv.policies.prompts import ChatMessage
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.config import Precision
 from openenv.rl.generators.base import BaseGenerator
-from openenv.rl.generators.replies import CapturedReplies, Reply, chosen
+from openenv.rl.generators.drawing import chosen
+from openenv.rl.generators.replies import CapturedReplies, Reply
 from openenv.rl.generators.static_decoder import can_decode
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images, image_inputs
@@ -161,8 +162,9 @@ class Generator(BaseGenerator):
             self._sample(rows, torch.log_softmax(masked(logits, masks), dim=-1), masks)
             room = self.max_new_tokens - position - 1
             following = _Following(states)
-            rows = [row for row in rows if not row.has_ended(self.chat, following.of(row), room)]
-            if not rows or not room:
+            rows = [row for row in rows if room and not row.has_ended(self.chat)]
+            rows = [row for row in rows if not row.takes_its_end(self.chat, following.of(row))]
+            if not rows:
                 return
             if self._captured is not None and offsets is None:
                 after = [following.of(row) for row in rows]

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from openenv.rl.config import Precision
-from openenv.rl.generators.drawing import drawn
+from openenv.rl.generators.drawing import chosen
 from openenv.rl.generators.static_decoder import StaticDecoder, StaticDecoders
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.reply_masks import Mask, ReplyState, allows, masked, num_allowed
@@ -38,31 +38,20 @@ class Reply:
         self.logprobs.append(logprob)
         self.masks.append(mask)
 
-    def has_ended(self, chat: Chat, state: ReplyState | None, room: int) -> bool:
-        """Whether its last token ended it. An end token that is the only one to follow is added without a pass.
+    def has_ended(self, chat: Chat) -> bool:
+        """Whether its last token ended it."""
+        return self.token_ids[-1] in chat.end_ids
 
-        state: after the last token; None: nothing limits the reply. room: tokens that may follow.
+    def takes_its_end(self, chat: Chat, state: ReplyState | None) -> bool:
+        """Whether an end token is the only one to follow. It is added then, without a pass.
+
+        state: after the last token; None: nothing limits the reply.
         """
-        if self.token_ids[-1] in chat.end_ids:
-            return True
-        mask = None if state is None or not room else state.mask
+        mask = None if state is None else state.mask
         if mask is None or num_allowed(mask) > 1 or not allows(mask, chat.end_id):
             return False
         self.add(chat.end_id, 0.0, mask)
         return True
-
-
-def chosen(logprobs: Tensor, rows: Tensor, numbers: Tensor | None, temperature: float) -> Tensor:
-    """The tokens of replies, [R]: the likeliest ones at temperature 0, otherwise drawn.
-
-    Args:
-        logprobs: of the contexts, [contexts, vocabulary].
-        rows: the context of each reply, [R].
-        numbers: uniform in [0, 1), one a reply, [R], float64; None at temperature 0.
-    """
-    if numbers is None:
-        return logprobs.argmax(dim=-1)[rows]
-    return drawn(torch.softmax(logprobs.double() / temperature, dim=-1), rows, numbers)
 
 
 class CapturedReplies:
@@ -96,7 +85,7 @@ class CapturedReplies:
         """
         while rows and room > 0:
             places = torch.tensor([[row.context, row.token_ids[-1]] for row in rows], device=mask.device)
-            decoder = self._decoders.begun(cache, places[:, 0], mask, places[:, 1])
+            decoder = self._decoders.begun(cache, places[:, 0], mask, places[:, 1], room)
             for place, row in enumerate(rows):
                 row.context = place
             stage = _Stage(self._chat, decoder, rows, states)
@@ -158,8 +147,10 @@ class _Stage:
             row.add(int(token), logprob, mask)
             if draws:
                 row.stream.random()
-            state = None if state is None else state.after(int(token))
-            if row.has_ended(self._chat, state, room):
+            if row.has_ended(self._chat):
+                return False
+            state = None if state is None or not room else state.after(int(token))
+            if row.takes_its_end(self._chat, state):
                 return False
         self._states[place] = state
         return True

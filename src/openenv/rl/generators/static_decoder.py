@@ -17,12 +17,12 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from openenv.rl.config import Precision
-from openenv.rl.models.language_model import accepts, autocast, kept_logits
+from openenv.rl.models.language_model import accepts, autocast, kept_logits, multiplies_bfloat16
 from openenv.rl.models.shared_prefix import can_share
 
 STAGE = 64
 """New tokens of one graph."""
-_MOST_GRAPHS = 24
+_MOST_GRAPHS = 64
 _LEAST_ROWS = 8
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
@@ -50,9 +50,9 @@ class _Places(DynamicLayer):  # type: ignore[no-untyped-call]
 class StaticDecoder:
     """The next token of each row, up to `num_new` times after `begin`."""
 
-    def __init__(
-        self, model: PreTrainedModel, precision: Precision, rows: int, width: int, layers: Sequence[_Places]
-    ) -> None:
+    def __init__(self, model: PreTrainedModel, precision: Precision, layers: Sequence[_Places], logits: Tensor) -> None:
+        """layers, logits: the storage of keys and values, and of the logits, [rows, vocabulary]."""
+        rows, width = len(logits), layers[0].keys.shape[2] - STAGE
         self.width = width
         self.num_new = STAGE
         """Calls after `begin`."""
@@ -67,30 +67,26 @@ class StaticDecoder:
         self._seen = torch.zeros(rows, 1, 1, width + STAGE, dtype=torch.bool, device=device)
         self._step = torch.zeros(1, dtype=torch.long, device=device)
         self._new = torch.arange(STAGE, device=device)
-        self._run: Callable[[], Tensor] = self._forward
+        self._logits = logits
+        self._run: Callable[[], object] = self._forward
 
     @property
     def mask(self) -> Tensor:
         """The places that have been read or written, [rows, width + STAGE]."""
         return self._seen[:, 0, 0]
 
-    def capture(self, pool: Any) -> None:
-        """Capture the pass as a CUDA graph. pool: of the memory of all graphs."""
-        stream = cast(Any, torch.cuda.Stream)(self._model.device)
-        stream.wait_stream(torch.cuda.current_stream(self._model.device))
+    def capture(self, pool: Any, stream: Any) -> None:
+        """Capture the pass as a CUDA graph. pool: of the memory of all graphs. stream: on which all are captured."""
+        earlier = torch.cuda.current_stream(self._model.device)
+        stream.wait_stream(earlier)
         with torch.cuda.stream(stream):
             for _ in range(2):  # libraries choose their kernels and take their workspace
                 self._forward()
-        torch.cuda.current_stream(self._model.device).wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):  # a trainer goes on beside it
-            logits = self._forward()
-
-        def replay() -> Tensor:
-            graph.replay()
-            return logits
-
-        self._run = replay
+        with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):  # trainers go on
+            self._forward()
+        earlier.wait_stream(stream)
+        self._run = graph.replay
 
     def begin(self, read: Sequence[tuple[Tensor, Tensor]], seen: Tensor, tokens: Tensor) -> None:
         """Go on from what was read.
@@ -113,10 +109,11 @@ class StaticDecoder:
         self._step.zero_()
 
     def __call__(self) -> Tensor:
-        """Read the tokens. Returns the logits of the next ones, [rows, vocabulary], until the next call."""
-        return self._run()
+        """Read the tokens. Returns the logits of the next ones, [rows, vocabulary] in float32, until the next call."""
+        self._run()
+        return self._logits
 
-    def _forward(self) -> Tensor:
+    def _forward(self) -> None:
         here = self._new == self._step
         self._seen[..., self.width :].logical_or_(here)
         for layer in self.cache.layers:
@@ -129,10 +126,9 @@ class StaticDecoder:
             "use_cache": True,
         }
         with autocast(self._precision, self._model.device, keeps_casts=False):  # weights change between replays
-            logits = kept_logits(self._model, 1, **inputs)[:, -1].float()
+            self._logits.copy_(kept_logits(self._model, 1, **inputs)[:, -1])
         self._step += 1
         self._positions += 1
-        return logits
 
 
 class StaticDecoders:
@@ -144,9 +140,11 @@ class StaticDecoders:
         self._known: OrderedDict[tuple[int, int], StaticDecoder] = OrderedDict()
         self._storage: list[tuple[Tensor, Tensor]] = []
         """Of each layer: the numbers of keys and of values."""
+        self._logits = torch.empty(0)
         self._pool: Any = None
+        self._stream: Any = None
 
-    def begun(self, cache: Any, rows: Tensor, mask: Tensor, tokens: Tensor) -> StaticDecoder:
+    def begun(self, cache: Any, rows: Tensor, mask: Tensor, tokens: Tensor, room: int) -> StaticDecoder:
         """A decoder that goes on from a cache, which may be that of the decoder before.
 
         Args:
@@ -154,38 +152,49 @@ class StaticDecoders:
             rows: of the cache, one for each row of the decoder that is used, [R].
             mask: the places of the cache that are not padding, [rows of the cache, length].
             tokens: the next token of each, [R].
+            room: most tokens that follow, in this decoder and later ones.
         """
         read = [(layer.keys.index_select(0, rows), layer.values.index_select(0, rows)) for layer in cache.layers]
-        shape = _rows_for(len(rows)), -(-mask.shape[1] // STAGE) * STAGE
+        shape = count, width = _rows_for(len(rows)), _stages(mask.shape[1]) * STAGE
         if shape not in self._known:
-            self._known[shape] = self._made(shape, read)
+            self._make_room(count, width + _stages(room) * STAGE, read)
+            self._known[shape] = self._made(count, width, read)
         self._known.move_to_end(shape)
         decoder = self._known[shape]
         decoder.begin(read, mask.index_select(0, rows), tokens)
         return decoder
 
-    def _made(self, shape: tuple[int, int], read: Sequence[tuple[Tensor, Tensor]]) -> StaticDecoder:
-        count, width = shape
-        shapes = [[(count, part.shape[1], width + STAGE, part.shape[3]) for part in layer] for layer in read]
-        sizes = [[math.prod(places) for places in layer] for layer in shapes]
-        if not self._storage or any(have.numel() < size for have, size in zip(self._storage[0], sizes[0], strict=True)):
-            self._known.clear()
-            self._storage = [
-                (keys.new_empty(of_keys), values.new_empty(of_values))
-                for (keys, values), (of_keys, of_values) in zip(read, sizes, strict=True)
-            ]
-        elif len(self._known) == _MOST_GRAPHS:
-            self._known.popitem(last=False)
+    def _make_room(self, count: int, length: int, read: Sequence[tuple[Tensor, Tensor]]) -> None:
+        """Have storage for `count` rows of `length` places. Where it grows, what was captured in it is forgotten."""
+        vocab_size = self._model.config.get_text_config().vocab_size
+        needed = [count * length * part.shape[1] * part.shape[3] for layer in read for part in layer]
+        needed.append(count * vocab_size)
+        have = [part.numel() for layer in self._storage for part in layer] or [0] * (len(needed) - 1)
+        have.append(self._logits.numel())
+        if all(size <= known for size, known in zip(needed, have, strict=True)):
+            if len(self._known) == _MOST_GRAPHS:
+                self._known.popitem(last=False)
+            return
+        self._known.clear()
+        self._pool, self._storage, self._logits = None, [], torch.empty(0)  # freed before what takes their place
+        *of_layers, of_logits = map(max, needed, have)
+        sizes = iter(of_layers)
+        self._storage = [(keys.new_empty(next(sizes)), values.new_empty(next(sizes))) for keys, values in read]
+        self._logits = torch.empty(of_logits, device=self._model.device)
+
+    def _made(self, count: int, width: int, read: Sequence[tuple[Tensor, Tensor]]) -> StaticDecoder:
         layers = []
-        for storage, of_layer, needed in zip(self._storage, shapes, sizes, strict=True):
-            keys, values = (
-                have[:size].view(places) for have, places, size in zip(storage, of_layer, needed, strict=True)
-            )
+        for storage, of_layer in zip(self._storage, read, strict=True):
+            shapes = [(count, part.shape[1], width + STAGE, part.shape[3]) for part in of_layer]
+            keys, values = (have[: math.prod(shape)].view(shape) for have, shape in zip(storage, shapes, strict=True))
             layers.append(_Places(keys, values))
-        decoder = StaticDecoder(self._model, self._precision, count, width, layers)
+        vocab_size = self._model.config.get_text_config().vocab_size
+        logits = self._logits[: count * vocab_size].view(count, vocab_size)
+        decoder = StaticDecoder(self._model, self._precision, layers, logits)
         if self._model.device.type == "cuda":
             self._pool = self._pool or torch.cuda.graph_pool_handle()
-            decoder.capture(self._pool)
+            self._stream = self._stream or cast(Any, torch.cuda.Stream)(self._model.device)
+            decoder.capture(self._pool, self._stream)
         return decoder
 
 
@@ -198,7 +207,7 @@ def can_decode(model: PreTrainedModel) -> bool:
     return is_plain and not has_experts and model.config._attn_implementation == "sdpa"
 
 
-def storage_bytes(model: PreTrainedModel, rows: int, length: int) -> int:
+def storage_bytes(model: PreTrainedModel, precision: Precision, rows: int, length: int) -> int:
     """Bytes of the storage for as many rows of at most `length` tokens, and of what they go on from; 0 if passes of the
     model are not captured."""
     if model.device.type != "cuda" or not can_decode(model):
@@ -206,9 +215,15 @@ def storage_bytes(model: PreTrainedModel, rows: int, length: int) -> int:
     shape = model.config.get_text_config()
     size = getattr(shape, "head_dim", None) or shape.hidden_size // shape.num_attention_heads
     heads = getattr(shape, "num_key_value_heads", None) or shape.num_attention_heads
-    of_token = 2 * shape.num_hidden_layers * heads * size * 2  # keys and values in bfloat16
-    width = -(-length // STAGE) * STAGE + STAGE
-    return int(of_token * (_rows_for(rows) * width + rows * length))
+    is_half = multiplies_bfloat16(precision, model.device) or model.dtype == torch.bfloat16
+    of_token = 2 * shape.num_hidden_layers * heads * size * (2 if is_half else 4)  # keys and values
+    count = _rows_for(rows)
+    places = of_token * (count * (_stages(length) + 1) * STAGE + rows * length)
+    return int(places + 4 * count * shape.vocab_size)
+
+
+def _stages(length: int) -> int:
+    return -(-length // STAGE)
 
 
 def _rows_for(count: int) -> int:

@@ -100,7 +100,7 @@ class ModelOutline:
             logprobs = torch.log_softmax(_limited(logits), dim=-1)
             rows = torch.arange(contexts, device=self._device)
             drawn(torch.softmax(logprobs.double(), dim=-1), rows, torch.zeros(contexts, device=self._device).double())
-        return live.most + storage_bytes(self._model, contexts, length)
+        return live.most + storage_bytes(self._model, self._precision, contexts, length)
 
     def _begun(self, rows: int, length: int, shared: int, *, keeps: bool = False) -> tuple[dict[str, Any], Tensor]:
         """The cache of what all sequences begin with, as an argument of the model, and the ids that are left."""
