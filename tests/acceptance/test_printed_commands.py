@@ -92,7 +92,7 @@ NOT_RUN = {
     "python -m benchmarks.workers": _MEASURES,
     "python -m benchmarks.fairness": _MEASURES,
     "python -m benchmarks.abuse": _MEASURES,
-    "python -m benchmarks.step_trace": _MEASURES,
+    "python -m benchmarks.traces.step": _MEASURES,
     "trackio show --project openenv": NotRun("it needs the extra trackio", "tests/rl/reports/test_trackers.py"),
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve MODEL --enable-lora --max-lora-rank 16": NotRun("it needs a GPU"),
 }

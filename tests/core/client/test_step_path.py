@@ -1,7 +1,7 @@
 """What a reader follows: the Python calls and files of one synchronous step on the client's side."""
 
 import pytest
-from benchmarks.step_trace import running_server, synchronous_step
+from benchmarks.traces.step import running_server, synchronous_step
 
 pytestmark = pytest.mark.process
 

@@ -1,4 +1,4 @@
-"""Which of our functions one step calls, at both ends: `python -m benchmarks.step_trace [--no-tree]`.
+"""Which of our functions one step calls, at both ends: `python -m benchmarks.traces.step [--no-tree]`.
 
 An `EchoEnv` plays against an echo server in a process of its own. Once both are warm, each end records the Python
 calls of one step (`sys.setprofile`). Calls outside `src/openenv` are left out. A poll that repeats until the other end
@@ -159,7 +159,7 @@ def running_server() -> Iterator[TracedServer]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "benchmarks.step_trace", "--serve", str(port)]
+    command = [sys.executable, "-m", "benchmarks.traces.step", "--serve", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         url = f"http://127.0.0.1:{port}"

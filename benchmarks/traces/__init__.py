@@ -1,0 +1,1 @@
+"""The functions that a step and a training run come to, counted."""
