@@ -8,6 +8,7 @@ from typing import Any
 import typer
 
 from openenv.auto.environment import ServedEnvironment
+from openenv.cli.pages.options import PageOptions
 from openenv.pages.compare import compare_app
 from openenv.pages.live_results import LiveResults
 from openenv.pages.matches import Matches
@@ -38,14 +39,13 @@ def evaluation_page(
     seed: int,
     reset_kwargs: Mapping[str, Any],
     max_steps: int,
-    host: str,
-    port: int,
+    page: PageOptions,
 ) -> Iterator[EvaluationPage]:
     """Serve the page of an evaluation inside the `with` statement.
 
     make_policy: makes a further policy of a name and a seed, for a match. results: what the page shows.
     """
-    config = access_config(host, os.environ.get("OPENENV_TOKEN"))
+    config = access_config(page.host, os.environ.get("OPENENV_TOKEN"))
     matches = Matches(served, make_policy, policies, results, reset_kwargs=reset_kwargs, max_steps=max_steps)
     view = ObservationView(served.observation_class)
     game = game_of(reset_kwargs)
@@ -53,7 +53,7 @@ def evaluation_page(
         f"{environment}: {game}" if game else environment, results, matches, view, seed=seed, config=config
     )
     try:
-        with PageServer(app, host, port) as server:
+        with PageServer(app, page.host, page.port) as server:
             typer.echo(f"results of {environment} at {server.url}", err=True)
             yield EvaluationPage(server)
     finally:

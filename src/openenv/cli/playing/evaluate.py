@@ -1,9 +1,7 @@
 """`openenv eval`: compare policies in one environment."""
 
 import logging
-import math
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
@@ -16,13 +14,14 @@ from rich.progress import Progress
 
 from openenv.auto.environment import named_environment
 from openenv.auto.source import FORMS
+from openenv.cli.option_groups import with_option_groups
 from openenv.cli.pages.evaluation import evaluation_page
-from openenv.cli.pages.options import HOST, PORT
+from openenv.cli.pages.options import PageOptions
+from openenv.cli.playing.evaluation_options import EpisodeOptions, ModelOptions, ResultOptions
 from openenv.cli.playing.saved_episodes import SavedEpisodes
-from openenv.core.formats.json_text import json_or_word, json_text
+from openenv.core.formats.json_text import json_text
 from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.core.utils import run_async_safely
-from openenv.envs.catalog import game_keyword
 from openenv.evaluation import Summary, medal_table, replies_table
 from openenv.evaluation import evaluate as run_evaluation
 from openenv.evaluation.evaluator import EpisodeObserver
@@ -36,10 +35,10 @@ log = logging.getLogger(__name__)
 
 _FAULT = "step: step() "
 """Begins reasons in which the server names a fault of the environment's code, not a refused action."""
-_PLOTS = (".png", ".svg", ".pdf")
 EXAMPLE = "Example: `openenv eval openspiel --game catch --policy random,stay,smart,learning --episodes 50`"
 
 
+@with_option_groups
 def evaluate(
     environment: str = typer.Argument("openspiel", help=f"Play in this environment: {FORMS}."),
     policy: str = typer.Option(
@@ -47,137 +46,69 @@ def evaluate(
         help="Compare these policies, separated by commas: random, stay, smart, learning, chart, mcts, always:ACTION, "
         "or llm:MODEL@URL of an OpenAI-compatible endpoint, such as llm:qwen3@http://localhost:8001/v1.",
     ),
-    game: str = typer.Option(None, help="Play this game, where the environment has several (default: the server's)."),
-    reset: list[str] = typer.Option(
-        [], help="Send KEY=VALUE with every reset; VALUE is JSON or a word. Repeatable (default: none)."
-    ),
-    episodes: int = typer.Option(50, min=1, help="Play this many episodes with each policy."),
-    seed: int = typer.Option(
-        0, min=0, help="Start the first episode from this seed; all policies play equal episodes."
-    ),
-    sessions: int = typer.Option(32, min=1, help="Play this many episodes at the same time."),
-    text: str = typer.Option(
-        None, help="Use this text interface, MODULE:CLASS or FILE.py:CLASS (default: the environment's own)."
-    ),
-    success_return: float = typer.Option(
-        None,
-        help="Count an episode with at least this return as a success (default: what the environment declares; one "
-        "that declares nothing has a mean return and no success rate).",
-    ),
-    max_steps: int = typer.Option(1000, min=1, help="Stop an episode after this many steps; its rewards so far count."),
-    retries: int = typer.Option(
-        0,
-        min=0,
-        help="Let a language model reply again, up to this many times, to a reply without a legal action; it "
-        "is shown the problem.",
-    ),
-    tool_calls: bool = typer.Option(
-        True,
-        help="Offer a language model the environment's tools, or its action of several fields, as functions to call. "
-        "Without, it replies with texts.",
-    ),
-    temperature: float = typer.Option(
-        0.0, min=0.0, help="Temperature of a language model (default 0).", show_default=False
-    ),
-    max_tokens: int = typer.Option(256, min=1, help="Tokens of each reply of a language model, at most."),
-    timeout_s: float = typer.Option(
-        60.0,
-        min=0.001,
-        help="Wait this many seconds for each reply of a language model (default 60).",
-        show_default=False,
-    ),
-    api_key_env: str = typer.Option(
-        "OPENAI_API_KEY",
-        help="Send a language model's server the key of this environment variable, if it is set (default "
-        "OPENAI_API_KEY).",
-        show_default=False,
-    ),
-    save: Path = typer.Option(
-        None,
-        file_okay=False,
-        help="Write the episodes of each policy to a file in this folder, for `openenv export` (default: none).",
-    ),
-    resume: bool = typer.Option(
-        False,
-        "--resume",
-        help="Keep the episodes that the folder of --save has, and play those that are missing or invalid "
-        "(default: play all).",
-    ),
-    plot: Path = typer.Option(
-        Path("runs/eval.png"),
-        dir_okay=False,
-        help="Write the plot to this file (default runs/eval.png).",
-        show_default=False,
-    ),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table (default: a table)."),
-    web: bool = typer.Option(
-        False,
-        "--web",
-        help="Serve a page with the results while they grow, and with two policies side by side, until interrupted "
-        "(default: none).",
-    ),
-    port: int = PORT,
-    host: str = HOST,
+    played: EpisodeOptions = EpisodeOptions(),
+    model: ModelOptions = ModelOptions(),
+    output: ResultOptions = ResultOptions(),
+    page: PageOptions = PageOptions(),
 ) -> None:
     """Play equal episodes with each policy. Print a ranking with 95 % intervals and draw a plot."""
-    if resume and save is None:
-        raise ValueError("--resume continues from the episodes of a folder: add --save DIR")
-    if success_return is not None and not math.isfinite(success_return):
-        raise ValueError(f"--success-return {success_return}: give a finite number")
-    if plot.suffix.lower() not in _PLOTS:
-        raise ValueError(f"--plot {plot}: give a file that ends with {', '.join(_PLOTS)}")
-    named = replace(named_environment(environment, text=text), success_return=success_return)
-    keywords = reset_keywords(environment, reset, game)
-    summaries: list[Summary] = []
-
-    def keep(summary: Summary) -> None:
-        summaries.append(summary)
-        log.info("finished policy=%s episodes=%d", summary.name, summary.num_episodes)
-
-    endpoint = EndpointOptions(
-        temperature=temperature, max_tokens=max_tokens, timeout_s=timeout_s, api_key=os.environ.get(api_key_env),
-        calls_functions=tool_calls, retries=retries,
-    )  # fmt: skip
+    named = replace(named_environment(environment, text=played.text), success_return=played.success_return)
+    keywords = played.reset_kwargs(environment)
+    names = [name.strip() for name in policy.split(",")]
+    results = LiveResults(names, played.episodes)
     with named.served() as served, ExitStack() as pages:
-        names = [name.strip() for name in policy.split(",")]
-        make = partial(_make, served.text, endpoint)
-        policies = [make(name, seed) for name in names]
-        saved = SavedEpisodes(save, environment, served, keywords, resumes=resume) if save else None
-        results = LiveResults(names, episodes)
-        seeds = range(seed, seed + episodes)
-        page = None
-        if web:
-            page = pages.enter_context(evaluation_page(
-                environment, served, policies, make, results, seed=seed, reset_kwargs=keywords,
-                max_steps=max_steps, host=host, port=port,
+        make = partial(_make, served.text, model.endpoint)
+        policies = [make(name, played.seed) for name in names]
+        saved = (
+            SavedEpisodes(output.save, environment, served, keywords, resumes=output.resume) if output.save else None
+        )
+        shown = None
+        if output.web:
+            shown = pages.enter_context(evaluation_page(
+                environment, served, policies, make, results,
+                seed=played.seed, reset_kwargs=keywords, max_steps=played.max_steps, page=page,
             ))  # fmt: skip
         with Progress(console=Console(stderr=True), transient=True) as progress:
+            summaries: list[Summary] = []
             playing = run_evaluation(
-                served.base_url, served.client, policies, episodes, seed, num_sessions=sessions, reset_kwargs=keywords,
-                text=served.text, on_progress=_reporter(progress), on_summary=keep, max_steps=max_steps,
+                served.base_url, served.client, policies, played.episodes, played.seed, num_sessions=played.sessions,
+                reset_kwargs=keywords, text=served.text, on_progress=_reporter(progress),
+                on_summary=partial(_keep, summaries), max_steps=played.max_steps,
                 observers_for=partial(_observers, saved, results),
-                known_for=partial(_known_episodes, saved, results, seeds),
+                known_for=partial(_known_episodes, saved, results, played.seeds),
             )  # fmt: skip
             try:
                 run_async_safely(playing)
             except KeyboardInterrupt:
                 progress.stop()
-                so_far = [replace(one, name=of.name) for one, of in zip(results.summaries(), policies, strict=True)]
-                summaries += [one for one in so_far[len(summaries) :] if one.num_played]
-                num_ended = sum(one.num_played for one in so_far)
-                remedy = "--resume goes on" if saved else "--save DIR keeps them, for --resume to go on"
-                wanted = len(policies) * episodes
-                line = f"stopped after {num_ended} of {wanted} episodes. With the same command, {remedy}."
-                typer.echo(line, err=True)
+                _add_unfinished(summaries, results, policies)
+                _report_stop(summaries, len(policies) * played.episodes, is_saved=saved is not None)
                 raise
             finally:
                 progress.stop()
-                show(summaries, plot, as_json=as_json)  # also after Ctrl-C, of the episodes that have ended
+                show(summaries, output.plot, as_json=output.as_json)  # also of the episodes before a Ctrl-C
                 for path in saved.paths if saved else ():
                     typer.echo(f"episodes: {path}", err=True)
-        if page is not None:
-            page.wait()
+        if shown is not None:
+            shown.wait()
     _report_failures(summaries)
+
+
+def _keep(summaries: list[Summary], summary: Summary) -> None:
+    summaries.append(summary)
+    log.info("finished policy=%s episodes=%d", summary.name, summary.num_episodes)
+
+
+def _add_unfinished(summaries: list[Summary], results: LiveResults, policies: Sequence[Any]) -> None:
+    """Add the policies that have not finished, with the episodes that have ended."""
+    so_far = [replace(one, name=of.name) for one, of in zip(results.summaries(), policies, strict=True)]
+    summaries += [one for one in so_far[len(summaries) :] if one.num_played]
+
+
+def _report_stop(summaries: list[Summary], wanted: int, *, is_saved: bool) -> None:
+    num_ended = sum(one.num_played for one in summaries)
+    remedy = "--resume goes on" if is_saved else "--save DIR keeps them, for --resume to go on"
+    typer.echo(f"stopped after {num_ended} of {wanted} episodes. With the same command, {remedy}.", err=True)
 
 
 def _observers(saved: SavedEpisodes | None, results: LiveResults, place: int, policy: Any) -> list[EpisodeObserver]:
@@ -196,7 +127,7 @@ def _known_episodes(
     return known
 
 
-def _make(text: TextInterface[Any, Any], endpoint: "EndpointOptions", name: str, seed: int) -> Any:
+def _make(text: TextInterface[Any, Any], endpoint: EndpointOptions, name: str, seed: int) -> Any:
     """A policy by its name on the command line."""
     return policy_named(name, text, seed, endpoint)
 
@@ -244,25 +175,6 @@ def as_row(summary: Summary) -> dict[str, Any]:
     """
     named = {field.name: getattr(summary, field.name) for field in fields(summary) if field.name != "decisions"}
     return {**named, "win_rate": summary.win_rate, "win_interval": summary.win_interval}
-
-
-def reset_keywords(environment: str, pairs: list[str], game: str | None) -> dict[str, Any]:
-    """Return the keywords of every reset from `KEY=VALUE` pairs and the name of a game.
-
-    Raises ValueError for a pair without `=`, and for a game of an environment that chooses none by name.
-    """
-    keywords: dict[str, Any] = {}
-    if game is not None:
-        keyword = game_keyword(environment)
-        if keyword is None:
-            raise ValueError(f"--game {game}: {environment} chooses no game by name. Write --reset KEY=VALUE.")
-        keywords[keyword] = game
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            raise ValueError(f"--reset {pair}: write KEY=VALUE, such as opponent_policy=mcts")
-        keywords[key] = json_or_word(value)
-    return keywords
 
 
 def _reporter(progress: Progress) -> Callable[[str, int, int], None]:

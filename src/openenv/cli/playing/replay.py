@@ -12,7 +12,8 @@ from rich.progress import track
 
 from openenv.auto.environment import NamedEnvironment, token_headers
 from openenv.auto.source import FORMS
-from openenv.cli.pages.options import HOST, PORT
+from openenv.cli.option_groups import with_option_groups
+from openenv.cli.pages.options import PageOptions
 from openenv.evaluation.replay import Replay, ReplayClient, ReplayedRequest, read_recording
 from openenv.pages.replay import replay_app
 from openenv.pages.server import PageServer, access_config
@@ -21,6 +22,7 @@ from openenv.web.views import ObservationView
 EXAMPLE = "Example: `openenv replay recordings/1f3a.jsonl --web`"
 
 
+@with_option_groups
 def replay(
     recording: Path = typer.Argument(
         help="Replay this recording, a file of a server with --record-dir.", exists=True, dir_okay=False
@@ -31,8 +33,7 @@ def replay(
     web: bool = typer.Option(
         False, "--web", help="Serve a page that steps through the replay, until interrupted (default: report it)."
     ),
-    port: int = PORT,
-    host: str = HOST,
+    page: PageOptions = PageOptions(),
 ) -> None:
     """Replay a recorded session on a server with the recorded options. The command prints the first difference and
     exits with code 1, or reports that all requests are as recorded. With --web it serves a page with each observation
@@ -40,7 +41,7 @@ def replay(
     recorded = read_recording(recording)
     lines, named = recorded.requests, recorded.named(env)
     if web:
-        _serve(recording, lines, named, host, port)
+        _serve(recording, lines, named, page)
         return
     with named.running() as base_url, _replayed(base_url, lines) as requests:
         for number, request in enumerate(requests, start=2):
@@ -57,11 +58,11 @@ def _replayed(base_url: str, lines: list[dict[str, Any]]) -> Iterator[Iterator[R
         yield map(Replay(client).play, track(lines, "replay", console=Console(stderr=True), transient=True))
 
 
-def _serve(recording: Path, lines: list[dict[str, Any]], named: NamedEnvironment, host: str, port: int) -> None:
+def _serve(recording: Path, lines: list[dict[str, Any]], named: NamedEnvironment, page: PageOptions) -> None:
     """Replay all requests, stop the environment's server, and serve the page."""
-    config = access_config(host, os.environ.get("OPENENV_TOKEN"))
+    config = access_config(page.host, os.environ.get("OPENENV_TOKEN"))
     with named.served() as served, _replayed(served.base_url, lines) as requests:
         app = replay_app(recording.name, list(requests), ObservationView(served.observation_class), config)
-    with PageServer(app, host, port) as server:
+    with PageServer(app, page.host, page.port) as server:
         typer.echo(f"{recording} at {server.url}; stop it with Ctrl-C", err=True)
         server.wait()

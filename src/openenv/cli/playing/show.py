@@ -11,7 +11,7 @@ from rich.text import Text
 
 from openenv.auto.environment import named_environment
 from openenv.auto.source import FORMS
-from openenv.cli.playing.evaluate import reset_keywords
+from openenv.cli.playing.evaluation_options import reset_keywords
 from openenv.core.env_server.types import Action
 from openenv.core.errors import InvalidMessage
 from openenv.policies import PromptBuilder
