@@ -182,13 +182,19 @@ class StepEnvSessionAdapter(ResourceSession):
     ) -> None:
         """Reset the environment.
 
-        client: one with a method `sync` is used through its synchronous view. `close` closes it. action_builder: of a
-        tool's name and arguments, the action. initial_messages_builder: of the reset's result and the task, the prompt.
-        tool_result_builder: of name, arguments, the step's result and the state, what the tool returns.
-        verify_builder: of transcript, final state, the last step's result (None before a step) and the state, the
-        verdict. reset_kwargs: further keywords of the reset; they override `seed` and `episode_id`.
+        If the reset fails, closes the client and raises its error.
 
-        Raises ValueError for a tool with a reserved name. If the reset fails, closes the client and raises its error.
+        Args:
+            client: one with a method `sync` is used through its synchronous view. `close` closes it.
+            action_builder: of a tool's name and arguments, the action.
+            initial_messages_builder: of the reset's result and the task, the prompt.
+            tool_result_builder: of name, arguments, the step's result and the state, what the tool returns.
+            verify_builder: of transcript, final state, the last step's result (None before a step) and the state, the
+                verdict.
+            reset_kwargs: further keywords of the reset; they override `seed` and `episode_id`.
+
+        Raises:
+            ValueError: for a tool with a reserved name.
         """
         reserved = RESERVED_TOOL_NAMES.intersection(tool.name for tool in tool_specs)
         if reserved:

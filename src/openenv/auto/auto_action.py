@@ -18,13 +18,19 @@ class AutoAction:
 
     @classmethod
     def from_env(cls, name: str, skip_install: bool = False, *, trust_remote_code: bool = False) -> type[Any]:
-        """Return the action class of an environment. name: as in `AutoEnv.from_env`.
+        """Return the action class of an environment.
 
-        skip_install: return GenericAction, for the client of `AutoEnv.from_env(name, skip_install=True)`. So is it for
-        a name whose server alone knows the classes, such as FILE.py:CLASS or a URL: the client checks the fields.
-        trust_remote_code: allow the installation of a Space's package.
+        Args:
+            name: as in `AutoEnv.from_env`.
+            skip_install: return GenericAction, for the client of `AutoEnv.from_env(name, skip_install=True)`. So is it
+                for a name whose server alone knows the classes, such as FILE.py:CLASS or a URL: the client checks the
+                fields.
+            trust_remote_code: allow the installation of a Space's package.
 
-        Raises UnknownEnvironment, RemoteCodeRefused, ImportError.
+        Raises:
+            UnknownEnvironment: for a name that none has.
+            RemoteCodeRefused: for a Space's package without trust_remote_code.
+            ImportError: without the libraries of the environment.
         """
         if skip_install:
             return GenericAction

@@ -95,18 +95,25 @@ class AutoEnv:
     ) -> AnyClient:
         """Return a client of a named environment. It may be used as it is, or awaited.
 
-        name: a bundled or installed environment (`echo`, `echo-env`), a Hugging Face Space (`owner/name`, or the
-        address of its page), or a folder with openenv.yaml, MODULE:CLASS, FILE.py:CLASS, the URL of a server,
-        docker:IMAGE. Of these last the server is started now, because the client's classes come from its schemas.
-        base_url: the server to connect to. Without it, the first call of the client starts a server and `close()`
-        stops it: a container of docker_image; with a container_provider, a container of the environment's own image;
-        a local process for a bundled environment. A Space is used where it runs at the Hub, else from its image.
-        wait_timeout: seconds until that server must answer. env_vars: environment variables of that server.
-        trust_remote_code: allow the installation of a Space's package. skip_install: install and import nothing; the
-        client then sends and returns dictionaries.
-        kwargs: arguments of the client, or of the provider of its container.
+        Args:
+            name: a bundled or installed environment (`echo`, `echo-env`), a Hugging Face Space (`owner/name`, or the
+                address of its page), or a folder with openenv.yaml, MODULE:CLASS, FILE.py:CLASS, the URL of a server,
+                docker:IMAGE. Of these last the server is started now, because the client's classes come from its
+                schemas.
+            base_url: the server to connect to. Without it, the first call of the client starts a server and `close()`
+                stops it: a container of docker_image; with a container_provider, a container of the environment's own
+                image; a local process for a bundled environment. A Space is used where it runs at the Hub, else from
+                its image.
+            wait_timeout: seconds until that server must answer.
+            env_vars: environment variables of that server.
+            trust_remote_code: allow the installation of a Space's package.
+            skip_install: install and import nothing; the client then sends and returns dictionaries.
+            kwargs: arguments of the client, or of the provider of its container.
 
-        Raises UnknownEnvironment (a ValueError), RemoteCodeRefused (a ValueError), ImportError.
+        Raises:
+            UnknownEnvironment: for a name that none has. It is a ValueError.
+            RemoteCodeRefused: for a Space's package without trust_remote_code. It is a ValueError.
+            ImportError: without the libraries of the environment.
         """
         check_type("base_url", base_url, str, "the URL of a server", optional=True)
         check_headers(kwargs.get("headers"))
@@ -186,8 +193,12 @@ def make_vec(
         with openenv.make_vec("openspiel", 256, options={"game_name": "tic_tac_toe"}) as envs:
             observations, infos = envs.reset(seed=7)
 
-    name: as in `AutoEnv.from_env`. Without base_url, a server is started and `close()` stops it. autoreset,
-    num_sessions, options: as in `EnvClient.vector`. kwargs: arguments of the client. Raises what both functions raise.
+    Raises what both functions raise.
+
+    Args:
+        name: as in `AutoEnv.from_env`. Without base_url, a server is started and `close()` stops it.
+        autoreset, num_sessions, options: as in `EnvClient.vector`.
+        kwargs: arguments of the client.
     """
     check_type("num_envs", num_envs, Integral, "a whole number from 1 on")
     check_type("num_sessions", num_sessions, Integral, "a whole number from 1 on")

@@ -70,11 +70,17 @@ async def evaluate(
 ) -> list[Summary]:
     """Play the episodes with seeds `seed`, `seed + 1`, ... with every policy. Returns their summaries in that order.
 
-    num_sessions: sessions that play at the same time. on_progress: called with a policy's name, the number of its
-    episodes that have ended, and the number wanted. on_summary: called when a policy has finished, so that its result
-    survives an interruption. observers_for: makes the observers of a policy's episodes, from its place among `policies`
-    and the policy. known_for: likewise returns `known` of `play_episodes`. For the other arguments see there. Raises
-    ServerUnreachable without a server.
+    For the other arguments see there.
+
+    Args:
+        num_sessions: sessions that play at the same time.
+        on_progress: called with a policy's name, the number of its episodes that have ended, and the number wanted.
+        on_summary: called when a policy has finished, so that its result survives an interruption.
+        observers_for: makes the observers of a policy's episodes, from its place among `policies` and the policy.
+        known_for: likewise returns `known` of `play_episodes`.
+
+    Raises:
+        ServerUnreachable: without a server.
     """
     summaries = []
     async with SessionPool(client_class, server_url, max(1, min(num_sessions, episodes))) as pool:
@@ -137,14 +143,22 @@ async def play_episodes(
 
     All sessions of the pool step together. A policy that learns plays one episode after another in one session.
 
-    policy: any object with `name` and `select_action(observation)`; `openenv.policies.Policy` lists the optional parts.
-    reset_kwargs: added to every reset. text: its situations label the counted decisions.
-    max_steps: a longer episode is stopped, and its rewards so far count. If the policy chooses no legal action, the
-    episode ends there as `unparseable`. known: results of episodes, by number, which are not played again. on_progress:
-    called in the event loop when an episode has ended. executor: runs a slow policy; None: any thread.
+    An episode in which the policy fails to choose is invalid, with its reason.
 
-    An episode in which the policy fails to choose is invalid, with its reason. Raises ServerUnreachable when a session
-    cannot be reset because the server is gone, and the first error of a policy that fails from the start.
+    Args:
+        policy: any object with `name` and `select_action(observation)`; `openenv.policies.Policy` lists the optional
+            parts.
+        reset_kwargs: added to every reset.
+        text: its situations label the counted decisions.
+        max_steps: a longer episode is stopped, and its rewards so far count. If the policy chooses no legal action, the
+            episode ends there as `unparseable`.
+        known: results of episodes, by number, which are not played again.
+        on_progress: called in the event loop when an episode has ended.
+        executor: runs a slow policy; None: any thread.
+
+    Raises:
+        ServerUnreachable: when a session cannot be reset because the server is gone, and the first error of a policy
+            that fails from the start.
     """
     policy, known = _with_optional_parts(policy), known or {}
     kwargs = {**policy.reset_kwargs, **(reset_kwargs or {})}

@@ -133,10 +133,12 @@ def summarize(name: str, episodes: Sequence[EpisodeResult]) -> Summary:
 
 
 def wilson_interval(successes: float, trials: int, z: float = Z_95) -> Interval:
-    """Wilson score interval of a rate, within 0 and 1. z: 1.96 for 95 %. Without trials: (0, 1).
+    """Wilson score interval of a rate, within 0 and 1. Without trials: (0, 1).
 
-    successes: also the sum of values from 0 to 1, one for each trial. They vary at most as much as wins and losses of
-    the same mean, so that the interval is rather too wide.
+    Args:
+        successes: also the sum of values from 0 to 1, one for each trial. They vary at most as much as wins and losses
+            of the same mean, so that the interval is rather too wide.
+        z: 1.96 for 95 %.
     """
     if trials == 0:
         return 0.0, 1.0

@@ -65,12 +65,18 @@ class SandboxedServer(RuntimeProvider):
         relay: BinaryIO | None = None,
         start_timeout_s: float = 60.0,
     ) -> None:
-        """environment: a bundled or installed one, a folder with openenv.yaml, FILE.py:CLASS or MODULE:CLASS.
+        """Nothing is started before `start`.
 
-        args: further arguments of `openenv serve`. level, require: as SandboxHost has them. readable: further paths
-        that the server may read. relay: gets a copy of the server's output, in which control characters are escaped: a
-        terminal would obey them. Nothing is started before `start`. Raises ContainerFault for a folder that the server
-        could not read.
+        Args:
+            environment: a bundled or installed one, a folder with openenv.yaml, FILE.py:CLASS or MODULE:CLASS.
+            args: further arguments of `openenv serve`.
+            level, require: as SandboxHost has them.
+            readable: further paths that the server may read.
+            relay: gets a copy of the server's output, in which control characters are escaped: a terminal would obey
+                them.
+
+        Raises:
+            ContainerFault: for a folder that the server could not read.
         """
         self._environment, own = _environment_files(environment)
         self._args = args

@@ -129,9 +129,13 @@ def make(
 ) -> SingleEnv:
     """Return an environment as a `gymnasium.Env`.
 
-    name: as in `AutoEnv.from_env`. Without base_url, a server is started and `close()` stops it. options: keywords of
-    every reset, such as a game's name. illegal_reward: as in `SingleEnv`. kwargs: arguments of the client. Raises what
-    `make_vec` raises.
+    Raises what `make_vec` raises.
+
+    Args:
+        name: as in `AutoEnv.from_env`. Without base_url, a server is started and `close()` stops it.
+        options: keywords of every reset, such as a game's name.
+        illegal_reward: as in `SingleEnv`.
+        kwargs: arguments of the client.
     """
     envs = make_vec(name, 1, base_url=base_url, autoreset="disabled", options=options, **kwargs)
     return SingleEnv(envs, illegal_reward=illegal_reward)

@@ -42,9 +42,15 @@ class SeatsEnv(AECEnv):  # type: ignore[misc]
         make_action: Callable[..., Any],
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        """client: of an environment that takes `agent_player="all"`; `close` closes it. make_action: makes an action
-        from the number `action_id`. options: of every reset. Raises EnvironmentFault without several seats, and
-        ValueError without numbers in `info_state`.
+        """
+        Args:
+            client: of an environment that takes `agent_player="all"`; `close` closes it.
+            make_action: makes an action from the number `action_id`.
+            options: of every reset.
+
+        Raises:
+            EnvironmentFault: without several seats.
+            ValueError: without numbers in `info_state`.
         """
         super().__init__()
         self._client = client

@@ -81,8 +81,12 @@ class Matches:
         reset_kwargs: Mapping[str, Any] | None = None,
         max_steps: int = 1000,
     ) -> None:
-        """make_policy: makes the policy of a name and a seed. policies: those that are evaluated, of which the ones
-        that learn play with what they have learned. reset_kwargs, max_steps: those of the evaluation."""
+        """
+        Args:
+            make_policy: makes the policy of a name and a seed.
+            policies: those that are evaluated, of which the ones that learn play with what they have learned.
+            reset_kwargs, max_steps: those of the evaluation.
+        """
         self._served, self._make_policy = served, make_policy
         self._policies, self._results = policies, results
         self._reset_kwargs = reset_kwargs or {}

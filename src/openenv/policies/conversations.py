@@ -64,8 +64,12 @@ class Conversations:
         fits: Callable[[list[ChatMessage]], bool] | None = None,
         on_reply: OnReply | None = None,
     ) -> None:
-        """constrains: whether `complete` receives what each reply may be. fits: whether a prompt is short enough; None:
-        all are. on_reply: receives every reply, in its order."""
+        """
+        Args:
+            constrains: whether `complete` receives what each reply may be.
+            fits: whether a prompt is short enough; None: all are.
+            on_reply: receives every reply, in its order.
+        """
         self.rules = rules or ReplyRules()
         self.num_unparseable = 0
         """Number of replies that named no legal action."""

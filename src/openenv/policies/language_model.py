@@ -55,10 +55,16 @@ class LanguageModelPolicy(Policy):
         rules: ReplyRules | None = None,
         fits: Callable[[list[ChatMessage]], bool] | None = None,
     ) -> None:
-        """complete: completes a batch of conversations. constrains: whether it receives the constraint of each beside
-        them. instructions: whether a system message has the rules. tools,
-        history: as in `PromptBuilder`. calls_functions: whether the model is offered the functions of `text`, which
-        `complete` then receives beside the conversations. fits: whether a prompt is short enough; None: all are."""
+        """
+        Args:
+            complete: completes a batch of conversations.
+            constrains: whether it receives the constraint of each beside them.
+            instructions: whether a system message has the rules.
+            tools, history: as in `PromptBuilder`.
+            calls_functions: whether the model is offered the functions of `text`, which `complete` then receives beside
+                the conversations.
+            fits: whether a prompt is short enough; None: all are.
+        """
         self.name = name
         self._text = text
         self._complete: Any = complete
@@ -164,8 +170,12 @@ class ChatEndpoint:
         timeout_s: float = 60.0,
         max_connections: int = 16,
     ) -> None:
-        """base_url: including /v1. max_connections: requests that are sent at the same time. timeout_s: of one try;
-        a busy or failing server is tried again."""
+        """
+        Args:
+            base_url: including /v1.
+            max_connections: requests that are sent at the same time.
+            timeout_s: of one try; a busy or failing server is tried again.
+        """
         self._client = OpenAIClient(
             base_url, None, model, api_key, temperature=temperature, max_tokens=max_tokens,
             use_max_completion_tokens=needs_max_completion_tokens(model), timeout_s=timeout_s,

@@ -36,9 +36,11 @@ class LearningPolicy(Policy):
         state_key: Callable[[Any], Hashable] | None = None,
         text: TextInterface[Any, Any] | None = None,
     ) -> None:
-        """half_life: episodes after which exploration has halved. text: names the actions of environments whose
-        observations have no `legal_actions`. state_key: equal keys mean the same state; None: the observation's
-        numbers, or with `text` its description.
+        """
+        Args:
+            half_life: episodes after which exploration has halved.
+            text: names the actions of environments whose observations have no `legal_actions`.
+            state_key: equal keys mean the same state; None: the observation's numbers, or with `text` its description.
         """
         self._rng = Random(seed)
         self._text = text

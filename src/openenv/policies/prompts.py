@@ -117,11 +117,15 @@ class PromptBuilder:
         history: History | None = None,
         openings: Mapping[Hashable, Sequence[ChatMessage]] | None = None,
     ) -> None:
-        """instructions: whether a system message with the rules comes first. tools: the function definitions that the
-        model is shown. A reply is then a call, and the observation after it is the call's result (role tool).
-        calls_functions: whether requests carry the functions of `text`, so that its rules are enough. history:
-        None for the text interface's own. openings: messages of an episode before what it shows first, which a last
-        one of the user begins."""
+        """
+        Args:
+            instructions: whether a system message with the rules comes first.
+            tools: the function definitions that the model is shown. A reply is then a call, and the observation after
+                it is the call's result (role tool).
+            calls_functions: whether requests carry the functions of `text`, so that its rules are enough.
+            history: None for the text interface's own.
+            openings: messages of an episode before what it shows first, which a last one of the user begins.
+        """
         self._text = text
         self._tools = tools
         self._instructions = instructions

@@ -36,10 +36,16 @@ class LLMJudge(Rubric):
     ) -> None:
         """Set the prompt, the client and how the response is parsed.
 
-        prompt_template: may contain {action} and {observation}, or parts such as {action.text}; double literal braces.
-        score_pattern: regular expression whose first group, or whole match, is the score; by default the first number.
-        default_score: the score of a response without one. normalize: whether scores are limited to 0 to 1.
-        Raises ValueError for another placeholder or an invalid regular expression.
+        Args:
+            prompt_template: may contain {action} and {observation}, or parts such as {action.text}; double literal
+                braces.
+            score_pattern: regular expression whose first group, or whole match, is the score; by default the first
+                number.
+            default_score: the score of a response without one.
+            normalize: whether scores are limited to 0 to 1.
+
+        Raises:
+            ValueError: for another placeholder or an invalid regular expression.
         """
         super().__init__()
         self.prompt_template = self._checked_template(prompt_template)

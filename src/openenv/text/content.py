@@ -18,10 +18,15 @@ def image_type(schema: Mapping[str, Any]) -> str | None:
 
 
 def image_part(name: str, value: Any, media_type: str = "image/png") -> Part:
-    """The part that shows an image. name: the observation's field. media_type: of a value that is base64.
+    """The part that shows an image.
 
-    value: an image file, as base64 or as a data URL; or pixels, as `png_base64` takes them. Raises ValueError for
-    other pixels.
+    Args:
+        name: the observation's field.
+        media_type: of a value that is base64.
+        value: an image file, as base64 or as a data URL; or pixels, as `png_base64` takes them.
+
+    Raises:
+        ValueError: for other pixels.
     """
     if not isinstance(value, str):
         try:

@@ -93,9 +93,16 @@ class _HostedClient(LLMClient):
     ) -> None:
         """Set the model and the default parameters of requests.
 
-        endpoint: an http(s) URL, perhaps with port and path, without credentials or query. port: if the URL has
-        none. system_prompt: used in conversations without a system message. temperature: 0 for the most likely
-        response. max_tokens: of the response. timeout_s: for each try. Raises ValueError for an invalid endpoint.
+        Args:
+            endpoint: an http(s) URL, perhaps with port and path, without credentials or query.
+            port: if the URL has none.
+            system_prompt: used in conversations without a system message.
+            temperature: 0 for the most likely response.
+            max_tokens: of the response.
+            timeout_s: for each try.
+
+        Raises:
+            ValueError: for an invalid endpoint.
         """
         check_type("endpoint", endpoint, str, "a URL such as http://localhost:8000")
         check_type("port", port, Integral, "a number from 1 to 65535", optional=True)

@@ -58,10 +58,17 @@ async def post_json(
     """Send a POST request and return the JSON object of the response.
 
     What may pass is retried twice: overload, failures of the service, broken connections, and bodies that are cut,
-    empty or no JSON, as gateways send them. timeout_s: for each try. secret: removed from errors, also where the
-    service repeats it. takes_text: a success without JSON is an empty object. http: a client whose connections many
-    requests share; None: one for this request, bound to no event loop, so that nothing has to be closed. Raises
-    LLMError with the status and a remedy.
+    empty or no JSON, as gateways send them.
+
+    Args:
+        timeout_s: for each try.
+        secret: removed from errors, also where the service repeats it.
+        takes_text: a success without JSON is an empty object.
+        http: a client whose connections many requests share; None: one for this request, bound to no event loop, so
+            that nothing has to be closed.
+
+    Raises:
+        LLMError: with the status and a remedy.
     """
     import httpx  # keeps `import openenv` light
 

@@ -51,8 +51,10 @@ def write_package(
 ) -> None:
     """Write the package of an environment into a folder.
 
-    overlay: templates that replace those of an environment, by path. left_out: paths of the latter that are not
-    written. values: of placeholders, beside those that follow from the name.
+    Args:
+        overlay: templates that replace those of an environment, by path.
+        left_out: paths of the latter that are not written.
+        values: of placeholders, beside those that follow from the name.
     """
     templates = files("openenv.cli") / "templates"
     texts = dict(_templates(templates / "environment"))

@@ -16,8 +16,14 @@ def push_to_registry(
 ) -> str:
     """Build the image of a folder and push it. Returns its tag, which is the registry and the environment's name.
 
-    registry: such as docker.io/ada. base_image: replaces that of the Dockerfile. has_page: whether `/` leads to the
-    page at `/web`; None: as the Dockerfile decides. Raises ValueError without a Dockerfile, and ContainerFault.
+    Args:
+        registry: such as docker.io/ada.
+        base_image: replaces that of the Dockerfile.
+        has_page: whether `/` leads to the page at `/web`; None: as the Dockerfile decides.
+
+    Raises:
+        ValueError: without a Dockerfile.
+        ContainerFault: if the image cannot be built or pushed.
     """
     with dockerfile_in(folder) as path:
         if not path.is_file():

@@ -42,9 +42,13 @@ def write_space(
 ) -> list[str]:
     """Write the files of the Space of `folder` into the empty folder `space`. Returns the files with secrets, left out.
 
-    excluded: patterns of further files to leave out. base_image: what the Dockerfile begins with instead of its own.
-    has_page: whether the server has the page at /web; None: as the Dockerfile has it, else yes. Raises ValueError
-    for a link, a folder without a Dockerfile, and a README of another kind of Space.
+    Args:
+        excluded: patterns of further files to leave out.
+        base_image: what the Dockerfile begins with instead of its own.
+        has_page: whether the server has the page at /web; None: as the Dockerfile has it, else yes.
+
+    Raises:
+        ValueError: for a link, a folder without a Dockerfile, and a README of another kind of Space.
     """
     sent = _files(folder, (*LEFT_OUT, *_HIDDEN, *SECRETS, *excluded))
     for path in sent:

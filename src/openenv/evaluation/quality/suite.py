@@ -77,9 +77,15 @@ def check_url(
 ) -> list[CheckRow]:  # fmt: skip
     """Check a running server. Returns a row for each check.
 
-    seed: of the first episode, 0 or more. seconds: all checks together, 5 or more. timeout_s: until a response; None:
-    a twelfth of seconds. level: the last kind of checks to run. headers: sent with each request. Raises ValueError for
-    numbers outside these ranges and for an invalid URL.
+    Args:
+        seed: of the first episode, 0 or more.
+        seconds: all checks together, 5 or more.
+        timeout_s: until a response; None: a twelfth of seconds.
+        level: the last kind of checks to run.
+        headers: sent with each request.
+
+    Raises:
+        ValueError: for numbers outside these ranges and for an invalid URL.
     """
     target = _target(base_url, seed, seconds, timeout_s, headers)
     return run_async_safely(_rows(target, _checks(level), time.monotonic() + seconds, on_check or _nothing))

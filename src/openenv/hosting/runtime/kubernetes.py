@@ -34,11 +34,16 @@ class KubernetesProvider(ContainerProvider):
         lifetime_s: int = 24 * 3600,
         forwards: bool = True,
     ) -> None:
-        """namespace, context: None for those of the kubeconfig. start_timeout_s: for scheduling and pulling the image.
+        """
+        Args:
+            namespace, context: None for those of the kubeconfig.
+            start_timeout_s: for scheduling and pulling the image.
+            lifetime_s: the cluster ends the pod after this time, also when this process could not.
+            forwards: whether a port is forwarded; False: this process runs in the cluster and uses the address of the
+                service.
 
-        lifetime_s: the cluster ends the pod after this time, also when this process could not. forwards: whether a
-        port is forwarded; False: this process runs in the cluster and uses the address of the service. Raises
-        ContainerFault without the client library or a configured cluster.
+        Raises:
+            ContainerFault: without the client library or a configured cluster.
         """
         self._cluster = Cluster(namespace, context)
         self._kubectl = ["kubectl", *options({"namespace": self._cluster.namespace, "context": context})]

@@ -32,9 +32,14 @@ class UVProvider(RuntimeProvider):
         env_vars: dict[str, str] | None = None,
         context_timeout_s: float = 60.0,
     ) -> None:
-        """project_path: a folder with a pyproject.toml, or `git+URL`, which is cloned. app: what uvicorn serves.
+        """
+        Args:
+            project_path: a folder with a pyproject.toml, or `git+URL`, which is cloned.
+            app: what uvicorn serves.
+            context_timeout_s: for cloning, and until the server is healthy.
 
-        context_timeout_s: for cloning, and until the server is healthy. Raises ContainerFault if uv is not installed.
+        Raises:
+            ContainerFault: if uv is not installed.
         """
         run_tool("uv", "--version", remedy=_UV_REMEDY, timeout_s=20)
         self.project_path = project_path if project_path.startswith(GIT_URL_PREFIX) else os.path.abspath(project_path)

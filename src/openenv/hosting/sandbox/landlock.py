@@ -35,10 +35,16 @@ def version() -> int:
 
 
 def restrict(readable: list[str], writable: list[str], listed: list[str], *, tcp: bool) -> None:
-    """Allow these files, or all below these directories, and nothing else. It needs no_new_privs.
+    """Allow these files, or all below these directories, and nothing else. It needs no_new_privs. Paths that do not
+    exist are left out.
 
-    readable: may be read and executed. listed: directories whose names may be read. tcp: allow TCP. Paths that do not
-    exist are left out. Raises OSError.
+    Args:
+        readable: may be read and executed.
+        listed: directories whose names may be read.
+        tcp: allow TCP.
+
+    Raises:
+        OSError: if the kernel refuses.
     """
     known = version()
     files = (1 << 13) - 1 | (1 << 13 if known >= 2 else 0) | (_TRUNCATE if known >= 3 else 0)

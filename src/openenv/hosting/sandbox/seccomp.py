@@ -197,10 +197,15 @@ def is_supported() -> bool:
 def deny_filter(*, is_apart: bool, is_same_user: bool, has_memory_group: bool) -> bytes:
     """The filter for this machine. Calls that wait for its disks do nothing.
 
-    is_apart: the program has namespaces of its own. It may then use local sockets and those of the internet, and read
-    attributes of files. is_same_user: it has the user of the server. If it is not apart either, changes of files' modes
-    and times do nothing, and those of owners and attributes fail. has_memory_group: a control group counts its memory.
-    Raises ValueError for a processor without a filter.
+    Args:
+        is_apart: the program has namespaces of its own. It may then use local sockets and those of the internet, and
+            read attributes of files.
+        is_same_user: it has the user of the server. If it is not apart either, changes of files' modes and times do
+            nothing, and those of owners and attributes fail.
+        has_memory_group: a control group counts its memory.
+
+    Raises:
+        ValueError: for a processor without a filter.
     """
     attributes = is_apart or not is_same_user
     which = _MACHINES.index(platform.machine())

@@ -45,9 +45,11 @@ class Watch:
     def __init__(
         self, boxes: Mapping[int, Box], orphans_of: Callable[[Box], set[int]], kill: Callable[[Box], object]
     ) -> None:
-        """boxes: by their numbers, as they come and go. orphans_of: processes of one that have lost their parent.
-
-        kill: kills the processes of one that is over a limit.
+        """
+        Args:
+            boxes: by their numbers, as they come and go.
+            orphans_of: processes of one that have lost their parent.
+            kill: kills the processes of one that is over a limit.
         """
         self._boxes = boxes
         self._orphans_of = orphans_of

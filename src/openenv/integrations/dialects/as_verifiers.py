@@ -47,10 +47,13 @@ def load_environment(
 ) -> "OpenEnvEnvironment":
     """An environment of verifiers, whose examples are the seeds `first_seed` and following.
 
-    environment: any name of an environment (`openenv.auto.source.FORMS`); its server runs until `close`, or the
-    end of the program. reset: keywords of every reset. text: a text interface instead of the environment's own.
-    retries: replies that may name no action, or a refused one, one after the other, before the rollout ends.
-    tool_calls: whether the environment's tools, or its action of several fields, are tools of the model.
+    Args:
+        environment: any name of an environment (`openenv.auto.source.FORMS`); its server runs until `close`, or the end
+            of the program.
+        reset: keywords of every reset.
+        text: a text interface instead of the environment's own.
+        retries: replies that may name no action, or a refused one, one after the other, before the rollout ends.
+        tool_calls: whether the environment's tools, or its action of several fields, are tools of the model.
     """
     servers = ExitStack()
     served = servers.enter_context(named_environment(environment, text=text).served())

@@ -42,8 +42,16 @@ class _Session:
 
 
 def ors_app(served: ServedEnvironment, *, name: str = "", num_tasks: int = 1000, reset: Json | None = None) -> FastAPI:
-    """The application. name: of the environment in the routes; by default that of its server. num_tasks: of each
-    split. reset: keywords of every reset. Raises ServerUnreachable without the environment's server."""
+    """The application.
+
+    Args:
+        name: of the environment in the routes; by default that of its server.
+        num_tasks: of each split.
+        reset: keywords of every reset.
+
+    Raises:
+        ServerUnreachable: without the environment's server.
+    """
     bridge = ORSBridge(served, name, num_tasks, reset or {})
 
     @contextlib.asynccontextmanager

@@ -15,8 +15,10 @@ class EvalHarness(ABC):
     ) -> dict[str, Any]:
         """The scores of one evaluation by their names.
 
-        harness_version, library_versions: as the caller records them. dataset: the name of the data set or task.
-        eval_parameters: whatever else the harness takes.
+        Args:
+            harness_version, library_versions: as the caller records them.
+            dataset: the name of the data set or task.
+            eval_parameters: whatever else the harness takes.
         """
 
     def run_from_config(self, config: EvalConfig) -> EvalResult:

@@ -146,11 +146,18 @@ def as_environment_factory(
 ) -> type[ToolEnvironment]:
     """A class for `environment_factory`. Each instance has a session of one server, which is started if it has no URL.
 
-    environment: any name of an environment (`openenv.auto.source.FORMS`), or a client class, which needs base_url.
-    reset: keywords of every reset. reset_columns: columns of the dataset that are keywords too. instructions: shown
-    before the first observation. group_size: TRL's num_generations, so that a group plays from one seed. text: a text
-    interface instead of the environment's own. Raises LookupError for an unknown name, ServerUnreachable, and
-    ValueError for a class without base_url or a tool whose name TRL cannot show.
+    Args:
+        environment: any name of an environment (`openenv.auto.source.FORMS`), or a client class, which needs base_url.
+        reset: keywords of every reset.
+        reset_columns: columns of the dataset that are keywords too.
+        instructions: shown before the first observation.
+        group_size: TRL's num_generations, so that a group plays from one seed.
+        text: a text interface instead of the environment's own.
+
+    Raises:
+        LookupError: for an unknown name.
+        ServerUnreachable: if the server does not answer.
+        ValueError: for a class without base_url, or a tool whose name TRL cannot show.
     """
     if not isinstance(environment, str) and base_url is None:
         raise ValueError(f"{environment.__name__} needs base_url=..., or name its environment, such as 'echo'")

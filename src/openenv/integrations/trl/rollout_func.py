@@ -139,11 +139,19 @@ def make_rollout_func(
 ) -> RolloutFunc:
     """A `rollout_func` that plays an environment through its text interface, with TRL's own model.
 
-    environment: any name of an environment (`openenv.auto.source.FORMS`), such as `guess` or a URL. reset: the
-    keywords of every reset. max_turns: actions after which an episode is stopped. max_prompt_tokens: of the context.
-    retries: further replies after one that names no legal action. instructions: whether a system message has the
-    rules. unparseable: the reward of an episode that such a reply ends. text: a text interface instead of the
-    environment's own. Raises LookupError for an unknown name, ServerUnreachable.
+    Args:
+        environment: any name of an environment (`openenv.auto.source.FORMS`), such as `guess` or a URL.
+        reset: the keywords of every reset.
+        max_turns: actions after which an episode is stopped.
+        max_prompt_tokens: of the context.
+        retries: further replies after one that names no legal action.
+        instructions: whether a system message has the rules.
+        unparseable: the reward of an episode that such a reply ends.
+        text: a text interface instead of the environment's own.
+
+    Raises:
+        LookupError: for an unknown name.
+        ServerUnreachable: if the server does not answer.
     """
     settings = {
         "env": {"name": environment, "reset": dict(reset or {})},

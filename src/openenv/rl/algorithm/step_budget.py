@@ -82,8 +82,10 @@ class StepBudget:
     ) -> PolicyChange:  # fmt: skip
         """Shorten the step from `before` to the present weights until it is within its budget. Returns what it did.
 
-        measure: compares the policy with that before the step. scale: part of the target that this step has, which a
-        schedule lowers. floor: least entropy of the actions as a part of that before the first step; 0: none.
+        Args:
+            measure: compares the policy with that before the step.
+            scale: part of the target that this step has, which a schedule lowers.
+            floor: least entropy of the actions as a part of that before the first step; 0: none.
         """
         assert self.target is not None
         target = max(1e-6, self.target * scale)

@@ -65,10 +65,13 @@ class BaseGenerator(ABC):
     ) -> list[Segment]:
         """One reply for each prompt, as a segment of prompt and sampled tokens.
 
-        images: of each prompt; empty if no prompt has any.
-        constraints: what each reply may be; empty if no reply has one. The segment then has the masks of its tokens.
-        streams: the random numbers of each row, so that a reply does not depend on what else is in the batch.
         Log-probabilities are those of temperature 1, among the tokens that the constraint allows.
+
+        Args:
+            images: of each prompt; empty if no prompt has any.
+            constraints: what each reply may be; empty if no reply has one. The segment then has the masks of its
+                tokens.
+            streams: the random numbers of each row, so that a reply does not depend on what else is in the batch.
         """
 
     def complete(

@@ -50,8 +50,13 @@ class VllmGenerator(BaseGenerator):
         store: WeightStore | None = None,
         temperature: float = 1.0,
     ) -> None:
-        """url: without /v1. base_model: the name under which the server has the model. adapter_config: peft's.
-        vocab_size: columns of the model's logits."""
+        """
+        Args:
+            url: without /v1.
+            base_model: the name under which the server has the model.
+            adapter_config: peft's.
+            vocab_size: columns of the model's logits.
+        """
         super().__init__(chat, max_new_tokens=max_new_tokens, store=store, temperature=temperature)
         self._url = url.rstrip("/")
         self._reply_masks = chat.reply_masks(vocab_size)

@@ -53,11 +53,15 @@ class Chat:
         tools: Sequence[Mapping[str, Any]] = (),
         image_reader: ImageReader | None = None,
     ) -> None:
-        """end_ids: tokens that end a reply, beside the tokenizer's own and the template's end marker.
+        """
+        Args:
+            end_ids: tokens that end a reply, beside the tokenizer's own and the template's end marker.
+            enable_thinking: passed to the template unless it is None.
+            tools: function definitions as JSON schemas, shown in every prompt.
+            image_reader: None for a model of text.
 
-        enable_thinking: passed to the template unless it is None. tools: function definitions as JSON schemas, shown in
-        every prompt. image_reader: None for a model of text. Raises ChatTemplateError if there is no template, if it
-        does not render the tools, or if nothing ends a reply.
+        Raises:
+            ChatTemplateError: if there is no template, if it does not render the tools, or if nothing ends a reply.
         """
         self.tokenizer = tokenizer
         self.image_reader = image_reader

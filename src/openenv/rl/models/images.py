@@ -103,9 +103,13 @@ def image_inputs(
 ) -> tuple[dict[str, Any], Tensor]:
     """What the model's forward takes for the images of rows, and the offset of later positions in each row.
 
-    input_ids: [U, L]; images: of each row; mask: [U, L], 0 for padding on the left. Each distinct image is encoded
-    once. Returns the arguments, and [U, 1]: the position of a later token is its index plus this number, since an image
-    takes fewer positions than it has tokens (M-RoPE, arXiv:2409.12191).
+    Returns the arguments, and [U, 1]: the position of a later token is its index plus this number, since an image takes
+    fewer positions than it has tokens (M-RoPE, arXiv:2409.12191).
+
+    Args:
+        input_ids: [U, L].
+        images: of each row. Each distinct one is encoded once.
+        mask: [U, L], 0 for padding on the left.
     """
     shown = [image for row in images for image in row]
     distinct = {image: number for number, image in enumerate(dict.fromkeys(shown))}

@@ -52,8 +52,12 @@ class ReplyMasks:
     """Makes the states of constrained replies for one tokenizer and chat template."""
 
     def __init__(self, tokenizer: Any, *, vocab_size: int, end_id: int, prompt_end: str) -> None:
-        """vocab_size: columns of the model's logits. end_id: ends a reply. prompt_end: the text of the template that
-        begins a reply, which may have begun or ended its thinking."""
+        """
+        Args:
+            vocab_size: columns of the model's logits.
+            end_id: ends a reply.
+            prompt_end: the text of the template that begins a reply, which may have begun or ended its thinking.
+        """
         self._tokenizer = tokenizer
         self._vocab_size = vocab_size
         self._end_id = end_id

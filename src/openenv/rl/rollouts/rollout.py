@@ -46,9 +46,13 @@ class Rollout:
         environment: int = 0,
         opponents: BaseGenerator | None = None,
     ) -> None:
-        """executor: runs the generator, one call at a time, so that the event loop stays free. chat: of the
-        environment, whose tools it shows; None for the generator's. environment: its number among those of the run.
-        opponents: plays the seats that are not trained; None: the environment has opponents of its own."""
+        """
+        Args:
+            executor: runs the generator, one call at a time, so that the event loop stays free.
+            chat: of the environment, whose tools it shows; None for the generator's.
+            environment: its number among those of the run.
+            opponents: plays the seats that are not trained; None: the environment has opponents of its own.
+        """
         self._pool = pool
         self._text = text
         self._generator = generator

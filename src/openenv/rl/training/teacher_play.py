@@ -171,12 +171,15 @@ async def collect_play(
 ) -> CollectedPlay:
     """Collect transcripts of a teacher's play, until there are enough decisions or episodes.
 
-    prompts: those of training. Where they show the newest observation alone, each decision is a transcript of its own,
-    followed by the label of the episode's return (`outcome_labels`); where they show the whole episode, that is one
-    transcript. max_turns: actions after which an episode is stopped; None: no limit. Episodes that failed, that the
-    teacher ended, or with a return below min_return are left out. If 20 fail before one has ended, the last error is
-    raised.
-    is_time_up: no episode begins after it has returned True, but for the first.
+    Episodes that failed, that the teacher ended, or with a return below min_return are left out. If 20 fail before one
+    has ended, the last error is raised.
+
+    Args:
+        prompts: those of training. Where they show the newest observation alone, each decision is a transcript of its
+            own, followed by the label of the episode's return (`outcome_labels`); where they show the whole episode,
+            that is one transcript.
+        max_turns: actions after which an episode is stopped; None: no limit.
+        is_time_up: no episode begins after it has returned True, but for the first.
     """
     player = _TranscribingPlayer(teacher, prompts, min_return, max_decisions, on_progress)
 

@@ -53,9 +53,15 @@ class BrowserEnvironment(Environment[BrowserAction, BrowserObservation, BrowserS
     ) -> BrowserObservation:
         """Load a task and begin its episode. Equal seeds give equal episodes under equal actions.
 
-        task: MiniWoB's name; None for the server's. screenshot: whether observations carry one. max_steps: steps after
-        which the episode ends. step_ms: time of the page that passes after each action. Raises ValueError, naming the
-        field, for a wrong value; the current episode then continues. Raises RuntimeError without Chromium.
+        Args:
+            task: MiniWoB's name; None for the server's.
+            screenshot: whether observations carry one.
+            max_steps: steps after which the episode ends.
+            step_ms: time of the page that passes after each action.
+
+        Raises:
+            ValueError: naming the field, for a wrong value; the current episode then continues.
+            RuntimeError: without Chromium.
         """
         refuse_other_keywords(kwargs, KEYWORDS)
         if not isinstance(screenshot, bool):

@@ -47,8 +47,13 @@ class CalendarEnvironment(MCPEnvironment):
     ) -> CalendarObservation:
         """Set a task. Equal seeds set equal tasks.
 
-        kind: of the task; `any` draws one. level: 1 to 3. max_steps: the most tool calls. Raises ValueError for another
-        keyword or value; the current episode then continues.
+        Args:
+            kind: of the task; `any` draws one.
+            level: 1 to 3.
+            max_steps: the most tool calls.
+
+        Raises:
+            ValueError: for another keyword or value; the current episode then continues.
         """
         refuse_other_keywords(kwargs, ("kind", "level", "max_steps"))
         require_choice("kind", kind, [ANY_KIND, *KINDS])

@@ -46,8 +46,10 @@ def make_server(
 ) -> FastMCP:
     """The FastMCP server of an environment.
 
-    company: the episode's. counted_call: entered around each call; raises Refused where none may be made. finish: ends
-    the episode with an answer.
+    Args:
+        company: the episode's.
+        counted_call: entered around each call; raises Refused where none may be made.
+        finish: ends the episode with an answer.
     """
     mcp: FastMCP = FastMCP("calendar", middleware=[_CountCalls(counted_call)])
     _add_reading(mcp, company)

@@ -54,9 +54,14 @@ class CardsEnvironment(Environment[CardsAction, CardsObservation, CardsState]):
     ) -> CardsObservation:
         """Deal a game; the other seats play until the agent's turn. Equal seeds deal equal cards.
 
-        agent_player: the agent's seat; "all": the caller acts for every seat, in the order of the game.
-        opponent_policy: random, or RLCard's rules, where the game has some. num_players: seats of the two hold'em
-        games, 2 to 6. features: whether observations have `info_state`. Raises ValueError for another keyword or value.
+        Args:
+            agent_player: the agent's seat; "all": the caller acts for every seat, in the order of the game.
+            opponent_policy: random, or RLCard's rules, where the game has some.
+            num_players: seats of the two hold'em games, 2 to 6.
+            features: whether observations have `info_state`.
+
+        Raises:
+            ValueError: for another keyword or value.
         """
         refuse_other_keywords(kwargs, KEYWORDS)
         require_choice("game", game, list(GAMES))

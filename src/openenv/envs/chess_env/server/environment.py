@@ -63,10 +63,15 @@ class ChessEnvironment(Environment[ChessAction, ChessObservation, ChessState]):
     ) -> ChessObservation:
         """Set up a position; the opponent moves first if it is its turn. Equal seeds give equal episodes.
 
-        fen: the position; None: the start of a game. agent_color: white, black, or random, which the seed draws.
-        opponent_policy: random, greedy (material), mcts or stockfish. max_moves: moves of each colour after which the
-        game is a draw. agent_player: `all`, to play both colours; the agent's colour and opponent then do not count.
-        Raises ValueError for another keyword or value; the current episode then continues.
+        Args:
+            fen: the position; None: the start of a game.
+            agent_color: white, black, or random, which the seed draws.
+            opponent_policy: random, greedy (material), mcts or stockfish.
+            max_moves: moves of each colour after which the game is a draw.
+            agent_player: `all`, to play both colours; the agent's colour and opponent then do not count.
+
+        Raises:
+            ValueError: for another keyword or value; the current episode then continues.
         """
         refuse_other_keywords(kwargs, KEYWORDS)
         start_fen = START_FEN if fen is None else checked_fen(fen)

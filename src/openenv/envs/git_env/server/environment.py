@@ -54,8 +54,13 @@ class GitEnvironment(Environment[GitAction, GitObservation, GitState]):
     ) -> GitObservation:
         """Build the repositories of a task. Equal seeds build equal ones, with equal hashes.
 
-        kind: of the task; `any` draws one. level: 1 to 3. max_steps: the most commands. Raises ValueError for another
-        keyword or value; the current episode then continues.
+        Args:
+            kind: of the task; `any` draws one.
+            level: 1 to 3.
+            max_steps: the most commands.
+
+        Raises:
+            ValueError: for another keyword or value; the current episode then continues.
         """
         refuse_other_keywords(kwargs, ("kind", "level", "max_steps"))
         require_choice("kind", kind, [ANY_KIND, *KINDS])

@@ -80,8 +80,10 @@ def run_git(
 ) -> Completed:  # fmt: skip
     """Run git in a work tree.
 
-    folder: of the session; git looks for repositories and settings nowhere else. clock: seconds since FIRST_DATE, which
-    commits take as their date. stdin: of a command that reads all of it.
+    Args:
+        folder: of the session; git looks for repositories and settings nowhere else.
+        clock: seconds since FIRST_DATE, which commits take as their date.
+        stdin: of a command that reads all of it.
     """
     process = subprocess.Popen(
         [git_program(), *arguments],

@@ -48,8 +48,15 @@ class GridWorldEnvironment(Environment[GridWorldAction, GridWorldObservation, Gr
         """Draw a grid, or take the one of `layout`. Equal seeds give equal grids, and equal slips.
 
         size: cells of each side. density: the chance of an obstacle. start, goal: [row, column], or None for the
-        north-west and the south-east corner. layout: rows of S, G, # and . in place of these four. slip: the chance
-        that a step goes to a side. max_steps: None for four a cell. Raises ValueError for another keyword or value.
+        north-west and the south-east corner.
+
+        Args:
+            layout: rows of S, G, # and . in place of these four.
+            slip: the chance that a step goes to a side.
+            max_steps: None for four a cell.
+
+        Raises:
+            ValueError: for another keyword or value.
         """
         given = {name: kwargs.pop(name) for name in DRAWN if name in kwargs}
         refuse_other_keywords(kwargs, (*DRAWN, "layout", "slip", "max_steps"))

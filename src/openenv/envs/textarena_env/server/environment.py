@@ -51,9 +51,13 @@ class TextArenaEnvironment(Environment[TextArenaAction, TextArenaObservation, Te
     ) -> TextArenaObservation:
         """Start a game. Equal seeds give equal games under equal replies.
 
-        game: TextArena's name, such as Wordle; None for the server's. num_players: None for the usual number.
-        agent_player: the caller writes for every seat: `all`. Raises ValueError, naming the field, for a wrong value;
-        the current game then continues.
+        Args:
+            game: TextArena's name, such as Wordle; None for the server's.
+            num_players: None for the usual number.
+            agent_player: the caller writes for every seat: `all`.
+
+        Raises:
+            ValueError: naming the field, for a wrong value; the current game then continues.
         """
         refuse_other_keywords(kwargs, ("game", "num_players"))
         if agent_player != "all":

@@ -46,9 +46,13 @@ def generate_prices(
 ) -> Prices:
     """Prices with fat tails, clusters of volatility and a common factor. Equal arguments give equal prices.
 
-    The factor and each symbol's own part follow a GARCH(1,1) process with Student-t shocks. volatility, drift: of log
-    returns, a year; each symbol has 0.7 to 1.4 times the volatility. correlation: of two symbols' returns. momentum:
-    standard deviation of a symbol's trend as a share of that of its daily returns, which momentum does not change.
+    The factor and each symbol's own part follow a GARCH(1,1) process with Student-t shocks.
+
+    Args:
+        volatility, drift: of log returns, a year; each symbol has 0.7 to 1.4 times the volatility.
+        correlation: of two symbols' returns.
+        momentum: standard deviation of a symbol's trend as a share of that of its daily returns, which momentum does
+            not change.
     """
     rng = np.random.default_rng(seed % (1 << 64))
     length = _BURN_IN + num_days - 1

@@ -53,9 +53,15 @@ class WildfireEnvironment(Environment[WildfireAction, WildfireObservation, Wildf
     ) -> WildfireObservation:
         """Plant a forest of size x size cells and light it. Equal seeds give equal forests, and equal fires.
 
-        fires: cells that burn at first. spread: the chance that a burning cell lights dry trees beside it in a step
-        without wind. moist: the share of moist trees. wind: where it blows to; None draws it. water, firebreaks: how
-        many there are. Raises ValueError for another keyword or value.
+        Args:
+            fires: cells that burn at first.
+            spread: the chance that a burning cell lights dry trees beside it in a step without wind.
+            moist: the share of moist trees.
+            wind: where it blows to; None draws it.
+            water, firebreaks: how many there are.
+
+        Raises:
+            ValueError: for another keyword or value.
         """
         refuse_other_keywords(kwargs, KEYWORDS)
         require_whole("size", size, SMALLEST, LARGEST)

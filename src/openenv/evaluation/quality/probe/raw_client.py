@@ -109,10 +109,12 @@ class RawClient:
         session_id: str | None = None,
         retry_when_full: bool = True,
     ) -> None:
-        """extended: offer the dialect with ids and snapshots. session_id: attach to that session.
-
-        retry_when_full: try again for three seconds if the server is full, since a closed session takes a moment to
-        release its place.
+        """
+        Args:
+            extended: offer the dialect with ids and snapshots.
+            session_id: attach to that session.
+            retry_when_full: try again for three seconds if the server is full, since a closed session takes a moment to
+                release its place.
         """
         self.address = address
         self.is_extended = False
