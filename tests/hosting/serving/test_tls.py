@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 
 from openenv.core.env_server import ServerConfig, create_app
 from tests.core.counting_env import CountingEnvironment
-from tests.core.env_server.serving.test_any_uvicorn import plain_uvicorn
+from tests.core.env_server.http.test_any_uvicorn import plain_uvicorn
 
 pytestmark = pytest.mark.finding(
     "heads without an end and half-open connections cost neither memory nor files for long"

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import logging
 import os
 import socket
 import stat
@@ -9,7 +10,12 @@ import sys
 from collections.abc import Container
 from typing import Any
 
+from openenv.core.env_server.config import ServerConfig
+from openenv.core.env_server.runner.env_spec import TITLE_END
+from openenv.core.utils import is_loopback
 from openenv.core.wire.constants import INHERITED, UNIX
+
+log = logging.getLogger(__name__)
 
 _BACKLOG = 2048
 _HOST_REMEDY = "Give an address of this machine, such as 127.0.0.1"
@@ -75,9 +81,20 @@ def enable_keepalive(listener: socket.socket) -> None:
             listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
+def warn_if_exposed(host: str, config: ServerConfig) -> None:
+    """Log a warning when the server listens for other machines without a token.
+
+    Of a socket that a server inherits, the program that has opened it warns.
+    """
+    if not host.startswith((UNIX, INHERITED)) and not is_loopback(host) and config.token is None:
+        log.warning(
+            "LISTENING ON %s WITHOUT A TOKEN: every machine that reaches this address can use its sessions. Give "
+            "ServerConfig(token=...) (the servers of bundled environments read OPENENV_TOKEN), or listen on 127.0.0.1.",
+            host,
+        )
+
+
 _PAGES = {"/web": "page", "/docs": "documentation"}
-TITLE_END = ": an OpenEnv environment"
-"""Of an application's title, after the environment's name."""
 
 
 def announce_app(app: Any, host: str, port: int) -> None:

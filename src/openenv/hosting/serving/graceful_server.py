@@ -10,9 +10,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.execution.executors import CLOSE_TIMEOUT_S
-from openenv.core.env_server.serving.any_uvicorn import use_own_connections
-from openenv.core.env_server.serving.app_loader import setting_of
-from openenv.core.env_server.serving.listeners import enable_keepalive, open_unix_listener
+from openenv.core.env_server.http.any_uvicorn import use_own_connections
+from openenv.hosting.serving.app_loader import setting_of
+from openenv.hosting.serving.listeners import enable_keepalive, open_unix_listener
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

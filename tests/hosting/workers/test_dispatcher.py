@@ -10,7 +10,7 @@ import pytest
 from openenv.core.wire.constants import SUBPROTOCOL
 from tests.core.counting_env import CountAction
 from tests.core.cutting_proxy import CuttingProxy
-from tests.core.env_server.workers.two_workers import clients, pid_of
+from tests.hosting.workers.two_workers import clients, pid_of
 
 pytestmark = pytest.mark.process
 

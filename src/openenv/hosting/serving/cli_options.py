@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.config import RENAMED_FIELDS, ServerConfig, default_hosts
-from openenv.core.env_server.http_server import serve
 from openenv.core.env_server.observability.log_context import configure_logging, logging_settings
+from openenv.hosting.serving.server import serve
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -12,10 +12,10 @@ from typing import Any, Literal
 import pytest
 
 from openenv.core.env_server import Action, Environment, Observation, State
-from openenv.core.env_server.serving.environment_program import EnvironmentProgram
-from openenv.core.env_server.serving.settings import json_object, option
 from openenv.core.generic_client import GenericEnvClient
 from openenv.envs.echo_env.server.environment import EchoEnvironment
+from openenv.hosting.serving.environment_program import EnvironmentProgram
+from openenv.hosting.serving.settings import json_object, option
 
 WIND = Literal["none", "north"]
 

@@ -1,7 +1,5 @@
-"""Ends a server's program although environment code in it has replaced signal handlers, or left threads or programs
-running."""
+"""Ends a server's program although environment code in it has left threads or programs running."""
 
-import asyncio
 import atexit
 import contextlib
 import logging
@@ -17,24 +15,7 @@ from openenv.core.net.forks import descendants_of
 
 log = logging.getLogger(__name__)
 
-_CHECK_INTERVAL_S = 0.25
 _THREADS_TIMEOUT_S = 3.0
-
-
-async def keep_signal_handlers() -> None:
-    """Restore the handlers of SIGINT and SIGTERM when environment code has replaced them. Runs as the server does.
-
-    Without them the server would not learn that it is to stop. Outside the main thread there is nothing to keep.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    while True:
-        await asyncio.sleep(_CHECK_INTERVAL_S)
-        for number, handler in handlers.items():
-            if signal.getsignal(number) != handler and handler is not None:
-                signal.signal(number, handler)
-                log.warning("environment code replaced the handler of %s: it is restored", number.name)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from openenv.core.env_server import ServerConfig
-from openenv.core.env_server.serving.cli_options import add_server_options, server_config
+from openenv.hosting.serving.cli_options import add_server_options, server_config
 
 
 def config_of(*argv: str) -> ServerConfig:

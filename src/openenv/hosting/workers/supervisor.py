@@ -15,16 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openenv.core.env_server.config import ServerConfig
-from openenv.core.env_server.http.auth import warn_if_exposed
 from openenv.core.env_server.observability.log_context import logging_settings
-from openenv.core.env_server.serving.app_loader import AppSource, is_application, load_app, setting_of
-from openenv.core.env_server.serving.listeners import announce_app, open_listeners
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.worker_share import WorkerShare
-from openenv.core.env_server.workers.dispatcher import ConnectionDispatcher
-from openenv.core.env_server.workers.worker_main import WorkerSpec
-from openenv.core.env_server.workers.worker_pool import WorkerHandle, WorkerPool
 from openenv.core.wire.constants import INHERITED, UNIX
+from openenv.hosting.serving.app_loader import AppSource, is_application, load_app, setting_of
+from openenv.hosting.serving.listeners import announce_app, open_listeners, warn_if_exposed
+from openenv.hosting.workers.dispatcher import ConnectionDispatcher
+from openenv.hosting.workers.worker_main import WorkerSpec
+from openenv.hosting.workers.worker_pool import WorkerHandle, WorkerPool
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -11,10 +11,10 @@ import pytest
 import websockets
 
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.env_server.http_server import server
 from openenv.core.errors import CapacityReached, TimeLimitExceeded
 from openenv.core.net.busy_poll import LoopSpinner
 from openenv.hosting.local_process import LocalServer
+from openenv.hosting.serving.server import server
 from tests.conftest import running
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
 from tests.core.env_server.probes import exit_code, is_running, wait_until

@@ -9,12 +9,12 @@ import httpx
 import numpy as np
 import pytest
 
-from openenv.core.env_server.workers.worker_pool import WorkerPool
 from openenv.core.errors import CapacityReached, SessionFault
 from openenv.core.session_pool import SessionPool
+from openenv.hosting.workers.worker_pool import WorkerPool
 from tests.core.counting_env import CountAction, CountEnv
 from tests.core.env_server.probes import num_queued, num_sessions, wait_until
-from tests.core.env_server.workers.two_workers import clients, pid_of, two_workers
+from tests.hosting.workers.two_workers import clients, pid_of, two_workers
 
 pytestmark = pytest.mark.process
 

@@ -12,13 +12,13 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.env_server.execution.fork_server import kill_with_parent
-from openenv.core.env_server.execution.program_exit import children_end_at_exit, exit_on_sigterm
 from openenv.core.env_server.observability.log_context import LogFormat, configure_logging
-from openenv.core.env_server.serving.graceful_server import GracefulServer
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.worker_share import WorkerShare, WrongWorker
-from openenv.core.env_server.workers import ipc
-from openenv.core.env_server.workers.peers import PeerWorkers, private_socket
+from openenv.hosting.serving.graceful_server import GracefulServer
+from openenv.hosting.serving.program_exit import children_end_at_exit, exit_on_sigterm
+from openenv.hosting.workers import ipc
+from openenv.hosting.workers.peers import PeerWorkers, private_socket
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

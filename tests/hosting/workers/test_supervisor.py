@@ -7,12 +7,12 @@ import threading
 import pytest
 from fastapi import FastAPI
 
-from openenv.core.env_server import create_app, serve
+from openenv import create_app, serve
 from openenv.core.errors import CapacityReached, NotReady, SessionGone
 from openenv.hosting.local_process import LocalServer
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
 from tests.core.env_server.probes import exit_code, is_running, wait_until
-from tests.core.env_server.workers.two_workers import clients, pid_of, two_workers
+from tests.hosting.workers.two_workers import clients, pid_of, two_workers
 
 pytestmark = pytest.mark.process
 

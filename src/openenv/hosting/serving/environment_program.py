@@ -11,8 +11,8 @@ from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http_server import create_app
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.runner.env_spec import EnvSpec, resolve_env_spec
-from openenv.core.env_server.serving.cli_options import add_server_options, run_server
-from openenv.core.env_server.serving.settings import SettingOption, keywords_of, options_of
+from openenv.hosting.serving.cli_options import add_server_options, run_server
+from openenv.hosting.serving.settings import SettingOption, keywords_of, options_of
 
 if TYPE_CHECKING:
     from fastapi import FastAPI

@@ -9,8 +9,8 @@ import logging
 import socket
 from collections.abc import Sequence
 
-from openenv.core.env_server.workers.request_head import RequestHead, peek_head
-from openenv.core.env_server.workers.worker_pool import WorkerPool
+from openenv.hosting.workers.request_head import RequestHead, peek_head
+from openenv.hosting.workers.worker_pool import WorkerPool
 
 log = logging.getLogger(__name__)
 

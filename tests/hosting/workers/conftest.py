@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.core.env_server.workers.two_workers import two_workers
+from tests.hosting.workers.two_workers import two_workers
 
 
 @pytest.fixture(scope="package")

@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from openenv.core.env_server.sessions.worker_share import default_worker_of, worker_of
-from openenv.core.env_server.workers import ipc
-from openenv.core.env_server.workers.request_head import RequestHead
-from openenv.core.env_server.workers.worker_main import WorkerSpec, worker_main
+from openenv.hosting.workers import ipc
+from openenv.hosting.workers.request_head import RequestHead
+from openenv.hosting.workers.worker_main import WorkerSpec, worker_main
 
 _EXPECTED_S = 5.0
 """How long a connection that opens a session counts as one before the worker reports the session."""

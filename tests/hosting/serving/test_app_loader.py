@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from openenv.core import Environment, Observation, State
 from openenv.core.env_server import create_app
-from openenv.core.env_server.serving.app_loader import load_app
+from openenv.hosting.serving.app_loader import load_app
 from tests.core.counting_env import CountAction, CountingEnvironment
 
 pytestmark = pytest.mark.finding("`openenv serve` serves classes, factories, applications and folders")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from openenv.core.env_server.serving.listeners import open_listeners
+from openenv.hosting.serving.listeners import open_listeners
 
 
 @pytest.mark.parametrize("port", [-1, 65_536, 99_999])

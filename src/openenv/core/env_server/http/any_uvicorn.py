@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from uvicorn.lifespan.on import LifespanOn
 
 from openenv.core.env_server.config import ServerConfig
-from openenv.core.env_server.serving.http_connection import HttpConnection
+from openenv.core.env_server.http.http_connection import HttpConnection
 from openenv.core.env_server.websocket.connection import WebSocketConnection
 from openenv.core.net.busy_poll import LoopSpinner
 

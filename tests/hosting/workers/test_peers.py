@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from openenv.core.http_env_client import HTTPEnvClient
 from tests.core.counting_env import CountAction, CountObservation, CountState
-from tests.core.env_server.workers.two_workers import clients
+from tests.hosting.workers.two_workers import clients
 
 pytestmark = pytest.mark.process
 
