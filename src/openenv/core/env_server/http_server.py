@@ -113,9 +113,10 @@ class HTTPEnvServer:
         config: ServerConfig | None = None,
     ) -> None:
         """Parameters and exceptions are those of `create_app`."""
-        self._config = _limits(config, max_concurrent_envs, concurrency_config, None)
-        self._spec = resolve_env_spec(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
-        _refuse_too_many(self._spec, self._config, is_requested=bool(max_concurrent_envs or concurrency_config))
+        self._spec, self._config = resolve_served(
+            env, action_cls, observation_cls, max_concurrent_envs, concurrency_config, env_name, state_cls, None,
+            reset_observation_cls, config,
+        )  # fmt: skip
         self._sessions: SessionManager | None = None
 
     def register_routes(self, app: "FastAPI", mode: ServerMode | str = ServerMode.SIMULATION) -> None:
@@ -185,13 +186,10 @@ def resolve_served(
     """What `create_app` serves, and within which limits. Raises as `create_app` does."""
     limits = _limits(config, max_concurrent_envs, concurrency_config, mode)
     spec = resolve_env_spec(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
-    _refuse_too_many(spec, limits, is_requested=bool(max_concurrent_envs or concurrency_config))
-    return spec, limits
-
-
-def _refuse_too_many(spec: EnvSpec, limits: ServerConfig, *, is_requested: bool) -> None:
+    is_requested = max_concurrent_envs or concurrency_config
     if is_requested and spec.limited(limits.max_sessions, limits.execution) < limits.max_sessions:
         raise ConcurrencyConfigurationError(spec.environment_cls.__name__, limits.max_sessions)
+    return spec, limits
 
 
 def _limits(

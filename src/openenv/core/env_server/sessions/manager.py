@@ -111,10 +111,6 @@ class SessionManager:
         """
         self._refuse_while_draining()
         await self._acquire(self.capacity.acquire, on_queued)
-        with contextlib.ExitStack() as on_error:
-            on_error.callback(self.capacity.release)
-            self._refuse_while_draining()  # the server may have begun to stop while the caller was in the queue
-            on_error.pop_all()
         return await self.open_in_slot(outlives_connection=outlives_connection, options=options, on_queued=on_queued)
 
     def _refuse_while_draining(self) -> None:
@@ -132,9 +128,10 @@ class SessionManager:
         options: SessionOptions = DEFAULT_OPTIONS,
         on_queued: OnQueued | None = None,
     ) -> Session:
-        """`open` in a slot that was acquired. Raises FactoryFault, and releases the slot."""
+        """`open` in a slot that was acquired. Raises FactoryFault and CapacityReached, and releases the slot."""
         with contextlib.ExitStack() as on_error:
             on_error.callback(self.capacity.release)
+            self._refuse_while_draining()  # the server may have begun to stop while the caller was in the queue
             session = await (self._opened(options) if self._knows_class else self._opened_first(options, on_queued))
             session.outlives_connection = outlives_connection
             on_error.pop_all()

@@ -16,7 +16,6 @@ from openenv.core.env_server.observability.metrics import ServerMetrics
 from openenv.core.env_server.runner.env_runner import EncodedResponse, EnvRunner
 from openenv.core.env_server.sessions.recording import SessionRecorder
 from openenv.core.env_server.sessions.response_cache import Body, Pending, ResponseCache, Result
-from openenv.core.env_server.sessions.watchers import Watcher
 from openenv.core.errors import (
     EnvironmentFault,
     EpisodeOver,
@@ -52,6 +51,19 @@ class Attachment(Protocol):
 
     def shut_down(self, code: int, reason: str) -> None:
         """Close the connection with a WebSocket close code and its reason, and ignore the frames that still come."""
+
+
+class Watcher(Protocol):
+    """Sees each episode verb of a session and its outcome, and changes nothing. Its methods return at once."""
+
+    def on_response(self, verb: str, data: dict[str, Any], response: EncodedResponse) -> None:
+        """A reset, a step or a call of a tool has ended with a response."""
+
+    def on_error(self, verb: str, data: dict[str, Any], error: RequestRefused) -> None:
+        """It has ended with an error."""
+
+    def on_end(self) -> None:
+        """The session has ended."""
 
 
 class Session:

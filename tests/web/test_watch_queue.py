@@ -3,7 +3,7 @@
 import pytest
 
 from openenv.core.env_server.runner.env_runner import EncodedResponse
-from openenv.core.env_server.sessions.watchers import WatchQueue
+from openenv.web.relay import WatchQueue
 
 MIB = 1 << 20
 
