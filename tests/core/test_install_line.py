@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.formats.json_text import json_text
 from openenv.core.utils import install_line
 from openenv.envs import catalog
+from openenv.formats.json_text import json_text
 
 
 def _install(site: Path, origin: dict[str, object] | None) -> None:

@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from openenv.core.errors import ContainerFault
-from openenv.core.formats.json_text import json_text
 from openenv.core.utils import BUNDLE, install_line
 from openenv.evaluation.tables import table_console
+from openenv.formats.json_text import json_text
 from openenv.hosting.runtime.docker import LocalDockerProvider
 from openenv.hosting.sandbox.sandbox import SandboxHost
 

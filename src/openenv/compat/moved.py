@@ -2,6 +2,7 @@
 
 MODULES = {
     "openenv.core.containers": "openenv.hosting",
+    "openenv.core.env_server.route_config": "openenv.compat.route_config",
     "openenv.core.env_server.web_interface": "openenv.web.published.interface",
     "openenv.core.evals": "openenv.integrations.evals",
     "openenv.core.harness": "openenv.agents",
@@ -38,7 +39,7 @@ NAMES = {
         "Environment": "openenv.core.env_server.interfaces",
         "EnvironmentFactoryError": "openenv.core.env_server.exceptions",
         "EnvironmentMetadata": "openenv.core.env_server.types",
-        "GetEndpointConfig": "openenv.core.env_server.route_config",
+        "GetEndpointConfig": "openenv.compat.route_config",
         "GetTaskRangeRequest": "openenv.core.env_server.types",
         "GetTaskRequest": "openenv.core.env_server.types",
         "HealthResponse": "openenv.core.env_server.types",
@@ -69,7 +70,7 @@ NAMES = {
         "WSStepMessage": "openenv.core.env_server.types",
         "deserialize_action": "openenv.core.env_server.serialization",
         "get_server_tools": "openenv.core.env_server.mcp_environment",
-        "register_get_endpoints": "openenv.core.env_server.route_config",
+        "register_get_endpoints": "openenv.compat.route_config",
         "serialize_observation": "openenv.core.env_server.serialization",
     },
 }

@@ -190,7 +190,7 @@ def _read_entry(path: Path) -> CatalogEntry:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """Return the fields of an `openenv.yaml`. Raises ValueError unless it is a YAML mapping."""
-    from openenv.core.formats.yaml_text import read_yaml  # keeps `import openenv` light
+    from openenv.formats.yaml_text import read_yaml  # keeps `import openenv` light
 
     manifest = read_yaml(path)
     if not isinstance(manifest, dict):

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from openenv.compat.aliases import names_elsewhere
 from openenv.compat.moved import NAMES
+from openenv.compat.route_config import GetEndpointConfig
 from openenv.core.env_server.base_transforms import CompositeTransform, NullTransform
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.exceptions import (
@@ -34,7 +35,6 @@ from openenv.core.env_server.mcp_types import (
     WSMCPMessage,
     WSMCPResponse,
 )
-from openenv.core.env_server.route_config import GetEndpointConfig
 from openenv.core.env_server.serialization import (
     deserialize_action,
     deserialize_action_with_preprocessing,

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """The messages of the published dialect as models, for programs that build or read them themselves.
 
-The server does not go through them: it reads and writes bytes (`wire/server_codec.py`).
+The server does not go through them: it reads and writes bytes (`core/wire/server_codec.py`).
 """
 
 from enum import StrEnum
@@ -75,6 +75,13 @@ class WSCloseMessage(BaseMessage):
 WSIncomingMessage = WSResetMessage | WSStepMessage | WSStateMessage | WSCloseMessage
 
 
+class WSMCPMessage(BaseMessage):
+    """A JSON-RPC request inside a frame of `/ws`."""
+
+    type: Literal["mcp"] = "mcp"
+    data: dict[str, Any] = Field(description="The JSON-RPC request")
+
+
 class WSObservationResponse(BaseMessage):
     """Answer to a reset or a step."""
 
@@ -89,38 +96,18 @@ class WSStateResponse(BaseMessage):
     data: dict[str, Any] = Field(description="The state's fields")
 
 
+class WSMCPResponse(BaseMessage):
+    """The response to it."""
+
+    type: str = "mcp"
+    data: dict[str, Any] = Field(description="The JSON-RPC response")
+
+
 class WSErrorResponse(BaseMessage):
     """A request was refused, or failed."""
 
     type: Literal["error"] = "error"
     data: dict[str, Any] = Field(description="message, code, and what else the code calls for")
-
-
-class ListTasksRequest(BaseMessage):
-    """Body of `POST /{env_name}/tasks`."""
-
-    split: str
-
-
-class NumTasksRequest(BaseMessage):
-    """Body of `POST /{env_name}/num_tasks`."""
-
-    split: str
-
-
-class GetTaskRequest(BaseMessage):
-    """Body of `POST /{env_name}/task`."""
-
-    split: str
-    index: int = Field(strict=True)
-
-
-class GetTaskRangeRequest(BaseMessage):
-    """Body of `POST /{env_name}/task_range`: the tasks from `start` up to, without, `stop`."""
-
-    split: str
-    start: int | None = Field(default=None, strict=True)
-    stop: int | None = Field(default=None, strict=True)
 
 
 class CodeExecResult(BaseMessage):
@@ -168,3 +155,14 @@ class SessionInfo(BaseMessage):
     last_activity_at: float = Field(description="Unix time in seconds")
     step_count: int = Field(default=0, ge=0)
     environment_type: str = Field(description="Name of the environment's class")
+
+
+class ConcurrencyConfig(BaseModel):
+    """How many sessions a server holds and for how long an idle one lives (the published package's name for it)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_concurrent_envs: int = Field(default=1, ge=1, description="Sessions at one time")
+    session_timeout: float | None = Field(
+        default=None, gt=0, description="Seconds without a request; None: the server's own"
+    )

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from yaml.constructor import ConstructorError
 
-from openenv.core.formats.text_file import read_utf8
+from openenv.formats.text_file import read_utf8
 
 _SPECIAL_KEYS = ("tag:yaml.org,2002:merge", "tag:yaml.org,2002:value")
 """The tags of `<<` and `=`, which no constructor takes."""

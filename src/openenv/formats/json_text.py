@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from openenv.core.formats.text_file import read_utf8
+from openenv.formats.text_file import read_utf8
 
 
 def json_text(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.formats.yaml_text import parse_yaml, read_yaml
+from openenv.formats.yaml_text import parse_yaml, read_yaml
 
 
 def _repeated(form: str) -> str:

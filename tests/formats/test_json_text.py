@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.formats.json_text import json_lines, json_text, object_of
+from openenv.formats.json_text import json_lines, json_text, object_of
 
 
 def test_numbers_that_json_does_not_have_are_null() -> None:
