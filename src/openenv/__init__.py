@@ -16,7 +16,7 @@ from openenv.core.env_server import (
 from openenv.core.errors import OpenEnvError
 from openenv.core.generic_client import GenericAction, GenericEnvClient
 from openenv.core.sync_client import SyncEnvClient
-from openenv.core.utils import bundle_version
+from openenv.installation import bundle_version
 from openenv.text.interface import TextInterface
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from typing import Any
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.errors import OpenEnvError
-from openenv.core.utils import BUNDLE, bundle_version, check_name
+from openenv.core.utils import check_name
 from openenv.envs import catalog
+from openenv.installation import BUNDLE, bundle_version
 
 log = logging.getLogger(__name__)
 

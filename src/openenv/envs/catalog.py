@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.utils import install_line
 from openenv.envs.measured import MeasuredTask, Optimum
+from openenv.installation import install_line
 
 _FOLDER = Path(__file__).resolve().parent
 DEFAULT_GAME_KEYWORD = "game_name"

@@ -16,9 +16,9 @@ from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.worker_share import WrongWorker
 from openenv.core.errors import RequestRefused, SessionFault
-from openenv.core.utils import bundle_version
 from openenv.core.wire.json_codec import write_json
 from openenv.core.wire.server_codec import error_json
+from openenv.installation import bundle_version
 
 SESSION_ID = "mcp-session-id"
 _VERSION = "mcp-protocol-version"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.utils import install_line
 from openenv.envs import catalog
 from openenv.formats.json_text import json_text
+from openenv.installation import install_line
 
 
 def _install(site: Path, origin: dict[str, object] | None) -> None:
