@@ -11,6 +11,7 @@ MODULES = {
     "openenv.core.rubrics.base": "openenv.core.rubric",
     "openenv.core.rubrics.containers": "openenv.rubrics.combinators",
     "openenv.core.tools": "openenv.integrations.tools",
+    "openenv.core.types": "openenv.core.client_types",
 }
 """A published module, and the module of this package that is imported for it. Submodules follow."""
 

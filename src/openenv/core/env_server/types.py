@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
@@ -23,6 +23,7 @@ from openenv.compat.messages import WSResetMessage as WSResetMessage
 from openenv.compat.messages import WSStateMessage as WSStateMessage
 from openenv.compat.messages import WSStateResponse as WSStateResponse
 from openenv.compat.messages import WSStepMessage as WSStepMessage
+from openenv.core.client_types import AwaitsItself
 
 _new = object.__new__
 # pydantic's own slots, past its __setattr__
@@ -134,18 +135,13 @@ class Observation(DataclassMessage):
         return observation
 
 
-class State(DataclassMessage):
+class State(AwaitsItself, DataclassMessage):
     """Identity and progress of an episode. Further fields are allowed."""
 
     model_config = ConfigDict(extra="allow", validate_assignment=True, arbitrary_types_allowed=True)
 
     episode_id: str | None = Field(default=None, description="Identity of the current episode")
     step_count: int = Field(default=0, ge=0, description="Steps taken since the reset")
-
-    def __await__(self) -> Generator[None, None, Self]:
-        """Awaiting a state yields it, so that code written for an asynchronous client works with a plain one."""
-        return self
-        yield  # makes this function a generator, as `await` wants
 
 
 class OpenAction(Action):

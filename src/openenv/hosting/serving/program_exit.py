@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import NoReturn
 
-from openenv.core.net.forks import descendants_of
+from openenv.hosting.process_tree import descendants_of
 
 log = logging.getLogger(__name__)
 
