@@ -12,7 +12,7 @@ _MOST_FIELDS = 1000
 
 
 class BaseMessage(BaseModel):
-    """Base of these models: an unknown field is refused."""
+    """Base of these models, and of those of MCP and of tasks in `core`: an unknown field is refused."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
 

@@ -35,11 +35,6 @@ def check_headers(headers: Any) -> None:
     check_type("headers", headers, Mapping, "a mapping such as {'Authorization': 'Bearer ...'}", optional=True)
 
 
-def check_name(name: Any) -> None:
-    """Raise TypeError for what is no name of an environment."""
-    check_type("name", name, str, "the name of an environment, such as echo, FILE.py:CLASS, or the URL of a server")
-
-
 def check_options(options: Any) -> None:
     """Raise TypeError for what are no keywords of a reset."""
     check_type("options", options, Mapping, "a mapping of keywords of the reset", optional=True)
