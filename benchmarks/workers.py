@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from openenv import Action, Environment, Observation, ServerConfig, State, create_app, serve
 from openenv.core.env_client import EnvClient
-from openenv.core.env_server import Action, Environment, Observation, ServerConfig, State, create_app, serve
 from openenv.hosting.local_process import LocalServer
 
 MODULE = "benchmarks.workers"

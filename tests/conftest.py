@@ -13,8 +13,8 @@ from docker import DockerClient
 from docker.models.containers import Container
 from fastapi import FastAPI
 
-from openenv.core.env_server.http_server import server
 from openenv.hosting.engine.owner import OWNER_PID
+from openenv.hosting.serving.server import server
 from tests.core.pouring_server import PouringServer
 from tests.hosting import engines, fake_tools
 

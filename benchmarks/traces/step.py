@@ -115,7 +115,7 @@ def figures_of(files: Sequence[str]) -> tuple[int, int, int]:
 
 def serve(port: int) -> None:
     """The echo server. SIGUSR1 starts a recording; SIGUSR2 ends it and prints it."""
-    from openenv.core.env_server.http_server import serve
+    from openenv import serve
     from openenv.envs.echo_env.server.app import program
 
     recorder = Recorder()

@@ -7,9 +7,9 @@ from typing import List  # noqa: UP035  tutorials write their environments so
 
 import pytest
 
+from openenv.core.client_types import StepResult
 from openenv.core.env_server import Action, Environment, Observation, State, create_fastapi_app
 from openenv.core.http_env_client import HTTPEnvClient
-from openenv.core.types import StepResult
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from openenv.envs.openspiel_env.models import OpenSpielObservation, OpenSpielState
 from openenv.grpo_utils import play_random_policy, show_openenv_observation

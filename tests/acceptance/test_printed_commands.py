@@ -52,7 +52,7 @@ class NotRun:
     tested_by: str | None = None
 
 
-_INSTALLS = NotRun("it changes this Python", "tests/core/test_install_line.py")
+_INSTALLS = NotRun("it changes this Python", "tests/test_install_line.py")
 _TRAINS = NotRun("it trains for minutes", "tests/cli/training/test_train.py")
 _TRAINS_A_MODEL = NotRun("it trains a pretrained model for an hour", "tests/cli/training/test_train_without_file.py")
 _MEASURES = NotRun("it measures for minutes, on a quiet machine")

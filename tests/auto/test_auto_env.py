@@ -7,10 +7,10 @@ import pytest
 
 import openenv
 from openenv import AutoAction, AutoEnv, GenericAction
-from openenv.core.utils import install_line
 from openenv.envs.echo_env import EchoEnv
 from openenv.envs.openspiel_env import OpenSpielEnv
 from openenv.hosting.local_process import LocalServer
+from openenv.installation import install_line
 
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("ignore:openenv_core")]
 

@@ -13,9 +13,9 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 
 from openenv.cli.playing.evaluate import as_row
-from openenv.core.formats.json_text import json_text
 from openenv.evaluation.episode_files.records import read_episodes
 from openenv.evaluation.intervals import EpisodeResult, summarize
+from openenv.formats.json_text import json_text
 from tests.cli.commands import OPENENV, run
 
 pytestmark = pytest.mark.process

@@ -10,7 +10,7 @@ from typer.main import get_command
 
 import openenv
 from openenv.cli.main import app
-from openenv.core.utils import install_line
+from openenv.installation import install_line
 from tests.cli.commands import run
 
 

@@ -205,7 +205,7 @@ def main() -> None:
     import argparse
     from functools import partial
 
-    from openenv.core.env_server import ServerConfig, serve
+    from openenv import ServerConfig, serve
     from openenv.core.env_server.observability.log_context import configure_logging
 
     parser = argparse.ArgumentParser()

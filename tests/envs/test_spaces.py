@@ -6,8 +6,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from openenv.core.formats.json_text import json_text
 from openenv.envs.space_text import sample_space
+from openenv.formats.json_text import json_text
 from openenv.text.action_forms import UnreadableReply
 
 spaces = pytest.importorskip("gymnasium.spaces")

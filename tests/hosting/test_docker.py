@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from openenv.core.errors import ContainerFault, NotReady
-from openenv.core.utils import install_line
 from openenv.envs.coding_env.client import CodingEnv
 from openenv.envs.coding_env.models import CodeAction
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from openenv.hosting.engine.owner import OWNER_PID
 from openenv.hosting.runtime import ContainerLimits, LocalDockerProvider
+from openenv.installation import install_line
 from tests.core.env_server.probes import wait_until
 from tests.hosting import engines
 

@@ -3,7 +3,7 @@
 import threading
 from typing import Any
 
-from openenv.core.env_server.http_server import server
+from openenv.hosting.serving.server import server
 from tests.integrations.trl.generate_server import generate_app
 from tests.integrations.trl.trainers import tiny_model, words_tokenizer
 

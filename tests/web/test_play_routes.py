@@ -14,7 +14,7 @@ from openenv.envs.echo_env.server.environment import EchoEnvironment
 from openenv.envs.openspiel_env.server.app import program
 from openenv.web.published.interface import create_web_interface_app
 from tests.core.counting_env import CountAction, CountingEnvironment, CountObservation
-from tests.core.env_server.workers.two_workers import two_workers
+from tests.hosting.workers.two_workers import two_workers
 
 pytestmark = pytest.mark.finding("every public name of the published package exists here")
 

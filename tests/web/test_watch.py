@@ -13,7 +13,7 @@ from openenv.envs.openspiel_env import OpenSpielAction, OpenSpielEnv
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from tests.browser import screenshot, serious_violations
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment
-from tests.core.env_server.workers.two_workers import clients, two_workers
+from tests.hosting.workers.two_workers import clients, two_workers
 
 pytestmark = pytest.mark.process
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from openenv.agents.rollout import HarnessRolloutResult, env_reward_of, trace_of
 from openenv.agents.sessions import VerifyResult
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 
 RESULTS_FILENAME = "results.jsonl"
 METADATA_FILENAME = "metadata.json"

@@ -15,7 +15,7 @@ from openenv.agents.sessions import TraceEntry as TraceEntry
 from openenv.agents.sessions import TrainableSession as TrainableSession
 from openenv.core.env_server.mcp_types import RESERVED_TOOL_NAMES as RESERVED_TOOL_NAMES
 from openenv.core.env_server.mcp_types import Tool
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 
 
 @dataclass

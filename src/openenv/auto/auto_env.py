@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from openenv.auto.discovery import EnvironmentInfo, environments, find_environment
+from openenv.auto.discovery import EnvironmentInfo, check_name, environments, find_environment
 from openenv.auto.source import resolve
 from openenv.core.client.owned_server import BoundProvider
 from openenv.core.client.providers import ContainerProvider
 from openenv.core.env_client import EnvClient
-from openenv.core.formats.text_file import printable
 from openenv.core.generic_client import GenericEnvClient
-from openenv.core.utils import check_headers, check_name, check_options, check_type
+from openenv.core.utils import check_headers, check_options, check_type
 from openenv.core.utils import hf_space_subdomain as hf_space_subdomain
 from openenv.core.utils import run_async_safely as run_async_safely
+from openenv.formats.text_file import printable
 from openenv.hosting.hub import HUB, Space, hub_endpoint, require_trust
 from openenv.hosting.hub import OPENENV_TRUST_REMOTE_CODE as OPENENV_TRUST_REMOTE_CODE
 from openenv.hosting.hub import RemoteCodeRefused as RemoteCodeRefused

@@ -16,8 +16,9 @@ from typing import Any
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Action, Observation
 from openenv.core.errors import OpenEnvError
-from openenv.core.utils import BUNDLE, bundle_version, check_name
+from openenv.core.utils import check_type
 from openenv.envs import catalog
+from openenv.installation import BUNDLE, bundle_version
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +106,11 @@ def environments() -> dict[str, EnvironmentInfo]:
     importlib.invalidate_caches()  # finds a package that this process has just installed
     found = {info.key: info for info in (*_bundled(), *_installed())}
     return dict(sorted(found.items()))
+
+
+def check_name(name: Any) -> None:
+    """Raise TypeError for what is no name of an environment."""
+    check_type("name", name, str, "the name of an environment, such as echo, FILE.py:CLASS, or the URL of a server")
 
 
 def find_environment(name: str) -> EnvironmentInfo:

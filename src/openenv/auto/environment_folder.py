@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from openenv.core.formats.yaml_text import read_yaml
+from openenv.formats.yaml_text import read_yaml
 
 _APP = "server.app:app"
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from openenv.auto.discovery import EnvironmentInfo, find_environment
+from openenv.auto.discovery import EnvironmentInfo, check_name, find_environment
 from openenv.auto.environment_folder import FolderTarget, file_target, folder_target
 from openenv.core.net.websocket_protocol import websocket_uri
-from openenv.core.utils import check_name
 from openenv.core.wire.constants import UNIX
 from openenv.hosting.hub import Space, is_space_page
 

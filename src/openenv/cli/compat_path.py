@@ -2,7 +2,7 @@
 
 import typer
 
-from openenv.core.utils import PACKAGE_FOLDER
+from openenv.installation import PACKAGE_FOLDER
 
 EXAMPLE = "Example: `PYTHONPATH=$(openenv compat-path) python -m envs.openspiel_env.server.app --port 8004`"
 FOLDER = PACKAGE_FOLDER / "compat" / "path"

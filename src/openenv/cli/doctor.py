@@ -14,11 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from openenv.core.errors import ContainerFault
-from openenv.core.formats.json_text import json_text
-from openenv.core.utils import BUNDLE, install_line
 from openenv.evaluation.tables import table_console
+from openenv.formats.json_text import json_text
 from openenv.hosting.runtime.docker import LocalDockerProvider
 from openenv.hosting.sandbox.sandbox import SandboxHost
+from openenv.installation import BUNDLE, install_line
 
 EXAMPLE = "Examples: `openenv doctor`, `openenv doctor --json`"
 

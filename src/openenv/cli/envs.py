@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.table import Table
 
 from openenv.core.errors import OpenEnvError
-from openenv.core.formats.json_text import json_text
 from openenv.envs.catalog import CatalogEntry, entries, load
 from openenv.evaluation.intervals import Summary
 from openenv.evaluation.measuring import SHOWN_CHECKS, Measurement, measure
 from openenv.evaluation.tables import NO_RETURN, number_text, table_console
+from openenv.formats.json_text import json_text
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from openenv.cli.hub import fork, pull, push
 from openenv.cli.pages import runs
 from openenv.cli.playing import evaluate, export, replay, show
 from openenv.core.env_server.observability.log_context import configure_logging
-from openenv.core.utils import bundle_version
+from openenv.installation import bundle_version
 
 _PLAY, _TRAIN = "Serve and play", "Train"
 _AUTHOR, _SHARE = "Write an environment", "Share and deploy"

@@ -17,20 +17,19 @@ from openenv.auto.source import IMAGE, Source, resolve
 from openenv.cli.reload import run_reloading
 from openenv.core.client.owned_server import BoundProvider, OwnedServer
 from openenv.core.env_server import ServerConfig
-from openenv.core.env_server import serve as serve_app
-from openenv.core.env_server.execution.program_exit import exit_on_sigterm
-from openenv.core.env_server.http.auth import warn_if_exposed
-from openenv.core.env_server.serving.app_loader import load_app, setting_of, with_colon
-from openenv.core.env_server.serving.cli_options import (
+from openenv.envs.catalog import CatalogEntry, load
+from openenv.hosting.runtime.docker import LocalDockerProvider
+from openenv.hosting.sandboxed_server import SandboxedServer
+from openenv.hosting.serving.app_loader import load_app, setting_of, with_colon
+from openenv.hosting.serving.cli_options import (
     add_log_options,
     add_server_options,
     apply_log_options,
     server_config,
 )
-from openenv.core.env_server.serving.listeners import announce
-from openenv.envs.catalog import CatalogEntry, load
-from openenv.hosting.runtime.docker import LocalDockerProvider
-from openenv.hosting.sandboxed_server import SandboxedServer
+from openenv.hosting.serving.listeners import announce, warn_if_exposed
+from openenv.hosting.serving.program_exit import exit_on_sigterm
+from openenv.hosting.serving.server import serve as serve_app
 from openenv.integrations.dialects import dialect_app
 
 EXAMPLE = "Examples: `openenv serve openspiel --game blackjack --port 8004`, `openenv serve my_env.server.app:app`, "

@@ -12,9 +12,9 @@ from rich.progress import Progress
 from rich.table import Table
 
 from openenv.auto.source import FORMS
-from openenv.core.formats.json_text import json_text
 from openenv.evaluation.episode_files.records import RecordedEpisode
 from openenv.evaluation.tables import table_console
+from openenv.formats.json_text import json_text
 from openenv.integrations.data import load_episodes
 from openenv.rl.config import LoraSettings, ModelConfig, WarmStartConfig
 from openenv.rl.config_file import require_model

@@ -1,4 +1,4 @@
-"""Names of the published package `openenv` 0.10.0 whose parts stand elsewhere here: `moved.py` has the table."""
+"""Names of the published package `openenv` 0.10.0: what only they need, and where the others stand (`moved.py`)."""
 
 from openenv.compat.aliases import move
 from openenv.compat.moved import MODULES

@@ -2,6 +2,7 @@
 
 MODULES = {
     "openenv.core.containers": "openenv.hosting",
+    "openenv.core.env_server.route_config": "openenv.compat.route_config",
     "openenv.core.env_server.web_interface": "openenv.web.published.interface",
     "openenv.core.evals": "openenv.integrations.evals",
     "openenv.core.harness": "openenv.agents",
@@ -10,6 +11,7 @@ MODULES = {
     "openenv.core.rubrics.base": "openenv.core.rubric",
     "openenv.core.rubrics.containers": "openenv.rubrics.combinators",
     "openenv.core.tools": "openenv.integrations.tools",
+    "openenv.core.types": "openenv.core.client_types",
 }
 """A published module, and the module of this package that is imported for it. Submodules follow."""
 
@@ -32,5 +34,46 @@ NAMES = {
         "WebInterfaceManager": "openenv.web.published.interface",
         "create_web_interface_app": "openenv.web.published.interface",
     },
+    "openenv.core.env_server.http_server": {
+        "CallToolAction": "openenv.core.env_server.mcp_types",
+        "CallToolObservation": "openenv.core.env_server.mcp_types",
+        "Environment": "openenv.core.env_server.interfaces",
+        "EnvironmentFactoryError": "openenv.core.env_server.exceptions",
+        "EnvironmentMetadata": "openenv.core.env_server.types",
+        "GetEndpointConfig": "openenv.compat.route_config",
+        "GetTaskRangeRequest": "openenv.core.env_server.types",
+        "GetTaskRequest": "openenv.core.env_server.types",
+        "HealthResponse": "openenv.core.env_server.types",
+        "HealthStatus": "openenv.core.env_server.types",
+        "JsonRpcErrorCode": "openenv.core.env_server.mcp_types",
+        "JsonRpcRequest": "openenv.core.env_server.mcp_types",
+        "JsonRpcResponse": "openenv.core.env_server.mcp_types",
+        "ListTasksRequest": "openenv.core.env_server.types",
+        "ListToolsAction": "openenv.core.env_server.mcp_types",
+        "ListToolsObservation": "openenv.core.env_server.mcp_types",
+        "McpMethod": "openenv.core.env_server.mcp_types",
+        "NumTasksRequest": "openenv.core.env_server.types",
+        "ResetRequest": "openenv.core.env_server.types",
+        "ResetResponse": "openenv.core.env_server.types",
+        "SchemaResponse": "openenv.core.env_server.types",
+        "SessionCapacityError": "openenv.core.env_server.exceptions",
+        "StepRequest": "openenv.core.env_server.types",
+        "StepResponse": "openenv.core.env_server.types",
+        "WSCloseMessage": "openenv.core.env_server.types",
+        "WSErrorCode": "openenv.core.env_server.types",
+        "WSErrorResponse": "openenv.core.env_server.types",
+        "WSMCPMessage": "openenv.core.env_server.mcp_types",
+        "WSMCPResponse": "openenv.core.env_server.mcp_types",
+        "WSObservationResponse": "openenv.core.env_server.types",
+        "WSResetMessage": "openenv.core.env_server.types",
+        "WSStateMessage": "openenv.core.env_server.types",
+        "WSStateResponse": "openenv.core.env_server.types",
+        "WSStepMessage": "openenv.core.env_server.types",
+        "deserialize_action": "openenv.core.env_server.serialization",
+        "get_server_tools": "openenv.core.env_server.mcp_environment",
+        "register_get_endpoints": "openenv.compat.route_config",
+        "serialize_observation": "openenv.core.env_server.serialization",
+    },
 }
-"""Names that the published modules of the specification export, and that stand in a layer above them here."""
+"""Names that published modules export besides their own, and the modules that have them here: those of a layer above
+them, and the messages that `http_server` only imports."""

@@ -6,17 +6,25 @@ from typing import Any, Generic, Literal, Self
 
 from typing_extensions import TypeVar
 
+ActT = TypeVar("ActT", default=Any)
 ObsT = TypeVar("ObsT", default=Any)
 StateT = TypeVar("StateT", default=Any)
 ClientT = TypeVar("ClientT", default=Any)
 
 
-@dataclass(slots=True)
-class StepResult(Generic[ObsT]):
-    """The result of a reset or step: the observation, its reward, and whether the episode has ended.
+class AwaitsItself:
+    """Awaiting it yields itself, so that code written for an asynchronous client works with a plain one."""
 
-    It may be awaited, which yields itself, so that code written for an asynchronous client works with a plain one.
-    """
+    __slots__ = ()
+
+    def __await__(self) -> Generator[None, None, Self]:
+        return self
+        yield  # makes this function a generator, as `await` wants
+
+
+@dataclass(slots=True)
+class StepResult(AwaitsItself, Generic[ObsT]):
+    """The result of a reset or step: the observation, its reward, and whether the episode has ended."""
 
     observation: ObsT
     reward: float | None = None
@@ -36,10 +44,6 @@ class StepResult(Generic[ObsT]):
         """Whether the episode ended by its own rules."""
         return self.done and not self.truncated
 
-    def __await__(self) -> Generator[None, None, Self]:
-        return self
-        yield  # makes this function a generator, as `await` wants
-
 
 class Completed:
     """The result of a verb that returns nothing; it may be awaited."""
@@ -49,19 +53,11 @@ class Completed:
         yield  # makes this function a generator, as `await` wants
 
 
-class Token(str):
-    """A snapshot's token; it may be awaited, which yields itself."""
+class Token(AwaitsItself, str):
+    """A snapshot's token."""
 
     __slots__ = ()
 
-    def __await__(self) -> Generator[None, None, Self]:
-        return self
-        yield  # makes this function a generator, as `await` wants
 
-
-class Clients(list[ClientT]):
-    """Clients that a fork made; it may be awaited, which yields itself."""
-
-    def __await__(self) -> Generator[None, None, Self]:
-        return self
-        yield  # makes this function a generator, as `await` wants
+class Clients(AwaitsItself, list[ClientT]):
+    """Clients that a fork made."""

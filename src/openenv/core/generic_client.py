@@ -1,20 +1,16 @@
 """A client for any environment: actions, observations and states are plain dictionaries."""
 
-from collections.abc import Generator, Mapping
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic import BaseModel
 
-from openenv.core.client_types import StepResult
+from openenv.core.client_types import AwaitsItself, StepResult
 from openenv.core.env_client import EnvClient
 
 
-class PlainState(dict[str, Any]):
-    """A state as a dictionary; it may be awaited, which yields itself."""
-
-    def __await__(self) -> Generator[None, None, Self]:
-        return self
-        yield  # makes this function a generator, as `await` wants
+class PlainState(AwaitsItself, dict[str, Any]):
+    """A state as a dictionary."""
 
 
 class GenericAction(dict[str, Any]):

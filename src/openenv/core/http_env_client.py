@@ -2,16 +2,10 @@
 
 from typing import Any, ClassVar
 
-from typing_extensions import TypeVar
-
 from openenv.core.client.http_transport import AsyncHttpSession, BlockingHttpSession
 from openenv.core.env_client import EnvClient
-from openenv.core.env_server.types import Action, Observation, State
+from openenv.core.sync_client import ActT, ObsT, StateT
 from openenv.core.vector.batched_session import BatchedSession
-
-ActT = TypeVar("ActT", default=Action)
-ObsT = TypeVar("ObsT", default=Observation)
-StateT = TypeVar("StateT", default=State)
 
 
 class HTTPEnvClient(EnvClient[ActT, ObsT, StateT]):

@@ -6,16 +6,11 @@ from contextlib import AsyncExitStack
 from numbers import Integral
 from typing import Any, Generic, Self
 
-from typing_extensions import TypeVar
-
-from openenv.core.client_types import StepResult
+from openenv.core.client_types import ActT, ObsT, StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.errors import OpenEnvError
 from openenv.core.utils import check_type
 from openenv.core.vector.batched_session import BatchedSession, Results
-
-ActT = TypeVar("ActT", default=Any)
-ObsT = TypeVar("ObsT", default=Any)
 
 
 class SessionPool(Generic[ActT, ObsT]):

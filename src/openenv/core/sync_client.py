@@ -82,15 +82,6 @@ class SyncEnvClient(ProcessBound, Generic[ActT, ObsT, StateT]):
         """As `EnvClient.new_session`, seen synchronously."""
         return SyncEnvClient(self._client.new_session())
 
-    def _step_payload(self, action: ActT | Mapping[str, Any]) -> dict[str, Any]:
-        return self._client._step_payload(action)
-
-    def _parse_result(self, payload: dict[str, Any]) -> StepResult[ObsT]:
-        return self._client._parse_result(payload)
-
-    def _parse_state(self, payload: dict[str, Any]) -> StateT:
-        return self._client._parse_state(payload)
-
     def __enter__(self) -> Self:
         return self.connect()
 

@@ -1,22 +1,12 @@
-"""Checks of arguments, names of servers and of this package, and coroutines run from any code."""
+"""Checks of arguments, addresses of servers, and coroutines run from any code."""
 
 import asyncio
-import importlib.metadata
 import ipaddress
-import json
 import re
-import shlex
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
-
-BUNDLE = "openenv-rl"
-"""The distribution of this package."""
-PACKAGE_FOLDER = Path(__file__).parents[1]
-"""The folder that has the packages of `openenv`."""
 
 ResultT = TypeVar("ResultT")
 
@@ -45,51 +35,9 @@ def check_headers(headers: Any) -> None:
     check_type("headers", headers, Mapping, "a mapping such as {'Authorization': 'Bearer ...'}", optional=True)
 
 
-def check_name(name: Any) -> None:
-    """Raise TypeError for what is no name of an environment."""
-    check_type("name", name, str, "the name of an environment, such as echo, FILE.py:CLASS, or the URL of a server")
-
-
 def check_options(options: Any) -> None:
     """Raise TypeError for what are no keywords of a reset."""
     check_type("options", options, Mapping, "a mapping of keywords of the reset", optional=True)
-
-
-def bundle_version() -> str:
-    """The version of this package; `0` where it is not installed."""
-    try:
-        return importlib.metadata.version(BUNDLE)
-    except importlib.metadata.PackageNotFoundError:
-        return "0"
-
-
-def install_line(extra: str) -> str:
-    """The command that installs an extra of this package, from the folder from which the package was installed.
-
-    Where that folder is gone, as after the installation of a wheel, the command names the installed package. pip takes
-    what is installed, and asks no index for it.
-    """
-    folder = source_folder()
-    if folder is None:
-        return f"pip install '{BUNDLE}[{extra}]'"
-    option = "-e " if _origin()["dir_info"].get("editable") else ""
-    return f"pip install {option}{shlex.quote(f'{folder}[{extra}]')}"
-
-
-def source_folder() -> Path | None:
-    """The folder from which this package was installed, such as a clone; None where it is unknown or gone."""
-    origin = _origin()
-    folder = Path(url2pathname(urlsplit(origin.get("url", "")).path))
-    return folder if "dir_info" in origin and folder.is_dir() else None
-
-
-def _origin() -> dict[str, Any]:
-    """What pip has written about where this package came from."""
-    try:
-        found: dict[str, Any] = json.loads(importlib.metadata.distribution(BUNDLE).read_text("direct_url.json") or "{}")
-    except importlib.metadata.PackageNotFoundError:
-        return {}
-    return found
 
 
 class LoopThread:

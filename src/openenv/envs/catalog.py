@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.utils import install_line
 from openenv.envs.measured import MeasuredTask, Optimum
+from openenv.installation import install_line
 
 _FOLDER = Path(__file__).resolve().parent
 DEFAULT_GAME_KEYWORD = "game_name"
@@ -190,7 +190,7 @@ def _read_entry(path: Path) -> CatalogEntry:
 
 def read_manifest(path: Path) -> dict[str, Any]:
     """Return the fields of an `openenv.yaml`. Raises ValueError unless it is a YAML mapping."""
-    from openenv.core.formats.yaml_text import read_yaml  # keeps `import openenv` light
+    from openenv.formats.yaml_text import read_yaml  # keeps `import openenv` light
 
     manifest = read_yaml(path)
     if not isinstance(manifest, dict):

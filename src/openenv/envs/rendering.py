@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from openenv.core.utils import install_line
 from openenv.core.wire.images import png_base64
+from openenv.installation import install_line
 
 
 def draw_without_display() -> None:

@@ -13,8 +13,8 @@ from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.runner.env_spec import resolve_env_spec
-from openenv.core.env_server.serving.settings import keywords_of, option
 from openenv.core.env_server.types import State
+from openenv.hosting.serving.settings import keywords_of, option
 
 MAX_NAME = 100
 

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any, ClassVar
 
 from openenv.core.env_server.types import Action, Observation
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 from openenv.text.action_forms import UnreadableReply
 from openenv.text.content import Content, image_part, joined
 from openenv.text.derived import DerivedText

@@ -7,13 +7,13 @@ from typing import Any
 from openenv.auto.discovery import UnknownEnvironment, find_environment
 from openenv.auto.environment import NamedEnvironment, named_environment
 from openenv.core.client_types import StepResult
-from openenv.core.env_server.serving.cli_options import server_options
 from openenv.core.env_server.sessions.recording import FORMAT, observation_hash
 from openenv.core.errors import EnvironmentFault, RequestRefused
-from openenv.core.formats.json_text import json_lines, json_text, object_of
 from openenv.core.generic_client import GenericEnvClient
 from openenv.core.mcp_client import rpc_result
 from openenv.core.wire.client_codec import Request
+from openenv.formats.json_text import json_lines, json_text, object_of
+from openenv.hosting.serving.cli_options import server_options
 
 _NO_RESULT = frozenset({"save", "restore", "fork", "branch"})
 """What happened to a session without a result of the environment."""

@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from openenv.core.formats.text_file import printable
 from openenv.evaluation.intervals import Interval, Summary
+from openenv.formats.text_file import printable
 
 NO_FINISHED_GAME = "no finished game"
 NO_RETURN = "no return"

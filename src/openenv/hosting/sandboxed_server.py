@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from openenv.core.client.providers import RuntimeProvider
-from openenv.core.env_server.serving.listeners import open_unix_listener
 from openenv.core.errors import ContainerFault, NotReady
-from openenv.core.utils import PACKAGE_FOLDER
 from openenv.core.wire.constants import INHERITED, UNIX
 from openenv.hosting.sandbox.box_spec import BoxSpec, Level
 from openenv.hosting.sandbox.limits import SandboxLimits
 from openenv.hosting.sandbox.python_files import with_python
 from openenv.hosting.sandbox.sandbox import Layer, RunningBox, SandboxHost
 from openenv.hosting.server_process import wait_until_ready
+from openenv.hosting.serving.listeners import open_unix_listener
+from openenv.installation import PACKAGE_FOLDER
 
 _OUTPUT_BYTES = 1 << 20
 _OUTPUT_IN_ERRORS = 4000  # characters

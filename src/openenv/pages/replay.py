@@ -7,8 +7,8 @@ from fastapi import FastAPI, HTTPException, Path
 from starlette.responses import Response
 
 from openenv.core.env_server.config import ServerConfig
-from openenv.core.formats.json_text import json_text
 from openenv.evaluation.replay import ReplayedRequest
+from openenv.formats.json_text import json_text
 from openenv.pages.server import PAGES, json_response, pages_app
 from openenv.web.views import ObservationView
 

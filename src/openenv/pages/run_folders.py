@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from openenv.core.formats.json_text import json_text
 from openenv.core.wire.json_codec import write_json
+from openenv.formats.json_text import json_text
 from openenv.rl.config_file import with_current_keys
 from openenv.rl.reports.best_checkpoint import evaluations
 from openenv.rl.reports.report import CURVES

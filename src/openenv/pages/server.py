@@ -9,12 +9,12 @@ from fastapi import FastAPI
 from starlette.responses import RedirectResponse, Response
 
 from openenv.core.env_server.config import ServerConfig
+from openenv.core.env_server.http.any_uvicorn import add_own_connections
 from openenv.core.env_server.http.auth import AccessControl
 from openenv.core.env_server.http.page_cookie import PageCookie
-from openenv.core.env_server.http_server import server
-from openenv.core.env_server.serving.any_uvicorn import add_own_connections
 from openenv.core.utils import is_loopback
 from openenv.core.wire.json_codec import to_plain_or_text, write_json
+from openenv.hosting.serving.server import server
 from openenv.web.pages import PRIVATE_HEADERS, Pages, assets
 from openenv.web.routes import add_login
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from random import Random
 from typing import Any
 
-from openenv.core.utils import install_line
 from openenv.envs.catalog import CatalogEntry, entries, load_object
+from openenv.installation import install_line
 from openenv.policies.base import Policy
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from openenv.core.formats.yaml_text import read_yaml
+from openenv.formats.yaml_text import read_yaml
 from openenv.rl.config import Config, ConfigError, require
 from openenv.rl.model_defaults import with_model, with_model_defaults
 

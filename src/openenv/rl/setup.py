@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.formats.json_text import json_text
 from openenv.core.session_pool import SessionPool
+from openenv.formats.json_text import json_text
 from openenv.rl.algorithm.curricula import shares
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError

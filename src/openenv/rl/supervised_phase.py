@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from openenv.core.formats.json_text import json_text
 from openenv.core.session_pool import SessionPool
 from openenv.evaluation.episode_files.records import read_episodes
+from openenv.formats.json_text import json_text
 from openenv.policies.prompts import PromptBuilder
 from openenv.policies.registry import EndpointOptions, policy_named
 from openenv.rl.algorithm.curricula import level_keywords, shares

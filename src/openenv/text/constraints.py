@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 
 
 @dataclass(frozen=True, slots=True)

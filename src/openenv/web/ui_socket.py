@@ -12,12 +12,11 @@ from starlette.websockets import WebSocket
 from openenv.core.env_server.http.sessions import HttpSessions
 from openenv.core.env_server.runner.env_runner import EncodedResponse
 from openenv.core.env_server.sessions.session import Session
-from openenv.core.env_server.sessions.watchers import Watched
 from openenv.core.errors import RequestRefused
 from openenv.core.wire.arrays import inlined, read_frame
 from openenv.core.wire.server_codec import error_frame
 from openenv.web.published.interface_manager import ActionLog, EpisodeState
-from openenv.web.relay import relay
+from openenv.web.relay import Watched, relay
 
 _MOST_LOGS = 1000
 """Steps that an episode's messages repeat."""

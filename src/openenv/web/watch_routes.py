@@ -14,11 +14,10 @@ from openenv.core.env_server.runner.env_runner import EncodedResponse
 from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
-from openenv.core.env_server.sessions.watchers import Watched
 from openenv.core.wire.arrays import inlined, read_frame
 from openenv.core.wire.server_codec import error_json
 from openenv.web.pages import Pages
-from openenv.web.relay import relay
+from openenv.web.relay import Watched, relay
 from openenv.web.views import ObservationView, game_of
 
 _LONGEST_ACTION = 2000

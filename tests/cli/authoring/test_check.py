@@ -73,7 +73,7 @@ from tests.evaluation.quality.sound_env import SoundEnvironment
 MAIN = """
 def main():
     import argparse
-    from openenv.core.env_server import serve
+    from openenv import serve
 
     parser = argparse.ArgumentParser()
     parser.add_argument("--host")

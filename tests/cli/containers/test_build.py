@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 from tests.cli.commands import run
 
 

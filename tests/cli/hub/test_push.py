@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from openenv.core.utils import install_line
+from openenv.installation import install_line
 from tests.cli.commands import run, run_process
 from tests.cli.hub.conftest import Hub
 from tests.cli.hub.local_hub import HubSpace

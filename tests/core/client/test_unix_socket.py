@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from openenv.core.env_server import ServerConfig, create_app, serve
-from openenv.core.env_server.http_server import server
-from openenv.core.env_server.serving.listeners import open_unix_listener
+from openenv import ServerConfig, create_app, serve
 from openenv.core.errors import ServerUnreachable
 from openenv.core.http_env_client import HTTPEnvClient
+from openenv.hosting.serving.listeners import open_unix_listener
+from openenv.hosting.serving.server import server
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, CountObservation, CountState
 from tests.core.env_server.probes import wait_until
 

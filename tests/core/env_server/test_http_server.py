@@ -10,8 +10,9 @@ from fastapi import FastAPI
 
 from openenv.core import EnvClient
 from openenv.core.env_server.exceptions import ConcurrencyConfigurationError
-from openenv.core.env_server.http_server import HTTPEnvServer, create_app, serve, server
+from openenv.core.env_server.http_server import HTTPEnvServer, create_app
 from openenv.core.env_server.types import ConcurrencyConfig
+from openenv.hosting.serving.server import serve, server
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, CountObservation, CountState
 
 

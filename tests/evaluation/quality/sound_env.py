@@ -7,8 +7,8 @@ import traceback
 from random import Random
 from typing import Any, ClassVar, Literal
 
+from openenv import create_app, serve
 from openenv.core import Action, Environment, Observation, State
-from openenv.core.env_server import create_app, serve
 
 LENGTH = 6
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from pydantic import ValidationError
 
-from openenv.core.utils import install_line
+from openenv.installation import install_line
 from openenv.integrations.evals import EvalConfig, EvalHarness, InspectAIHarness
 
 pytestmark = pytest.mark.finding("every public name of the published package exists here")

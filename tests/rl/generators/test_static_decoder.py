@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.generators import static_decoder

@@ -14,7 +14,7 @@ import pytest
 import wandb
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from openenv.core.utils import install_line
+from openenv.installation import install_line
 from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.reports.trackers import TrackerFailed, Trackers, require_installed

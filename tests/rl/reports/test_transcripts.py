@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 from openenv.rl.algorithm.replay_buffer import StepGroups
 from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory, Turn
 from openenv.rl.reports.results import StepLog, read_rows

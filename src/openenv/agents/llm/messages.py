@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 
 
 @dataclass

@@ -11,9 +11,9 @@ from rich.table import Table
 
 from openenv.auto.environment import token_headers
 from openenv.auto.source import FORMS
-from openenv.core.formats.json_text import json_text
 from openenv.evaluation.quality import CheckRow, check_environment
 from openenv.evaluation.tables import table_console
+from openenv.formats.json_text import json_text
 
 EXAMPLE = "Examples: `openenv check http://localhost:8000`, `openenv check my_env --seconds 30`"
 _COLOURS = {"pass": "green", "warn": "yellow", "fail": "bold red", "skip": "dim"}

@@ -10,10 +10,10 @@ from openenv.auto.environment import named_environment
 from openenv.auto.environment_folder import folder_target
 from openenv.auto.source import FORMS
 from openenv.cli.authoring.check import as_object, report, run_checks
-from openenv.core.formats.json_text import json_text
 from openenv.envs.catalog import read_manifest
 from openenv.evaluation.quality import CheckRow, Level
 from openenv.evaluation.quality.target import failed, passed
+from openenv.formats.json_text import json_text
 
 EXAMPLE = "Examples: `openenv validate`, `openenv validate --url http://localhost:8000 --level runtime --json`"
 _FAILED, _NO_ENVIRONMENT, _CANNOT_RUN = 1, 2, 3

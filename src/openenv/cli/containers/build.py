@@ -9,10 +9,10 @@ from pathlib import Path
 import typer
 
 from openenv.cli.containers.dockerfile import BASE, dockerfile_in
-from openenv.core.utils import BUNDLE, PACKAGE_FOLDER, bundle_version, source_folder
 from openenv.envs.catalog import load
 from openenv.hosting import images
 from openenv.hosting.images.engine import docker_build
+from openenv.installation import BUNDLE, PACKAGE_FOLDER, bundle_version, source_folder
 
 EXAMPLE = "Examples: `openenv build echo`, `openenv build ./my_env --tag owner/my-env:1`"
 BASE_DOCKERFILE = Path(images.__file__).with_name("Dockerfile")

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from openenv.core.formats.json_text import json_text
-from openenv.core.utils import BUNDLE
 from openenv.envs.catalog import CatalogEntry, entries
+from openenv.formats.json_text import json_text
+from openenv.installation import BUNDLE
 
 BASE = "openenv-base"
 """The image that the Dockerfiles of environments begin with."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from openenv.core.utils import install_line
+from openenv.installation import install_line
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

@@ -12,8 +12,8 @@ import yaml
 from openenv.cli.containers.build import BASE_DOCKERFILE
 from openenv.cli.containers.dockerfile import BASE, bundled_dockerfile
 from openenv.cli.hub.account import needs_extra
-from openenv.core.formats.yaml_text import parse_yaml
-from openenv.core.utils import BUNDLE, bundle_version
+from openenv.formats.yaml_text import parse_yaml
+from openenv.installation import BUNDLE, bundle_version
 from openenv.web.routes import PAGE_VARIABLE
 
 if TYPE_CHECKING:

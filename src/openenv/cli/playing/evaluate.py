@@ -19,7 +19,6 @@ from openenv.cli.pages.evaluation import evaluation_page
 from openenv.cli.pages.options import PageOptions
 from openenv.cli.playing.evaluation_options import EpisodeOptions, ModelOptions, ResultOptions
 from openenv.cli.playing.saved_episodes import SavedEpisodes
-from openenv.core.formats.json_text import json_text
 from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.core.utils import run_async_safely
 from openenv.evaluation import Summary, medal_table, replies_table
@@ -27,6 +26,7 @@ from openenv.evaluation import evaluate as run_evaluation
 from openenv.evaluation.evaluator import EpisodeObserver
 from openenv.evaluation.intervals import EpisodeResult
 from openenv.evaluation.tables import CUT_OFF_REMEDY, STOPPED_REMEDY, table_console
+from openenv.formats.json_text import json_text
 from openenv.pages.live_results import LiveResults
 from openenv.policies.registry import EndpointOptions, policy_named
 from openenv.text.interface import TextInterface

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from openenv.core.formats.json_text import json_or_word
 from openenv.envs.catalog import game_keyword
+from openenv.formats.json_text import json_or_word
 from openenv.policies.registry import EndpointOptions
 
 _PLOTS = (".png", ".svg", ".pdf")

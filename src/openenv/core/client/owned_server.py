@@ -4,7 +4,6 @@ import atexit
 import contextlib
 import inspect
 import logging
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -66,35 +65,32 @@ class BoundProvider(RuntimeProvider):
 
 
 class OwnedServer(ProcessBound):
-    """A server that a provider runs for one client. It is stopped at exit if the client was not closed."""
+    """A server that a provider runs for one client, started and stopped by one thread at a time.
+
+    It is stopped at exit if the client was not closed.
+    """
 
     def __init__(self, provider: ContainerProvider | RuntimeProvider, *, is_running: bool) -> None:
         """is_running: the provider has been started already."""
         super().__init__()
         self._runtime = provider if isinstance(provider, BoundProvider) else BoundProvider(provider)
         self._is_running = is_running
-        self._lock = threading.Lock()  # a client may be closed while another thread starts its server
         if is_running:
             atexit.register(self._stop_at_exit)
 
     def start(self) -> str:
         """Start the server, wait until it is healthy, and return its base URL. It is stopped if that fails."""
-        with self._lock:
-            self._is_running = True
-            atexit.register(self._stop_at_exit)
-            with contextlib.ExitStack() as on_error:
-                on_error.callback(self._stop_after_error)
-                base_url = self._runtime.start()
-                self._runtime.wait_for_ready()
-                on_error.pop_all()
-            return base_url
+        self._is_running = True
+        atexit.register(self._stop_at_exit)
+        with contextlib.ExitStack() as on_error:
+            on_error.callback(self._stop_after_error)
+            base_url = self._runtime.start()
+            self._runtime.wait_for_ready()
+            on_error.pop_all()
+        return base_url
 
     def stop(self) -> None:
         """Stop the server. If that fails, it counts as running and can be stopped again."""
-        with self._lock:
-            self._stop()
-
-    def _stop(self) -> None:
         if self._is_running:
             self._runtime.stop()
             self._is_running = False
@@ -102,17 +98,16 @@ class OwnedServer(ProcessBound):
 
     def leave_to_parent(self) -> None:
         """Called in a forked child: the parent stops the server."""
-        self._lock = threading.Lock()
         self._is_running = False
         atexit.unregister(self._stop_at_exit)
 
     def _stop_after_error(self) -> None:
         with contextlib.suppress(RuntimeError, OSError):  # the first error is the one to report
-            self._stop()
+            self.stop()
 
     def _stop_at_exit(self) -> None:
         log.warning("a client was not closed: stopping its server")
-        self._stop()
+        self.stop()
 
 
 def _required(start: Callable[..., str]) -> list[str]:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from openenv.compat.aliases import names_elsewhere
 from openenv.compat.moved import NAMES
+from openenv.compat.route_config import GetEndpointConfig
 from openenv.core.env_server.base_transforms import CompositeTransform, NullTransform
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.exceptions import (
@@ -14,7 +15,7 @@ from openenv.core.env_server.exceptions import (
     SessionCreationError,
     SessionNotFoundError,
 )
-from openenv.core.env_server.http_server import HTTPEnvServer, create_app, create_fastapi_app, serve
+from openenv.core.env_server.http_server import HTTPEnvServer, create_app, create_fastapi_app
 from openenv.core.env_server.interfaces import Environment, Message, ModelTokenizer, TaskProvider, Transform
 from openenv.core.env_server.mcp_environment import MCPEnvironment
 from openenv.core.env_server.mcp_types import (
@@ -34,13 +35,11 @@ from openenv.core.env_server.mcp_types import (
     WSMCPMessage,
     WSMCPResponse,
 )
-from openenv.core.env_server.route_config import GetEndpointConfig
 from openenv.core.env_server.serialization import (
     deserialize_action,
     deserialize_action_with_preprocessing,
     serialize_observation,
 )
-from openenv.core.env_server.serving.environment_program import EnvironmentProgram
 from openenv.core.env_server.types import (
     Action,
     BaseMessage,
@@ -86,7 +85,6 @@ __all__ = [
     "Environment",
     "EnvironmentFactoryError",
     "EnvironmentMetadata",
-    "EnvironmentProgram",
     "GetEndpointConfig",
     "GetTaskRangeRequest",
     "GetTaskRequest",
@@ -140,5 +138,4 @@ __all__ = [
     "deserialize_action",
     "deserialize_action_with_preprocessing",
     "serialize_observation",
-    "serve",
 ]

@@ -1,91 +1,31 @@
-"""Creates the application that serves an environment, and runs it."""
+"""Creates the application that serves an environment."""
 
-import asyncio
 import dataclasses
-import logging
-import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from openenv.compat.aliases import names_elsewhere
+from openenv.compat.moved import NAMES
 from openenv.core.env_server.config import ServerConfig
-
-# Names that programs for the published package import from this module.
-from openenv.core.env_server.exceptions import (  # noqa: F401
-    ConcurrencyConfigurationError,
-    EnvironmentFactoryError,
-    SessionCapacityError,
-)
-from openenv.core.env_server.execution.program_exit import children_end_at_exit, exit_on_sigterm
-from openenv.core.env_server.interfaces import (  # noqa: F401
-    Environment,
-)
-from openenv.core.env_server.mcp_environment import (  # noqa: F401
-    get_server_tools,
-)
-from openenv.core.env_server.mcp_types import (  # noqa: F401
-    CallToolAction,
-    CallToolObservation,
-    JsonRpcErrorCode,
-    JsonRpcRequest,
-    JsonRpcResponse,
-    ListToolsAction,
-    ListToolsObservation,
-    McpMethod,
-    WSMCPMessage,
-    WSMCPResponse,
-)
-from openenv.core.env_server.route_config import (  # noqa: F401
-    GetEndpointConfig,
-    register_get_endpoints,
-)
+from openenv.core.env_server.exceptions import ConcurrencyConfigurationError
 from openenv.core.env_server.runner.env_spec import EnvironmentSource, EnvSpec, resolve_env_spec
-from openenv.core.env_server.serialization import (  # noqa: F401
-    deserialize_action,
-    serialize_observation,
-)
-from openenv.core.env_server.serving.listeners import announce_app, open_listeners
-from openenv.core.env_server.types import (  # noqa: F401
+from openenv.core.env_server.types import (
     Action,
     ConcurrencyConfig,
-    EnvironmentMetadata,
-    GetTaskRangeRequest,
-    GetTaskRequest,
-    HealthResponse,
-    HealthStatus,
-    ListTasksRequest,
-    NumTasksRequest,
     Observation,
-    ResetRequest,
-    ResetResponse,
-    SchemaResponse,
     ServerCapacityStatus,
     ServerMode,
     SessionInfo,
     State,
-    StepRequest,
-    StepResponse,
-    WSCloseMessage,
-    WSErrorCode,
-    WSErrorResponse,
-    WSObservationResponse,
-    WSResetMessage,
-    WSStateMessage,
-    WSStateResponse,
-    WSStepMessage,
 )
-from openenv.core.wire.constants import INHERITED, UNIX
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from openenv.core.env_server.serving.app_loader import AppSource
-    from openenv.core.env_server.serving.graceful_server import GracefulServer
     from openenv.core.env_server.sessions.manager import SessionManager
 
-
-log = logging.getLogger(__name__)
+__getattr__, __dir__ = names_elsewhere(__name__, NAMES[__name__])
 
 
 def create_app(
@@ -173,9 +113,10 @@ class HTTPEnvServer:
         config: ServerConfig | None = None,
     ) -> None:
         """Parameters and exceptions are those of `create_app`."""
-        self._config = _limits(config, max_concurrent_envs, concurrency_config, None)
-        self._spec = resolve_env_spec(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
-        _refuse_too_many(self._spec, self._config, is_requested=bool(max_concurrent_envs or concurrency_config))
+        self._spec, self._config = resolve_served(
+            env, action_cls, observation_cls, max_concurrent_envs, concurrency_config, env_name, state_cls, None,
+            reset_observation_cls, config,
+        )  # fmt: skip
         self._sessions: SessionManager | None = None
 
     def register_routes(self, app: "FastAPI", mode: ServerMode | str = ServerMode.SIMULATION) -> None:
@@ -245,13 +186,10 @@ def resolve_served(
     """What `create_app` serves, and within which limits. Raises as `create_app` does."""
     limits = _limits(config, max_concurrent_envs, concurrency_config, mode)
     spec = resolve_env_spec(env, action_cls, observation_cls, state_cls, env_name, reset_observation_cls)
-    _refuse_too_many(spec, limits, is_requested=bool(max_concurrent_envs or concurrency_config))
-    return spec, limits
-
-
-def _refuse_too_many(spec: EnvSpec, limits: ServerConfig, *, is_requested: bool) -> None:
+    is_requested = max_concurrent_envs or concurrency_config
     if is_requested and spec.limited(limits.max_sessions, limits.execution) < limits.max_sessions:
         raise ConcurrencyConfigurationError(spec.environment_cls.__name__, limits.max_sessions)
+    return spec, limits
 
 
 def _limits(
@@ -274,73 +212,3 @@ def _limits(
     if config is not None and published:
         raise ValueError(f"config and {', '.join(published)} set the same fields: give config alone")
     return config or ServerConfig(**published)
-
-
-_INTERRUPTED = 130
-"""The exit code of a program that Ctrl-C has ended."""
-
-
-def serve(
-    app: "AppSource", host: str = "127.0.0.1", port: int = 8000, *, log_level: str = "warning", workers: int = 1
-) -> None:
-    """Run `app` until SIGINT or SIGTERM; steps that run are finished first.
-
-    app: an application, an Environment class, a function that returns an application or an environment, or
-    `MODULE:NAME` of one of these. host: an address, `unix:/run/echo.sock` for a Unix socket, or `fd:0` for a listening
-    socket that this program has inherited as that file descriptor. workers: processes that share the sessions behind
-    the port; more than 1 need `MODULE:NAME`, or a class or function of a module. After SIGTERM a program that serves in
-    its main thread exits with 0, after Ctrl-C with 130. Raises ValueError where an event loop runs already, as in a
-    notebook, for workers that cannot run, and for an app that cannot be served, LookupError when `MODULE:NAME` does not
-    exist, and OSError when it cannot listen. A line on stderr says where it serves, once it does.
-    """
-    _refuse_running_loop()
-    if workers < 1:
-        raise ValueError(f"workers={workers}: give 1, or as many as the machine has cores")
-    if workers > 1:
-        # imported only by a server with workers, as FastAPI and uvicorn are
-        from openenv.core.env_server.workers.supervisor import serve_with_workers
-
-        serve_with_workers(app, host, port, workers=workers, log_level=log_level)
-        return
-    if threading.current_thread() is threading.main_thread():
-        # uvicorn raises the signal again, after its shutdown, for the handler of before
-        exit_on_sigterm()
-    with children_end_at_exit():
-        running = server(app, host, port, log_level=log_level)
-        listeners = None
-        if not host.startswith((UNIX, INHERITED)):
-            listeners = open_listeners(host, port)
-            port = listeners[0].getsockname()[1]
-        running.on_listening = partial(announce_app, running.config.app, host, port)
-        try:
-            running.run(listeners)
-        except KeyboardInterrupt:
-            raise SystemExit(_INTERRUPTED) from None  # the server has stopped, and there is nothing to trace back
-
-
-def _refuse_running_loop() -> None:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise ValueError(
-        "serve() returns when its server ends, and an event loop runs here already, as in a notebook: write `await "
-        "server(app, host, port).serve()` (from openenv.core.env_server.http_server), or run `openenv serve` beside it"
-    )
-
-
-def server(app: "AppSource", host: str, port: int, *, log_level: str = "warning") -> "GracefulServer":
-    """A server for `app`, not yet running, with the arguments of `serve`. Port 0 takes a free one."""
-    # imported only by a running server, as FastAPI is
-    from openenv.core.env_server.http.auth import warn_if_exposed
-    from openenv.core.env_server.serving.app_loader import load_app, setting_of
-    from openenv.core.env_server.serving.graceful_server import GracefulServer
-
-    application = load_app(app)
-    warn_if_exposed(host, setting_of(application, "config") or ServerConfig())
-    where: dict[str, Any] = {"host": host, "port": port}
-    if host.startswith(UNIX):
-        where = {"uds": host.removeprefix(UNIX)}
-    elif host.startswith(INHERITED):
-        where = {"fd": int(host.removeprefix(INHERITED))}
-    return GracefulServer(application, log_level=log_level, **where)

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import inspect
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Future
+from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -100,19 +101,21 @@ class MCPEnvironment(Environment):
     def step(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Any:
         """List the tools, call one, or pass the action to `_step_impl`. timeout_s: the most that a tool may take."""
         if isinstance(action, ListToolsAction | CallToolAction):
-            return self.mcp_tools.run(self._tool_step(action, timeout_s)).result()
+            return self.mcp_tools.run(partial(self._tool_step, action, timeout_s)).result()
         return self._step_impl(action, timeout_s=timeout_s, **kwargs)
 
     async def step_async(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> Any:
         """The same without blocking the event loop while a tool runs."""
         if isinstance(action, ListToolsAction | CallToolAction):
-            return await asyncio.wrap_future(self.mcp_tools.run(self._tool_step(action, timeout_s)))
+            return await asyncio.wrap_future(self.mcp_tools.run(partial(self._tool_step, action, timeout_s)))
         observation = await asyncio.to_thread(self._step_impl, action, timeout_s=timeout_s, **kwargs)
         return await observation if inspect.isawaitable(observation) else observation
 
-    async def _tool_step(self, action: ListToolsAction | CallToolAction, timeout_s: float | None) -> Observation:
+    async def _tool_step(
+        self, action: ListToolsAction | CallToolAction, timeout_s: float | None, client: Any
+    ) -> Observation:
         if isinstance(action, ListToolsAction):
-            listed = await self.mcp_tools.client.list_tools()
+            listed = await client.list_tools()
             return ListToolsObservation(tools=[
                 Tool(name=tool.name, description=tool.description or "", input_schema=tool.inputSchema)
                 for tool in listed
@@ -122,7 +125,7 @@ class MCPEnvironment(Environment):
         name = action.tool_name
         try:
             async with asyncio.timeout(limit_s):
-                result = await self.mcp_tools.client.call_tool(name, action.arguments)
+                result = await client.call_tool(name, action.arguments)
         except TimeoutError:
             error = ToolError(error_type=ToolErrorType.TIMEOUT, message=f"tool {name!r} took longer than {limit_s:g} s")
         except tool_failed as failed:
@@ -193,34 +196,23 @@ class _Tools:
         self._client: Any = None
         self._thread = BackgroundLoop()
 
-    @property
-    def client(self) -> Any:
-        """The connected client; only inside what `run` runs."""
-        return self._client
-
     async def list_tools(self) -> list[Any]:
         """Each tool as MCP lists it."""
-        return list(await asyncio.wrap_future(self.run(self._list())))
+        return list(await asyncio.wrap_future(self.run(lambda client: client.list_tools())))
 
     async def call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         """The result of a tool. Raises FastMCP's ToolError with the tool's message."""
-        return await asyncio.wrap_future(self.run(self._call(name, arguments)))
+        return await asyncio.wrap_future(self.run(lambda client: client.call_tool(name, arguments)))
 
-    async def _list(self) -> Any:
-        return await self._client.list_tools()
+    def run(self, use: Callable[[Any], Awaitable[ResultT]]) -> "Future[ResultT]":
+        """Run what uses the connected client."""
+        return self._thread.submit(self._connected(use))
 
-    async def _call(self, name: str, arguments: dict[str, Any]) -> Any:
-        return await self._client.call_tool(name, arguments)
-
-    def run(self, coroutine: Coroutine[Any, Any, ResultT]) -> "Future[ResultT]":
-        """Run a coroutine beside the connected client."""
-        return self._thread.submit(self._connected(coroutine))
-
-    async def _connected(self, coroutine: Coroutine[Any, Any, ResultT]) -> ResultT:
+    async def _connected(self, use: Callable[[Any], Awaitable[ResultT]]) -> ResultT:
         if self._client is None:
             client: Any = _fastmcp().Client(self._server())
             self._client = await client.__aenter__()
-        return await coroutine
+        return await use(self._client)
 
     def close(self) -> None:
         """Disconnect and end the thread, after the coroutine that runs in it yields."""

@@ -5,9 +5,11 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from openenv.compat.messages import BaseMessage
+from openenv.compat.messages import WSMCPMessage as WSMCPMessage
+from openenv.compat.messages import WSMCPResponse as WSMCPResponse
 from openenv.core.env_server.types import Action, Observation
-from openenv.core.formats.json_text import json_text
-from openenv.core.wire.messages import BaseMessage
+from openenv.formats.json_text import json_text
 
 RESERVED_TOOL_NAMES = frozenset({"reset", "step", "state", "close"})
 """Names that no tool may have: they are the verbs of the program that runs the episodes of an agent."""
@@ -160,17 +162,3 @@ def returned_value(result: Any) -> Any:
         return result["data"]
     texts = [block["text"] for block in content if isinstance(block, dict) and isinstance(block.get("text"), str)]
     return "\n".join(texts) if texts else None
-
-
-class WSMCPMessage(BaseMessage):
-    """A JSON-RPC request inside a frame of `/ws`."""
-
-    type: Literal["mcp"] = "mcp"
-    data: dict[str, Any] = Field(description="The JSON-RPC request")
-
-
-class WSMCPResponse(BaseMessage):
-    """The response to it."""
-
-    type: str = "mcp"
-    data: dict[str, Any] = Field(description="The JSON-RPC response")

@@ -2,30 +2,28 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
 
-from openenv.core.wire.messages import BaseMessage as BaseMessage
-from openenv.core.wire.messages import CodeExecResult as CodeExecResult
-from openenv.core.wire.messages import GetTaskRangeRequest as GetTaskRangeRequest
-from openenv.core.wire.messages import GetTaskRequest as GetTaskRequest
-from openenv.core.wire.messages import ListTasksRequest as ListTasksRequest
-from openenv.core.wire.messages import NumTasksRequest as NumTasksRequest
-from openenv.core.wire.messages import ServerCapacityStatus as ServerCapacityStatus
-from openenv.core.wire.messages import SessionInfo as SessionInfo
-from openenv.core.wire.messages import WSCloseMessage as WSCloseMessage
-from openenv.core.wire.messages import WSErrorCode as WSErrorCode
-from openenv.core.wire.messages import WSErrorResponse as WSErrorResponse
-from openenv.core.wire.messages import WSIncomingMessage as WSIncomingMessage
-from openenv.core.wire.messages import WSObservationResponse as WSObservationResponse
-from openenv.core.wire.messages import WSResetMessage as WSResetMessage
-from openenv.core.wire.messages import WSStateMessage as WSStateMessage
-from openenv.core.wire.messages import WSStateResponse as WSStateResponse
-from openenv.core.wire.messages import WSStepMessage as WSStepMessage
+from openenv.compat.messages import BaseMessage as BaseMessage
+from openenv.compat.messages import CodeExecResult as CodeExecResult
+from openenv.compat.messages import ConcurrencyConfig as ConcurrencyConfig
+from openenv.compat.messages import ServerCapacityStatus as ServerCapacityStatus
+from openenv.compat.messages import SessionInfo as SessionInfo
+from openenv.compat.messages import WSCloseMessage as WSCloseMessage
+from openenv.compat.messages import WSErrorCode as WSErrorCode
+from openenv.compat.messages import WSErrorResponse as WSErrorResponse
+from openenv.compat.messages import WSIncomingMessage as WSIncomingMessage
+from openenv.compat.messages import WSObservationResponse as WSObservationResponse
+from openenv.compat.messages import WSResetMessage as WSResetMessage
+from openenv.compat.messages import WSStateMessage as WSStateMessage
+from openenv.compat.messages import WSStateResponse as WSStateResponse
+from openenv.compat.messages import WSStepMessage as WSStepMessage
+from openenv.core.client_types import AwaitsItself
 
 _new = object.__new__
 # pydantic's own slots, past its __setattr__
@@ -137,18 +135,13 @@ class Observation(DataclassMessage):
         return observation
 
 
-class State(DataclassMessage):
+class State(AwaitsItself, DataclassMessage):
     """Identity and progress of an episode. Further fields are allowed."""
 
     model_config = ConfigDict(extra="allow", validate_assignment=True, arbitrary_types_allowed=True)
 
     episode_id: str | None = Field(default=None, description="Identity of the current episode")
     step_count: int = Field(default=0, ge=0, description="Steps taken since the reset")
-
-    def __await__(self) -> Generator[None, None, Self]:
-        """Awaiting a state yields it, so that code written for an asynchronous client works with a plain one."""
-        return self
-        yield  # makes this function a generator, as `await` wants
 
 
 class OpenAction(Action):
@@ -166,17 +159,6 @@ class EnvironmentMetadata(BaseModel):
     version: str | None = None
     author: str | None = None
     documentation_url: str | None = None
-
-
-class ConcurrencyConfig(BaseModel):
-    """How many sessions a server holds and for how long an idle one lives (the published package's name for it)."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    max_concurrent_envs: int = Field(default=1, ge=1, description="Sessions at one time")
-    session_timeout: float | None = Field(
-        default=None, gt=0, description="Seconds without a request; None: the server's own"
-    )
 
 
 class HealthStatus(StrEnum):
@@ -251,6 +233,33 @@ class StepResponse(BaseModel):
 
 
 ResetResponse = StepResponse
+
+
+class ListTasksRequest(BaseMessage):
+    """Body of `POST /{env_name}/tasks`."""
+
+    split: str
+
+
+class NumTasksRequest(BaseMessage):
+    """Body of `POST /{env_name}/num_tasks`."""
+
+    split: str
+
+
+class GetTaskRequest(BaseMessage):
+    """Body of `POST /{env_name}/task`."""
+
+    split: str
+    index: int = Field(strict=True)
+
+
+class GetTaskRangeRequest(BaseMessage):
+    """Body of `POST /{env_name}/task_range`: the tasks from `start` up to, without, `stop`."""
+
+    split: str
+    start: int | None = Field(default=None, strict=True)
+    stop: int | None = Field(default=None, strict=True)
 
 
 class SchemaResponse(BaseModel):

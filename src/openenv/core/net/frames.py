@@ -55,16 +55,15 @@ class FrameReader:
     has the id of its request, and the rest is skipped: the connection, and the session with it, lives on.
     """
 
-    def __init__(self, max_size: int, *, from_client: bool, rest: bytes = b"") -> None:
-        """max_size: bytes of a message. from_client: whether frames come masked, as a client's must. rest: bytes that
-        arrived together with the handshake."""
+    def __init__(self, max_size: int, *, from_client: bool) -> None:
+        """max_size: bytes of a message. from_client: whether frames come masked, as a client's must."""
         self._max_size = max_size
         self._from_client = from_client
         self.has_more = False
         """Whether `feed` has left frames that it did not read."""
         self.num_missing = 0
         """Bytes that a frame lacks whose head has come; 0: it is not known."""
-        self._buffer = bytearray(rest)
+        self._buffer = bytearray()
         self._parts = bytearray()
         self._num_parts = self._parts_size = 0
         self._opcode = CONTINUATION

@@ -12,10 +12,10 @@ from string import ascii_lowercase
 from typing import Any
 from uuid import UUID
 
-from openenv.core.formats.json_text import json_text
 from openenv.core.schema.message_schema import NOW
 from openenv.core.schema.patterns import matching_texts
 from openenv.core.wire.arrays import is_array_schema
+from openenv.formats.json_text import json_text
 
 _DEEPEST = 6
 """From there on only what is required is sampled."""

@@ -6,16 +6,12 @@ from dataclasses import replace
 from typing import Any, Generic, Self
 
 import orjson
-from typing_extensions import TypeVar
 
 from openenv.core.client.address import Address, Endpoint
 from openenv.core.client.async_transport import AsyncSession
-from openenv.core.client_types import StepResult
+from openenv.core.client_types import ActT, ObsT, StepResult
 from openenv.core.errors import NotSupported, OpenEnvError, error_from_wire
 from openenv.core.wire.client_codec import Request
-
-ActT = TypeVar("ActT", default=Any)
-ObsT = TypeVar("ObsT", default=Any)
 
 Results = dict[int, StepResult[ObsT] | OpenEnvError]
 

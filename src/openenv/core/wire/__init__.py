@@ -1,1 +1,1 @@
-"""The bytes of the protocol, for both ends: constants, JSON, arrays, and the messages of client and server."""
+"""The bytes of the protocol, for both ends: constants, JSON, arrays, and the frames of client and server."""

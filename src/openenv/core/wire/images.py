@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from openenv.core.utils import install_line
+from openenv.installation import install_line
 
 
 def png_base64(pixels: Any) -> str:

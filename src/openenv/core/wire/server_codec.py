@@ -16,10 +16,10 @@ from pydantic import BaseModel, ValidationError
 from pydantic.version import version_short
 
 from openenv.core.errors import InvalidJSON, InvalidMessage, MessageTooBig, RequestRefused, UnknownMessageType
-from openenv.core.formats.json_text import json_text
 from openenv.core.wire.arrays import BinaryFrame, read_frame, split
 from openenv.core.wire.json_codec import to_plain, to_plain_or_text
 from openenv.core.wire.message_fields import has_models, unwritable
+from openenv.formats.json_text import json_text
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 

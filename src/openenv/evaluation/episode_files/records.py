@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from openenv.core.formats.json_text import json_lines, json_text, object_of
 from openenv.core.outcomes import EpisodeOutcome
+from openenv.formats.json_text import json_lines, json_text, object_of
 
 FORMAT: Literal["openenv.episodes.1"] = "openenv.episodes.1"
 

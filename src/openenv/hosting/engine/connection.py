@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from openenv.core.errors import ContainerFault
-from openenv.core.utils import install_line
+from openenv.installation import install_line
 
 _TIMEOUT_S = 120.0
 _LOCAL_SCHEMES = ("unix", "http+unix", "npipe")

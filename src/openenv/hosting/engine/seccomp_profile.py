@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 from openenv.hosting.sandbox.seccomp import (
     DENIED,
     EAFNOSUPPORT,

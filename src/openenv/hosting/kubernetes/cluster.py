@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from openenv.core.errors import ContainerFault, NotReady
-from openenv.core.utils import install_line
+from openenv.installation import install_line
 
 REMEDY = "Does `kubectl get pods` use the intended cluster and namespace, and may this account do that?"
 _REQUEST_TIMEOUT_S = 60.0

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from openenv.core.net.forks import children_of
+from openenv.hosting.process_tree import children_of
 from openenv.hosting.sandbox.cgroups import Cgroup
 from openenv.hosting.sandbox.limits import SandboxLimits
 

@@ -17,8 +17,8 @@ import tempfile
 import time
 from typing import Any
 
-from openenv.core.formats.json_text import json_text
-from openenv.core.net.forks import children_of
+from openenv.formats.json_text import json_text
+from openenv.hosting.process_tree import children_of
 from openenv.hosting.sandbox import seccomp
 from openenv.hosting.sandbox.box import Box, kill_tree, session_of
 from openenv.hosting.sandbox.box_spec import SESSION, BoxSpec, Level, bubblewrap_command, find_bubblewrap, init_command

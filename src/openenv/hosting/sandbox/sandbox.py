@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import IO, Any, Literal, NamedTuple, Self
 
 from openenv.core.errors import ContainerFault
-from openenv.core.formats.json_text import json_text
 from openenv.core.net.forks import ProcessBound
+from openenv.formats.json_text import json_text
 from openenv.hosting.sandbox import landlock, seccomp
 from openenv.hosting.sandbox.box import OUT_OF_MEMORY
 from openenv.hosting.sandbox.box_spec import PYTHON, BoxSpec, Level, find_bubblewrap

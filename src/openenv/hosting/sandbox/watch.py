@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from openenv.core.net.forks import threads_of
+from openenv.hosting.process_tree import threads_of
 from openenv.hosting.sandbox.box import OUT_OF_MEMORY, Box
 from openenv.hosting.sandbox.box_spec import INSIDE, OWN_FILE_SYSTEMS, Level
 

@@ -6,8 +6,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from openenv.core.formats.json_text import json_text
 from openenv.evaluation.episode_files.records import Message, RecordedEpisode, RecordedTurn
+from openenv.formats.json_text import json_text
 from openenv.text.content import text_of
 
 SCHEMA_VERSION = "ATIF-v1.7"

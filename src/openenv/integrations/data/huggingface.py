@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.utils import install_line
 from openenv.evaluation.episode_files.records import RecordedEpisode
+from openenv.installation import install_line
 
 if TYPE_CHECKING:
     from datasets import Dataset

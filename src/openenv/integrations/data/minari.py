@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openenv.core.schema.samples import resolved
-from openenv.core.utils import install_line
 from openenv.evaluation.episode_files.records import RecordedEpisode
+from openenv.installation import install_line
 
 if TYPE_CHECKING:
     from gymnasium import Space

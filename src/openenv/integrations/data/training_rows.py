@@ -12,8 +12,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from openenv.core.formats.json_text import json_text
 from openenv.evaluation.episode_files.records import Message, RecordedEpisode
+from openenv.formats.json_text import json_text
 from openenv.integrations.data.huggingface import rows_dataset, save
 
 Row = dict[str, Any]

@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from typing import Any
 
 from openenv.core.errors import OpenEnvError, is_refused_action
-from openenv.core.formats.json_text import json_text
 from openenv.core.outcomes import REFUSED
-from openenv.core.utils import install_line
+from openenv.formats.json_text import json_text
+from openenv.installation import install_line
 
 try:
     import verifiers

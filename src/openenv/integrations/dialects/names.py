@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl
 from openenv.auto.source import ORS, VERIFIERS
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.runner.env_spec import EnvSpec
-from openenv.core.formats.json_text import json_or_word
+from openenv.formats.json_text import json_or_word
 from openenv.web.application import app_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from openenv.auto.environment import ServedEnvironment
 from openenv.auto.schema_client import describe_server
 from openenv.core.env_server.mcp_types import CallToolAction, Tool
 from openenv.core.errors import EnvironmentFault, OpenEnvError, RequestRefused
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 from openenv.text.action_forms import JsonForm
 from openenv.text.content import Content
 

@@ -22,7 +22,7 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool, ToolErrorType
 from openenv.core.env_server.runner.env_spec import EnvSpec, resolve_env_spec
 from openenv.core.env_server.types import Action, EnvironmentMetadata, State
-from openenv.core.utils import install_line
+from openenv.installation import install_line
 from openenv.integrations.dialects.tool_environment import MessageObservation, ToolCallingEnvironment, ToolOutcome
 
 REPLY = "reply"

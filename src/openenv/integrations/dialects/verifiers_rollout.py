@@ -10,7 +10,7 @@ from uuid import uuid4
 from verifiers.clients import Client
 from verifiers.types import Response, ResponseMessage, ToolCall
 
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 
 MODEL = "openenv"
 """The name of the model in a rollout's state."""

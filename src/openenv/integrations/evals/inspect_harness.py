@@ -3,7 +3,7 @@
 import warnings
 from typing import Any
 
-from openenv.core.utils import install_line
+from openenv.installation import install_line
 from openenv.integrations.evals.base import EvalHarness
 
 _PASSED_ON = (

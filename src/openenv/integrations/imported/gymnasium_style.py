@@ -8,8 +8,8 @@ from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import State
-from openenv.core.utils import install_line
 from openenv.envs.gymnasium_env.models import GymnasiumAction, GymnasiumObservation
+from openenv.installation import install_line
 
 try:
     import gymnasium

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
-from openenv.core.formats.json_text import json_text
 from openenv.core.utils import check_type, is_on_this_machine
+from openenv.formats.json_text import json_text
 
 _REQUEST_TIMEOUT_S = 10.0
 _GIT_TIMEOUT_S = 300.0

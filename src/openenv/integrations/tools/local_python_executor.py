@@ -5,8 +5,8 @@ import traceback
 from typing import Any
 
 from openenv.core.env_server.types import CodeExecResult
-from openenv.core.formats.json_text import json_text
 from openenv.core.utils import check_type
+from openenv.formats.json_text import json_text
 
 _FOLDER = re.compile(r'(?<=  File ").*/')
 

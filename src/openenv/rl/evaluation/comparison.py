@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal
 
-from openenv.core.formats.json_text import json_text
 from openenv.envs.catalog import entry_of
 from openenv.evaluation import summarize
 from openenv.evaluation.intervals import EpisodeResult
+from openenv.formats.json_text import json_text
 from openenv.policies import LanguageModelPolicy, RandomPolicy, make_policy
 from openenv.rl.budget import BEFORE_SHARE
 from openenv.rl.evaluation.games import evaluation_keywords, model_policy, play_games

@@ -11,7 +11,7 @@ from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import WhitespaceSplit
 from transformers import PreTrainedTokenizerFast
 
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.models.chat_template import ChatTemplate, ChatTemplateError
 from openenv.rl.models.images import ARCHITECTURES, ImageReader, Images

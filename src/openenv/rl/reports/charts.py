@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from openenv import web
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 
 _ASSETS = Path(web.__file__).with_name("assets")
 _OWN_SCRIPT = Path(__file__).with_name("report.js")

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from openenv.core.formats.json_text import json_text
 from openenv.evaluation.tables import NO_RETURN, interval_text, known_text, number_text
+from openenv.formats.json_text import json_text
 from openenv.rl.reports.best_checkpoint import best_line, evaluations
 from openenv.rl.reports.charts import Series, chart_script, chart_style, line_chart, report_policy
 from openenv.rl.reports.results import WARM_START, PlayerResult, declare_success, load_results, read_rows

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from openenv.core.formats.json_text import json_text
 from openenv.envs.measured import Optimum
 from openenv.evaluation.intervals import Interval, Summary
+from openenv.formats.json_text import json_text
 from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import EnvConfig
 from openenv.rl.environments import labels

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from openenv.core.errors import OpenEnvError
-from openenv.core.formats.json_text import json_text
-from openenv.core.utils import install_line
+from openenv.formats.json_text import json_text
+from openenv.installation import install_line
 from openenv.rl.config import Config, TrackerName
 from openenv.rl.reports.results import replace_text
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.formats.json_text import json_lines
 from openenv.evaluation.episode_files.records import EpisodeSource, RecordedEpisode, RecordedTurn
+from openenv.formats.json_text import json_lines
 from openenv.rl.algorithm.advantages import batch_advantages
 from openenv.rl.algorithm.learning_signal import has_signal
 from openenv.rl.algorithm.replay_buffer import StepGroups

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 from openenv.rl.algorithm.rewards import RandomReturns
 from openenv.rl.config import Config, ModelConfig
 from openenv.rl.models.chat import Chat

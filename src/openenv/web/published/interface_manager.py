@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.serialization import deserialize_action_with_preprocessing, serialize_observation
 from openenv.core.env_server.types import Action, EnvironmentMetadata, Observation
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 
 if TYPE_CHECKING:
     from fastapi import WebSocket

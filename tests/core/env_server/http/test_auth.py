@@ -11,9 +11,10 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from openenv.core.env_server import ServerConfig, create_app
-from openenv.core.env_server.http_server import HTTPEnvServer, server
+from openenv.core.env_server.http_server import HTTPEnvServer
 from openenv.core.errors import MessageTooBig, Unauthorized
 from openenv.core.http_env_client import HTTPEnvClient
+from openenv.hosting.serving.server import server
 from tests.core.counting_env import CountAction, CountEnv, CountingEnvironment, CountObservation, CountState
 from tests.core.cutting_proxy import CuttingProxy
 

@@ -15,10 +15,9 @@ _BLOCKED_AFTER_S = 0.25
 
 
 class BackgroundLoop:
-    """An event loop in a thread of its own, for asynchronous environments.
+    """Runs all the time, so that tasks of an environment go on between two verbs, and blocks no other code.
 
-    It runs all the time, so that tasks of an environment go on between two verbs, and blocks no other code. The thread
-    starts with the first coroutine.
+    The thread starts with the first coroutine.
     """
 
     def __init__(self) -> None:

@@ -183,26 +183,16 @@ class InProcessExecutor(EnvExecutor):
     async def close(self) -> None:
         runner, self.runner = self.runner, None
         thread, self._thread = self._thread, None
-        if runner is not None:
-            if self._spec.is_one_instance:
-                pass  # the server keeps it
-            elif thread is None or (self._is_made_inline and not self._is_blocked):
-                self._close_inline(runner)
-            elif self._is_blocked or thread.is_abandoned:
+        is_blocked, self._is_blocked = self._is_blocked, False
+        if runner is None or self._spec.is_one_instance:  # which the server keeps
+            return
+        try:
+            if thread is None or (self._is_made_inline and not is_blocked):
+                call_with_timeout(CLOSE, CLOSE_TIMEOUT_S, runner.close)
+            elif is_blocked or thread.is_abandoned:
                 thread.submit(CLOSE, CLOSE_TIMEOUT_S, runner.close)  # after a call that still runs
             else:
-                await self._close_in_thread(thread, runner)
-        self._is_blocked = False
-
-    async def _close_in_thread(self, thread: EnvThread, runner: EnvRunner) -> None:
-        try:
-            await thread.submit(CLOSE, CLOSE_TIMEOUT_S, runner.close)
-        except TimeLimitExceeded as error:
-            log.warning("%s: %s", self._spec.name, error)
-
-    def _close_inline(self, runner: EnvRunner) -> None:
-        try:
-            call_with_timeout("close", CLOSE_TIMEOUT_S, runner.close)
+                await thread.submit(CLOSE, CLOSE_TIMEOUT_S, runner.close)
         except TimeLimitExceeded as error:
             log.warning("%s: %s", self._spec.name, error)
 

@@ -1,1 +1,1 @@
-"""HTTP routes of a server: sessions for curl, tasks, MCP, authentication, and OpenAPI."""
+"""HTTP of a server: connections, sessions for curl, tasks, MCP, authentication, and OpenAPI."""

@@ -1,4 +1,4 @@
-"""Access to a server: bearer token, origins of web pages, size of requests, and a warning for an open address.
+"""Access to a server: bearer token, origins of web pages, and size of requests.
 
 The checks run before any session receives the request.
 """
@@ -19,7 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.http.page_cookie import LOGIN_PATH, PageCookie
 from openenv.core.utils import is_loopback
-from openenv.core.wire.constants import INHERITED, UNIX
 
 log = logging.getLogger(__name__)
 
@@ -221,16 +220,3 @@ async def _closed(receive: Receive) -> None:
         async with asyncio.timeout(_CLOSE_TIMEOUT_S):
             await receive()  # the end of the handshake
             await receive()  # the end of the connection, which not every server reports
-
-
-def warn_if_exposed(host: str, config: ServerConfig) -> None:
-    """Log a warning when the server listens for other machines without a token.
-
-    Of a socket that a server inherits, the program that has opened it warns.
-    """
-    if not host.startswith((UNIX, INHERITED)) and not is_loopback(host) and config.token is None:
-        log.warning(
-            "LISTENING ON %s WITHOUT A TOKEN: every machine that reaches this address can use its sessions. Give "
-            "ServerConfig(token=...) (the servers of bundled environments read OPENENV_TOKEN), or listen on 127.0.0.1.",
-            host,
-        )

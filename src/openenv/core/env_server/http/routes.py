@@ -13,6 +13,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field
 
 from openenv.core.env_server.config import ServerConfig
+from openenv.core.env_server.http.any_uvicorn import add_own_connections
 from openenv.core.env_server.http.auth import AccessControl
 from openenv.core.env_server.http.mcp_routes import add_mcp
 from openenv.core.env_server.http.openapi_errors import DESCRIBE_REFUSALS, END_REFUSALS, VERB_REFUSALS
@@ -20,9 +21,7 @@ from openenv.core.env_server.http.route_class import add_websocket, environment_
 from openenv.core.env_server.http.sessions import HttpSessions
 from openenv.core.env_server.http.task_routes import task_routes
 from openenv.core.env_server.runner.env_runner import EncodedResponse
-from openenv.core.env_server.runner.env_spec import EnvSpec
-from openenv.core.env_server.serving.any_uvicorn import add_own_connections
-from openenv.core.env_server.serving.listeners import TITLE_END
+from openenv.core.env_server.runner.env_spec import TITLE_END, EnvSpec
 from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.types import (

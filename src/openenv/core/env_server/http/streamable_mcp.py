@@ -16,9 +16,9 @@ from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.worker_share import WrongWorker
 from openenv.core.errors import RequestRefused, SessionFault
-from openenv.core.utils import bundle_version
 from openenv.core.wire.json_codec import write_json
 from openenv.core.wire.server_codec import error_json
+from openenv.installation import bundle_version
 
 SESSION_ID = "mcp-session-id"
 _VERSION = "mcp-protocol-version"
@@ -44,8 +44,13 @@ class StreamableMcp:
         Raises WrongWorker for a request of a session that another worker has.
         """
         is_mcp = SESSION_ID in request.headers or "text/event-stream" in request.headers.get("accept", "")
-        batch = _batch_of(body) if is_mcp else None
-        return await (self._respond_one(request, body, is_mcp) if batch is None else self._respond_all(request, batch))
+        try:
+            message = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            message = {}  # `JsonRpc` answers with what is wrong
+        if is_mcp and isinstance(message, list):
+            return await self._respond_all(request, message)
+        return await self._respond_one(request, body, message, is_mcp=is_mcp)
 
     async def _respond_all(self, request: Request, batch: list[Any]) -> Response:
         """The responses to a batch, which clients of 2025-03-26 may send; none where no message has an answer."""
@@ -55,14 +60,14 @@ class StreamableMcp:
             return _failure(None, f"Invalid request: {len(batch)} messages, a batch has at most {_MOST_IN_BATCH}", 400)
         bodies = []
         for message in batch:
-            response = await self._respond_one(request, write_json(message), is_mcp=True)
+            response = await self._respond_one(request, write_json(message), message, is_mcp=True)
             bodies += [bytes(response.body)] if response is not None and response.body else []
         if not bodies:
             return Response(status_code=202)
         return Response(b"[%b]" % b",".join(bodies), media_type="application/json")
 
-    async def _respond_one(self, request: Request, body: bytes, is_mcp: bool) -> Response | None:
-        message = _object_of(body)
+    async def _respond_one(self, request: Request, body: bytes, parsed: Any, *, is_mcp: bool) -> Response | None:
+        message = parsed if isinstance(parsed, dict) else {}
         method, request_id = message.get("method"), message.get("id")
         if method == "initialize":
             return await self._initialize(message.get("params"), request_id)
@@ -128,23 +133,6 @@ class StreamableMcp:
         elif method == McpMethod.TOOLS_CALL:
             answer = _call_answer(answer)
         return Response(write_json(answer), media_type="application/json")
-
-
-def _object_of(body: bytes) -> dict[str, Any]:
-    try:
-        message = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return {}  # `JsonRpc` answers with what is wrong
-    return message if isinstance(message, dict) else {}
-
-
-def _batch_of(body: bytes) -> list[Any] | None:
-    """The messages of a batch; None for another body."""
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-    return found if isinstance(found, list) else None
 
 
 def _is_notification(message: dict[str, Any], *, is_mcp: bool) -> bool:

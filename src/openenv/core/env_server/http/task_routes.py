@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Response
 from openenv.core.env_server.http.openapi_errors import TASK_REFUSALS
 from openenv.core.env_server.http.route_class import json_bytes
 from openenv.core.env_server.sessions.manager import SessionManager
-from openenv.core.wire.messages import GetTaskRangeRequest, GetTaskRequest, ListTasksRequest, NumTasksRequest
+from openenv.core.env_server.types import GetTaskRangeRequest, GetTaskRequest, ListTasksRequest, NumTasksRequest
 
 _SPLIT_TYPES = {"train", "validation", "test"}
 

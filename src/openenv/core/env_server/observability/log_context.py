@@ -4,7 +4,7 @@ import logging
 from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple
 
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 
 LogFormat = Literal["text", "json"]
 

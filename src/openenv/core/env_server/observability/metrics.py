@@ -46,7 +46,7 @@ class _Histogram:
         return list(zip((*map(str, BUCKETS_S), "+Inf"), counts, strict=True))
 
 
-class ServerMetrics:
+class ServerMetrics(Collector):
     """The counts of one server."""
 
     def __init__(self, num_sessions: Callable[[], int], num_queued: Callable[[], int]) -> None:
@@ -59,7 +59,7 @@ class ServerMetrics:
         self._samples: list[tuple[str, float, float, float]] = []
         """(verb, seconds of each of PHASES) of responses that are not counted yet."""
         self._registry = CollectorRegistry()
-        self._registry.register(_Exposition(self))
+        self._registry.register(self)
 
     def observe(self, verb: str, wait_s: float, environment_s: float, encode_s: float) -> None:
         """Count a response and its times, in seconds."""
@@ -84,8 +84,8 @@ class ServerMetrics:
         """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
-    def metrics(self) -> Iterator[Metric]:
-        """All metrics as metric families."""
+    def collect(self) -> Iterator[Metric]:
+        """All metrics as metric families. Called by the Prometheus library."""
         self._count_samples()
         yield GaugeMetricFamily("openenv_sessions", "Sessions that are open", value=self._num_sessions())
         yield GaugeMetricFamily("openenv_sessions_waiting", "Callers in the queue", value=self._num_queued())
@@ -101,13 +101,3 @@ class ServerMetrics:
         for phase, histogram in self._phases.items():
             latency.add_metric([phase], histogram.cumulative(), histogram.sum_s)
         yield latency
-
-
-class _Exposition(Collector):
-    """Hands the metrics to the Prometheus library when they are read."""
-
-    def __init__(self, metrics: ServerMetrics) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterator[Metric]:
-        return self._metrics.metrics()

@@ -18,6 +18,8 @@ EnvironmentSource = (
     type[Environment[Any, Any, Any]] | Callable[[], Environment[Any, Any, Any]] | Environment[Any, Any, Any]
 )
 
+TITLE_END = ": an OpenEnv environment"
+"""Of an application's title, after the environment's name."""
 DERIVE = "derive it from Environment (from openenv import Environment)"
 """What the author of another class does."""
 

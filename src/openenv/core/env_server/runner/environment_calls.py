@@ -220,14 +220,12 @@ def _refuse_filled(keywords: Mapping[str, Any], filled: frozenset[str], verb: st
         raise unknown_keywords(taken, f"no keyword {' or '.join(sorted(filled))}: the server fills those", verb)
 
 
-def action_class(action_data: dict[str, Any], action_cls: type[Action]) -> type[Action]:
-    """The class of an action: the environment's own, or that of a tool action where it takes those."""
+def deserialize_action(action_data: dict[str, Any], action_cls: type[Action]) -> Action:
+    """The action in a dictionary, of the class or, where the environment takes those, of a tool action.
+
+    Raises pydantic's ValidationError for a field that is wrong, missing or unknown.
+    """
     kind = action_data.get("type")
     if action_cls in TOOL_ACTION_CLASSES and isinstance(kind, str):
-        return _TOOL_ACTIONS.get(kind, action_cls)
-    return action_cls
-
-
-def deserialize_action(action_data: dict[str, Any], action_cls: type[Action]) -> Action:
-    """The action in a dictionary. Raises pydantic's ValidationError for a field that is wrong, missing or unknown."""
-    return action_class(action_data, action_cls).model_validate(action_data)
+        action_cls = _TOOL_ACTIONS.get(kind, action_cls)
+    return action_cls.model_validate(action_data)

@@ -20,7 +20,7 @@ from openenv.core.env_server.runner.environment_calls import MethodArguments
 from openenv.core.env_server.runner.session_options import DEFAULT_OPTIONS, SessionOptions
 from openenv.core.env_server.sessions.capacity import CapacityLimiter, OnQueued
 from openenv.core.env_server.sessions.recording import SessionRecorder
-from openenv.core.env_server.sessions.session import Attachment, Limits, Session
+from openenv.core.env_server.sessions.session import Attachment, Session
 from openenv.core.env_server.sessions.snapshots import Snapshots
 from openenv.core.env_server.sessions.upkeep import Upkeep
 from openenv.core.env_server.sessions.worker_share import WorkerShare
@@ -43,7 +43,6 @@ class SessionManager:
         self.is_draining = False
         self._spec = spec
         self._arguments = MethodArguments(spec)
-        self._limits = Limits(step_timeout_s=config.step_timeout_s, reset_timeout_s=config.reset_timeout_s)
         self._sessions: dict[str, Session] = {}
         self.metrics = ServerMetrics(lambda: len(self), lambda: self.num_queued)
         self._detached_at: dict[str, float] = {}
@@ -111,10 +110,6 @@ class SessionManager:
         """
         self._refuse_while_draining()
         await self._acquire(self.capacity.acquire, on_queued)
-        with contextlib.ExitStack() as on_error:
-            on_error.callback(self.capacity.release)
-            self._refuse_while_draining()  # the server may have begun to stop while the caller was in the queue
-            on_error.pop_all()
         return await self.open_in_slot(outlives_connection=outlives_connection, options=options, on_queued=on_queued)
 
     def _refuse_while_draining(self) -> None:
@@ -132,9 +127,10 @@ class SessionManager:
         options: SessionOptions = DEFAULT_OPTIONS,
         on_queued: OnQueued | None = None,
     ) -> Session:
-        """`open` in a slot that was acquired. Raises FactoryFault, and releases the slot."""
+        """`open` in a slot that was acquired. Raises FactoryFault and CapacityReached, and releases the slot."""
         with contextlib.ExitStack() as on_error:
             on_error.callback(self.capacity.release)
+            self._refuse_while_draining()  # the server may have begun to stop while the caller was in the queue
             session = await (self._opened(options) if self._knows_class else self._opened_first(options, on_queued))
             session.outlives_connection = outlives_connection
             on_error.pop_all()
@@ -189,7 +185,7 @@ class SessionManager:
         return Session(
             session_id,
             self._new_executor(options),
-            self._limits,
+            self.config,
             self.metrics,
             spans=self._spans,
             recorder=self._recorder(session_id) if is_recorded else None,
@@ -323,12 +319,8 @@ class SessionManager:
                 is_alone = session.outlives_connection and session.attachment is None
                 idle_timeout_s = http_idle_timeout_s if is_alone else config.idle_timeout_s
                 if min(disconnected_s, idle_s) > config.reconnect_grace_s or idle_s > idle_timeout_s:
-                    log.info(
-                        "session %s: ended, idle for %.1f s, client disconnected for %.1f s",
-                        session.id,
-                        idle_s,
-                        disconnected_s,
-                    )
+                    reason = "session %s: ended, idle for %.1f s, client disconnected for %.1f s"
+                    log.info(reason, session.id, idle_s, disconnected_s)
                     self._end_soon(session, f"the session was idle for {idle_s:.0f} s")
 
     async def save(self, session: Session) -> str:

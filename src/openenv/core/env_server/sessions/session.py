@@ -6,9 +6,9 @@ import contextvars
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.execution.executors import EnvExecutor
 from openenv.core.env_server.execution.inline_timeout import call_with_timeout
 from openenv.core.env_server.observability.log_context import EpisodeContext, current_episode
@@ -16,7 +16,6 @@ from openenv.core.env_server.observability.metrics import ServerMetrics
 from openenv.core.env_server.runner.env_runner import EncodedResponse, EnvRunner
 from openenv.core.env_server.sessions.recording import SessionRecorder
 from openenv.core.env_server.sessions.response_cache import Body, Pending, ResponseCache, Result
-from openenv.core.env_server.sessions.watchers import Watcher
 from openenv.core.errors import (
     EnvironmentFault,
     EpisodeOver,
@@ -39,19 +38,24 @@ _RECOVERING_VERBS = frozenset({"reset", "load"})
 _SEEN_VERBS = frozenset({"reset", "step", "mcp"})
 
 
-@dataclass(slots=True, frozen=True)
-class Limits:
-    """Seconds that the verbs of a session may take; a request may have a shorter limit."""
-
-    step_timeout_s: float
-    reset_timeout_s: float
-
-
 class Attachment(Protocol):
     """A connection that plays a session."""
 
     def shut_down(self, code: int, reason: str) -> None:
         """Close the connection with a WebSocket close code and its reason, and ignore the frames that still come."""
+
+
+class Watcher(Protocol):
+    """Sees each episode verb of a session and its outcome, and changes nothing. Its methods return at once."""
+
+    def on_response(self, verb: str, data: dict[str, Any], response: EncodedResponse) -> None:
+        """A reset, a step or a call of a tool has ended with a response."""
+
+    def on_error(self, verb: str, data: dict[str, Any], error: RequestRefused) -> None:
+        """It has ended with an error."""
+
+    def on_end(self) -> None:
+        """The session has ended."""
 
 
 class Session:
@@ -61,7 +65,7 @@ class Session:
         self,
         session_id: str,
         executor: EnvExecutor,
-        limits: Limits,
+        config: ServerConfig,
         metrics: ServerMetrics,
         *,
         recorder: SessionRecorder | None = None,
@@ -84,7 +88,7 @@ class Session:
         """Sessions that were forked from this one."""
         self.watchers: set[Watcher] = set()
         self._executor = executor
-        self._limits = limits
+        self._config = config
         self._metrics = metrics
         self._episode_is_over = False
         self._num_resets = 0
@@ -99,7 +103,7 @@ class Session:
 
     async def open(self) -> None:
         """Make the environment. Raises FactoryFault when that fails."""
-        await self._executor.open(self._limits.reset_timeout_s)
+        await self._executor.open(self._config.reset_timeout_s)
         self.last_activity = time.monotonic()  # an environment that takes long to make is no idle client
 
     def request(self, request: SessionRequest) -> Result | Pending:
@@ -228,7 +232,7 @@ class Session:
                         await self._recover(verb)
                     if self._episode_is_over and verb == "step" and not self._executor.allow_step_after_done:
                         raise EpisodeOver("The episode is over: reset before the next step")
-                    limit_s = self._limits.reset_timeout_s if verb == "reset" else self._limits.step_timeout_s
+                    limit_s = self._config.reset_timeout_s if verb == "reset" else self._config.step_timeout_s
                     if timeout_s is not None:
                         limit_s = min(timeout_s, limit_s)
                         keywords = {"timeout_s": timeout_s, **keywords}

@@ -2,11 +2,17 @@
 
 import asyncio
 import contextlib
+import logging
+import signal
+import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from openenv.core.env_server.execution.inline_timeout import start_watchdog, stop_watchdog
-from openenv.core.env_server.execution.program_exit import keep_signal_handlers
+
+log = logging.getLogger(__name__)
+
+_CHECK_INTERVAL_S = 0.25
 
 
 class Upkeep:
@@ -24,7 +30,7 @@ class Upkeep:
         if self._runs_here():
             return
         reaper = asyncio.create_task(self._reap_idle(), name="session reaper")
-        self._tasks = [reaper, asyncio.create_task(keep_signal_handlers(), name="signal handlers")]
+        self._tasks = [reaper, asyncio.create_task(_keep_signal_handlers(), name="signal handlers")]
         self._is_watching = has_inline_code and start_watchdog()
 
     async def stop(self) -> None:
@@ -42,3 +48,19 @@ class Upkeep:
     def _runs_here(self) -> bool:
         """Whether the tasks belong to the running event loop: a test client has a loop for each request."""
         return bool(self._tasks) and self._tasks[0].get_loop() is asyncio.get_running_loop()
+
+
+async def _keep_signal_handlers() -> None:
+    """Restore the handlers of SIGINT and SIGTERM when environment code has replaced them. Runs as the server does.
+
+    Without them the server would not learn that it is to stop. Outside the main thread there is nothing to keep.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    while True:
+        await asyncio.sleep(_CHECK_INTERVAL_S)
+        for number, handler in handlers.items():
+            if signal.getsignal(number) != handler and handler is not None:
+                signal.signal(number, handler)
+                log.warning("environment code replaced the handler of %s: it is restored", number.name)

@@ -85,17 +85,11 @@ class MessageHandler:
     def _frame_of(self, request: SessionRequest, result: Result) -> bytes:
         if isinstance(result, RequestRefused):
             return self._error_frame(result, request)
-        if result.arrays:
-            return self._frame_with_arrays(request, result)
-        kind = RESPONSE_TYPE.get(request.verb, request.verb)
-        return self._response_frame(kind, result.data, request.id, truncated=result.truncated)
-
-    def _frame_with_arrays(self, request: SessionRequest, response: EncodedResponse) -> bytes:
-        kind, arrays = RESPONSE_TYPE.get(request.verb, request.verb), response.arrays
-        # a response that was kept for another connection may have arrays which this one does not read
-        data = response.data if self._arrays else inlined(response.data, arrays)
-        frame = self._response_frame(kind, data, request.id, truncated=response.truncated)
-        return pack(frame, arrays) if self._arrays else frame
+        kind, data, arrays = RESPONSE_TYPE.get(request.verb, request.verb), result.data, result.arrays
+        if arrays and not self._arrays:  # the response was kept for another connection, which reads arrays
+            data, arrays = inlined(data, arrays), ()
+        frame = self._response_frame(kind, data, request.id, truncated=result.truncated)
+        return pack(frame, arrays) if arrays else frame
 
     def _error_frame(self, error: RequestRefused, request: SessionRequest | None) -> bytes:
         if not self._extended:

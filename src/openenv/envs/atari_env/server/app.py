@@ -1,6 +1,6 @@
 """Serves Atari games: `python -m openenv.envs.atari_env.server.app --game pong --port 8007`."""
 
-from openenv.core.env_server import EnvironmentProgram
+from openenv import EnvironmentProgram
 from openenv.envs.atari_env.server.choice import AtariChoice
 from openenv.envs.atari_env.server.environment import AtariEnvironment
 

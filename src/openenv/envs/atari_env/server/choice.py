@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, get_args
 import gymnasium
 from ale_py import ALEInterface, LoggerMode, roms
 
-from openenv.core.env_server.serving.settings import option
 from openenv.envs.atari_env.models import ObsType
+from openenv.hosting.serving.settings import option
 
 _V5 = ("ALE/", "-v5")
 """Begin and end of the ids of games for one player. ALE ends the process when it loads another file."""

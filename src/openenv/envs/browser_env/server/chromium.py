@@ -18,8 +18,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from openenv.core.formats.json_text import json_text
-from openenv.core.utils import install_line
+from openenv.formats.json_text import json_text
+from openenv.installation import install_line
 
 PROGRAM = "chromium"
 CALL_TIMEOUT_S = 20.0

@@ -1,6 +1,6 @@
 """Serves the calendars: `python -m openenv.envs.calendar_env.server.app --port 8000`."""
 
-from openenv.core.env_server import EnvironmentProgram
+from openenv import EnvironmentProgram
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 from openenv.envs.calendar_env.models import CalendarObservation
 from openenv.envs.calendar_env.server.environment import CalendarEnvironment

@@ -11,7 +11,6 @@ from uuid import uuid4
 from openenv.core.env_server.mcp_environment import MCPEnvironment
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.env_server.types import Action, Observation
-from openenv.core.formats.json_text import json_text
 from openenv.envs.calendar_env.models import CalendarObservation, CalendarState
 from openenv.envs.calendar_env.server.company import Company
 from openenv.envs.calendar_env.server.database import Refused, database, event_contents
@@ -20,6 +19,7 @@ from openenv.envs.calendar_env.server.tasks import Goal, Task, make_task
 from openenv.envs.calendar_env.server.tools import make_server
 from openenv.envs.calendar_env.server.world import LEVELS
 from openenv.envs.reset_values import refuse_other_keywords, require_choice, require_whole
+from openenv.formats.json_text import json_text
 
 ANY_KIND = "any"
 MAX_STEPS = 20

@@ -1,6 +1,6 @@
 """Serves the card games: `python -m openenv.envs.cards_env.server.app --port 8000`."""
 
-from openenv.core.env_server import EnvironmentProgram
+from openenv import EnvironmentProgram
 from openenv.envs.cards_env.server.environment import CardsEnvironment
 from openenv.envs.seats import TableSettings, make_tables
 

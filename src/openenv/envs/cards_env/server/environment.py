@@ -7,13 +7,13 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
-from openenv.core.formats.json_text import json_text
 from openenv.core.outcomes import ANY_POSITIVE
 from openenv.envs.cards_env.models import CardsAction, CardsObservation, CardsState
 from openenv.envs.cards_env.server.games import GAMES, action_name, make_game
 from openenv.envs.cards_env.server.opponents import RANDOM, RULE, Opponent, make_opponent, policies_of
 from openenv.envs.cards_env.server.views import features_of, view
 from openenv.envs.reset_values import refuse_other_keywords, require_choice, require_whole
+from openenv.formats.json_text import json_text
 
 KEYWORDS = ("game", "agent_player", "opponent_policy", "num_players", "features")
 ALL_SEATS: Literal["all"] = "all"

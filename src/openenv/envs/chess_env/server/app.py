@@ -1,6 +1,6 @@
 """Serves the chess environment: `python -m openenv.envs.chess_env.server.app --port 8000`."""
 
-from openenv.core.env_server import EnvironmentProgram
+from openenv import EnvironmentProgram
 from openenv.envs.chess_env.server.environment import ChessEnvironment
 from openenv.envs.seats import TableSettings, make_tables
 

@@ -7,7 +7,6 @@ from typing import Any, cast
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
-from openenv.core.formats.json_text import json_text
 from openenv.core.outcomes import ANY_POSITIVE
 from openenv.envs.chess_env.models import AgentColor, ChessAction, ChessObservation, ChessState, Color, Ending
 from openenv.envs.chess_env.moves import read_move
@@ -23,6 +22,7 @@ from openenv.envs.reset_values import (
     require_whole,
     restored_random,
 )
+from openenv.formats.json_text import json_text
 
 COLORS: tuple[Color, Color] = ("white", "black")
 """The seats: seat 0 is white."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from openenv.core.env_server import EnvironmentProgram
+from openenv import EnvironmentProgram
 from openenv.envs.coding_env.server.environment import CodingEnvironment
 from openenv.envs.coding_env.server.settings import CodingSettings
 from openenv.hosting.sandbox.python_files import installed

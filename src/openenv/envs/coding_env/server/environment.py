@@ -11,12 +11,12 @@ from uuid import uuid4
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
 
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.formats.json_text import json_text
 from openenv.envs.coding_env.models import CodeAction, CodeObservation, CodeState, CodeTest
 from openenv.envs.coding_env.problems import ALL, NAMES, expected_values, make_problem
 from openenv.envs.coding_env.server.session import InterpreterEnded, SandboxedInterpreter
 from openenv.envs.coding_env.server.settings import CodingSettings, pool_of
 from openenv.envs.reset_values import refuse_other_keywords, require_choice, require_whole
+from openenv.formats.json_text import json_text
 from openenv.hosting.sandbox.python_files import installed
 
 KEYWORDS = ("task", "tests", "prompt", "files", "max_steps")

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 from openenv.hosting.sandbox.box_spec import BoxSpec
 from openenv.hosting.sandbox.limits import SandboxLimits
 from openenv.hosting.sandbox.python_files import with_python

@@ -4,11 +4,11 @@ import threading
 from dataclasses import dataclass
 from functools import cache
 
-from openenv.core.env_server.serving.settings import option
 from openenv.envs.coding_env.server.session import InterpreterPool
 from openenv.hosting.sandbox.box_spec import Level
 from openenv.hosting.sandbox.limits import SandboxLimits
 from openenv.hosting.sandbox.sandbox import SandboxHost
+from openenv.hosting.serving.settings import option
 
 
 @dataclass(frozen=True, kw_only=True)

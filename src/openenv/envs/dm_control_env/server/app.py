@@ -1,6 +1,6 @@
 """Serves the DeepMind Control Suite: `python -m openenv.envs.dm_control_env.server.app --domain cheetah --task run`."""
 
-from openenv.core.env_server import EnvironmentProgram
+from openenv import EnvironmentProgram
 from openenv.envs.dm_control_env.server.choice import TaskChoice
 from openenv.envs.dm_control_env.server.environment import DMControlEnvironment
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from dm_control import suite
 
-from openenv.core.env_server.serving.settings import option
 from openenv.envs.rendering import check_render
+from openenv.hosting.serving.settings import option
 
 RESET_FIELDS = ("domain_name", "task_name", "max_steps", "render", "width", "height", "camera_id")
 _RANGES = {"width": (16, 640), "height": (16, 480), "camera_id": (-1, 15)}

@@ -1,6 +1,6 @@
 """Serves the echo environment: `python -m openenv.envs.echo_env.server.app --port 8000`."""
 
-from openenv.core.env_server import EnvironmentProgram
+from openenv import EnvironmentProgram
 from openenv.envs.echo_env.server.environment import EchoEnvironment
 
 program = EnvironmentProgram(EchoEnvironment)

@@ -1,6 +1,6 @@
 """Serves the git environment: `python -m openenv.envs.git_env.server.app --port 8000`."""
 
-from openenv.core.env_server import EnvironmentProgram
+from openenv import EnvironmentProgram
 from openenv.envs.git_env.server.environment import GitEnvironment
 
 program = EnvironmentProgram(GitEnvironment)

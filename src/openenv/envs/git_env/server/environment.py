@@ -8,7 +8,6 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.formats.json_text import json_text
 from openenv.envs.git_env.models import GitAction, GitObservation, GitState
 from openenv.envs.git_env.server.allowed import Refused, checked_git_arguments, words_of
 from openenv.envs.git_env.server.git_process import Completed, git_program
@@ -17,6 +16,7 @@ from openenv.envs.git_env.server.repository import RepositoryView, Workspace
 from openenv.envs.git_env.server.tasks import Goal, Task
 from openenv.envs.git_env.server.work_tree import list_files, read_file, write_file
 from openenv.envs.reset_values import refuse_other_keywords, require_choice, require_whole
+from openenv.formats.json_text import json_text
 
 ANY_KIND = "any"
 LEVELS = (1, 3)

@@ -1,6 +1,6 @@
 """Serves the grid world environment: `python -m openenv.envs.grid_world_env.server.app --port 8000`."""
 
-from openenv.core.env_server import EnvironmentProgram
+from openenv import EnvironmentProgram
 from openenv.envs.grid_world_env.server.environment import GridWorldEnvironment
 
 program = EnvironmentProgram(GridWorldEnvironment)

@@ -6,7 +6,6 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.formats.json_text import json_text
 from openenv.envs.grid_world_env.models import GridWorldAction, GridWorldObservation, GridWorldState
 from openenv.envs.grid_world_env.server.grid import LONGEST_SIDE, MOST_DENSE, Cell, Grid, random_grid, read_layout
 from openenv.envs.reset_values import (
@@ -16,6 +15,7 @@ from openenv.envs.reset_values import (
     require_whole,
     restored_random,
 )
+from openenv.formats.json_text import json_text
 
 STEP_COST = 0.01
 GOAL_REWARD = 1.0

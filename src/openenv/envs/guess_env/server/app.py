@@ -1,6 +1,6 @@
 """Serves the guess environment: `python -m openenv.envs.guess_env.server.app --port 8000`."""
 
-from openenv.core.env_server import EnvironmentProgram
+from openenv import EnvironmentProgram
 from openenv.envs.guess_env.server.environment import GuessEnvironment
 
 program = EnvironmentProgram(GuessEnvironment)

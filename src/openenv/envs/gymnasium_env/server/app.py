@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from functools import partial
 
-from openenv.core.env_server import EnvironmentProgram
-from openenv.core.env_server.serving.settings import keywords_of
+from openenv import EnvironmentProgram
 from openenv.envs.gymnasium_env.server.choice import EnvChoice
 from openenv.envs.gymnasium_env.server.environment import GymnasiumEnvironment
 from openenv.envs.rendering import draw_without_display
+from openenv.hosting.serving.settings import keywords_of
 
 draw_without_display()
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import gymnasium
 
-from openenv.core.env_server.serving.settings import option
-from openenv.core.formats.json_text import json_text
 from openenv.envs.rendering import check_render
+from openenv.formats.json_text import json_text
+from openenv.hosting.serving.settings import option
 
 Family = Literal["light", "box2d", "mujoco", "other"]
 """Light: toy text and classic control, plain Python that steps in microseconds and can be pickled."""

@@ -1,6 +1,6 @@
 """Serves the maze environment: `python -m openenv.envs.maze_env.server.app --port 8000`."""
 
-from openenv.core.env_server import EnvironmentProgram
+from openenv import EnvironmentProgram
 from openenv.envs.maze_env.server.environment import MazeEnvironment
 
 program = EnvironmentProgram(MazeEnvironment)

@@ -6,10 +6,10 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.formats.json_text import json_text
 from openenv.envs.maze_env.models import Direction, MazeAction, MazeObservation, MazeState
 from openenv.envs.maze_env.server.maze import OPPOSITE, Cell, Maze, neighbour
 from openenv.envs.reset_values import refuse_other_keywords, require_whole
+from openenv.formats.json_text import json_text
 
 STEP_COST = 0.01
 SMALLEST, LARGEST = 2, 50

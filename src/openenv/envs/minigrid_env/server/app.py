@@ -1,6 +1,6 @@
 """Serves MiniGrid: `python -m openenv.envs.minigrid_env.server.app --env-id MiniGrid-DoorKey-5x5-v0 --port 8000`."""
 
-from openenv.core.env_server import EnvironmentProgram
+from openenv import EnvironmentProgram
 from openenv.envs.minigrid_env.server.choice import GridChoice
 from openenv.envs.minigrid_env.server.environment import MiniGridEnvironment
 

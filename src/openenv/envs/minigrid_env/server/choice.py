@@ -8,8 +8,8 @@ from typing import Any
 import gymnasium
 import minigrid  # noqa: F401  registers its ids
 
-from openenv.core.env_server.serving.settings import option
 from openenv.envs.rendering import check_render
+from openenv.hosting.serving.settings import option
 
 RESET_FIELDS = ("env_id", "max_steps", "render")
 _FAMILIES = ("MiniGrid-", "BabyAI-")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from openenv.core.env_server import EnvironmentProgram
+from openenv import EnvironmentProgram
 from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.envs.openspiel_env.server.prepared_game import GameChoice
 from openenv.envs.seats import TableSettings, make_tables

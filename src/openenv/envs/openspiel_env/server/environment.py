@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
-from openenv.core.formats.json_text import json_text
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation, OpenSpielState
 from openenv.envs.openspiel_env.server.episode import (
     Episode,
@@ -24,6 +23,7 @@ from openenv.envs.openspiel_env.server.probe import refuse_unless_playable
 from openenv.envs.openspiel_env.server.rng import make_rng
 from openenv.envs.openspiel_env.server.seat_view import SeatObservation, observe
 from openenv.envs.openspiel_env.server.shared_game import SharedChoice, SharedGame
+from openenv.formats.json_text import json_text
 
 if TYPE_CHECKING:
     from openenv.core.env_server.vector_environment import VectorEnvironment

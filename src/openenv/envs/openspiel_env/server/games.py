@@ -12,9 +12,9 @@ from typing import Any
 import open_spiel.python.games  # noqa: F401  registers the games written in Python
 import pyspiel
 
-from openenv.core.formats.json_text import json_text
 from openenv.core.outcomes import ANY_POSITIVE
 from openenv.envs.openspiel_env.server.rng import Rng, random_bits
+from openenv.formats.json_text import json_text
 
 MAX_CACHED_GAMES = 64
 PYTHON_GAME_PREFIX = "python_"

@@ -5,7 +5,6 @@ from typing import Any
 
 import pyspiel
 
-from openenv.core.env_server.serving.settings import option
 from openenv.envs.openspiel_env.server.games import (
     is_stateful,
     load_game_for_episode,
@@ -15,6 +14,7 @@ from openenv.envs.openspiel_env.server.games import (
 from openenv.envs.openspiel_env.server.opponents import opponent_policies
 from openenv.envs.openspiel_env.server.rng import Rng
 from openenv.envs.openspiel_env.server.seat_view import OpeningCache, SeatView, make_seat_view, opening_cache_of
+from openenv.hosting.serving.settings import option
 
 
 @dataclass(frozen=True, kw_only=True)

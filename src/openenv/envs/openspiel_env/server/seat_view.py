@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 import pyspiel
 
-from openenv.core.formats.json_text import json_text
 from openenv.envs.openspiel_env.server.games import MAX_CACHED_GAMES, legal_actions, load_game, state_method
+from openenv.formats.json_text import json_text
 
 MAX_TENSOR_VALUES = 100_000
 """A larger tensor is left out (`info_state_kind` is then `string`): each step would send half a megabyte of zeros."""

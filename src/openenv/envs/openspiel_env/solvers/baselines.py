@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from openenv.core.formats.yaml_text import read_yaml
 from openenv.envs.measured import Optimum
+from openenv.formats.yaml_text import read_yaml
 
 BASELINES_FILE = Path(__file__).with_name("baselines.yaml")
 

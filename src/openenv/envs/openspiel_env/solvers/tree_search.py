@@ -8,8 +8,8 @@ from typing import Any
 import open_spiel.python.games  # noqa: F401  registers the games written in Python
 import pyspiel
 
-from openenv.core.formats.json_text import json_text
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
+from openenv.formats.json_text import json_text
 
 
 def search(

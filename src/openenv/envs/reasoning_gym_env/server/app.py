@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from functools import partial
 
-from openenv.core.env_server import EnvironmentProgram
-from openenv.core.env_server.serving.settings import keywords_of
+from openenv import EnvironmentProgram
 from openenv.envs.reasoning_gym_env.server.environment import ReasoningGymEnvironment, TaskChoice
 from openenv.envs.reasoning_gym_env.server.library_process import LIBRARY
+from openenv.hosting.serving.settings import keywords_of
 
 
 def make_with_library(_: type, choice: TaskChoice) -> Callable[[], ReasoningGymEnvironment]:

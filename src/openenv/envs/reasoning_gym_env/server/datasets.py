@@ -12,8 +12,8 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from reasoning_gym.factory import CURRICULA, DATASETS, create_curriculum
 
-from openenv.core.formats.json_text import json_text
 from openenv.envs.reasoning_gym_env.server.scores import safe_score
+from openenv.formats.json_text import json_text
 
 NAMES = tuple(sorted(set(DATASETS) - {"composite"}))
 """All datasets, without the one that is made of others."""

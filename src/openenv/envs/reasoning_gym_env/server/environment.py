@@ -8,10 +8,10 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.env_server.serving.settings import option
-from openenv.core.formats.json_text import json_text
 from openenv.envs.reasoning_gym_env.models import ReasoningGymAction, ReasoningGymObservation, ReasoningGymState
 from openenv.envs.reasoning_gym_env.server.library_process import LIBRARY, LibraryEnded
+from openenv.formats.json_text import json_text
+from openenv.hosting.serving.settings import option
 
 _SEED_BITS = 31
 _SEEDS = 1 << 32

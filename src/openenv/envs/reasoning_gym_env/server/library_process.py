@@ -15,8 +15,8 @@ import sys
 import threading
 from typing import Any
 
-from openenv.core.formats.json_text import json_text
-from openenv.core.utils import install_line
+from openenv.formats.json_text import json_text
+from openenv.installation import install_line
 
 WORKER = "openenv.envs.reasoning_gym_env.server.worker"
 

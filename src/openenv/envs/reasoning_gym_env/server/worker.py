@@ -10,8 +10,8 @@ import signal
 import sys
 from typing import Any, TextIO
 
-from openenv.core.formats.json_text import json_text
 from openenv.envs.reasoning_gym_env.server.datasets import Datasets
+from openenv.formats.json_text import json_text
 
 TASK_LIMIT_S, SCORE_LIMIT_S = 10.0, 5.0
 """Processor time of a request."""

@@ -1,6 +1,6 @@
 """Serves the snake environment: `python -m openenv.envs.snake_env.server.app --port 8000`."""
 
-from openenv.core.env_server import EnvironmentProgram
+from openenv import EnvironmentProgram
 from openenv.envs.snake_env.server.environment import SnakeEnvironment
 
 program = EnvironmentProgram(SnakeEnvironment)

@@ -7,10 +7,10 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.formats.json_text import json_text
 from openenv.envs.reset_values import random_state, refuse_other_keywords, require_whole, restored_random
 from openenv.envs.snake_env.models import SnakeAction, SnakeObservation, SnakeState
 from openenv.envs.snake_env.server.game import Game, beside, turned
+from openenv.formats.json_text import json_text
 
 FOOD_REWARD = 1.0
 DEATH_REWARD = -1.0

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from openenv.core.env_server import EnvironmentProgram
-from openenv.core.env_server.serving.settings import option
+from openenv import EnvironmentProgram
 from openenv.envs.textarena_env.server.environment import TextArenaEnvironment
+from openenv.hosting.serving.settings import option
 
 
 @dataclass(frozen=True, kw_only=True)

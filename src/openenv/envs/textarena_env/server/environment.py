@@ -9,10 +9,10 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment, Execution
-from openenv.core.formats.json_text import json_text
 from openenv.envs.reset_values import refuse_other_keywords, require_whole
 from openenv.envs.textarena_env.models import TextArenaAction, TextArenaObservation, TextArenaState
 from openenv.envs.textarena_env.server.games import MOST_SEATS, SEATS, check_game, make_game
+from openenv.formats.json_text import json_text
 
 _SEED_BITS = 31
 _EXAMPLE = re.compile(r"\[[^\[\]\n]{1,40}\]")

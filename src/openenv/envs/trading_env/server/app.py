@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from openenv.core.env_server import EnvironmentProgram
-from openenv.core.env_server.serving.settings import option
+from openenv import EnvironmentProgram
 from openenv.envs.trading_env.server.environment import TradingEnvironment
 from openenv.envs.trading_env.server.price_file import read_prices
+from openenv.hosting.serving.settings import option
 
 
 @dataclass(frozen=True, kw_only=True)

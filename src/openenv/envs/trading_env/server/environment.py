@@ -12,11 +12,11 @@ from uuid import uuid4
 import numpy as np
 
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.formats.json_text import json_text
 from openenv.envs.trading_env.models import TradingAction, TradingObservation, TradingState
 from openenv.envs.trading_env.server.portfolio import Costs, Portfolio, max_drawdown, sharpe
 from openenv.envs.trading_env.server.prices import Floats, Prices, generate_prices
 from openenv.envs.trading_env.server.settings import Settings, generated_days, place_in_file
+from openenv.formats.json_text import json_text
 
 _SEED_BITS = 31
 _ROUNDING = 1e-6

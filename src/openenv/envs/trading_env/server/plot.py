@@ -9,11 +9,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from openenv.core.env_server.serving.settings import json_object
 from openenv.envs.trading_env.models import TradingAction, TradingObservation
 from openenv.envs.trading_env.players import buy_and_hold, random_order, trend_following
 from openenv.envs.trading_env.server.environment import TradingEnvironment
 from openenv.envs.trading_env.server.price_file import read_prices
+from openenv.hosting.serving.settings import json_object
 
 PLAYERS: Mapping[str, Callable[[TradingObservation, Random], TradingAction]] = {
     "hold": buy_and_hold,

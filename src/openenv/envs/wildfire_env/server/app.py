@@ -1,6 +1,6 @@
 """Serves the wildfire environment: `python -m openenv.envs.wildfire_env.server.app --port 8000`."""
 
-from openenv.core.env_server import EnvironmentProgram
+from openenv import EnvironmentProgram
 from openenv.envs.wildfire_env.server.environment import WildfireEnvironment
 
 program = EnvironmentProgram(WildfireEnvironment)

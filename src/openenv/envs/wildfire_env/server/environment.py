@@ -6,7 +6,6 @@ from typing import Any
 from uuid import uuid4
 
 from openenv.core.env_server.interfaces import Environment
-from openenv.core.formats.json_text import json_text
 from openenv.envs.reset_values import (
     random_state,
     refuse_other_keywords,
@@ -17,6 +16,7 @@ from openenv.envs.reset_values import (
 )
 from openenv.envs.wildfire_env.models import WildfireAction, WildfireObservation, WildfireState
 from openenv.envs.wildfire_env.server.forest import STEPS, WINDS, Forest, random_forest
+from openenv.formats.json_text import json_text
 
 SMALLEST, LARGEST = 4, 20
 MOST_FIRES = 8

@@ -6,9 +6,9 @@ import os
 import re
 from dataclasses import dataclass
 
-from openenv.core.net.forks import descendants_of
 from openenv.evaluation.quality.probe.recordings import play
 from openenv.evaluation.quality.target import CheckResult, Target, failed, passed, skipped, warned
+from openenv.hosting.process_tree import descendants_of
 
 _SESSIONS = 16
 _STEPS = 3

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from openenv.core.formats.json_text import json_text
+from openenv.formats.json_text import json_text
 
 TIMEOUT_S = 15.0
 _PROGRAM = "openenv.envs.openspiel_env.server.probe.process"

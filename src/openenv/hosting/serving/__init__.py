@@ -1,0 +1,1 @@
+"""Runs a server on this machine under uvicorn: what to serve, where to listen, graceful shutdown, its command line."""
