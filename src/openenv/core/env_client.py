@@ -96,16 +96,22 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         *,
         session_id: str | None = None,
     ) -> None:
-        """Connects at the first verb. Raises ValueError for a wrong URL or mode, or neither URL nor provider.
+        """Connects at the first verb.
 
-        base_url: where the server listens, such as http://localhost:8000, or unix:/run/echo.sock.
-        connect_timeout_s: limit of the connection and its handshake. message_timeout_s: limit of a response, and of the
-        environment that the server makes for a new session. websocket_ping_interval_s: silence after which the client
-        sends a ping. websocket_ping_timeout_s: further silence after which the connection counts as broken. None turns
-        either off. provider: runs the client's own server; without a base_url the first verb starts it, and `close()`
-        stops it. mode: `simulation` or `production`; None: the environment variable OPENENV_CLIENT_MODE, or
-        `simulation`. headers: sent with the connection, such as `Authorization: Bearer ...`. session_id: attach to that
-        session of the server instead of opening one.
+        Args:
+            base_url: where the server listens, such as http://localhost:8000, or unix:/run/echo.sock.
+            connect_timeout_s: limit of the connection and its handshake.
+            message_timeout_s: limit of a response, and of the environment that the server makes for a new session.
+            websocket_ping_interval_s: silence after which the client sends a ping.
+            websocket_ping_timeout_s: further silence after which the connection counts as broken. None turns either
+                off.
+            provider: runs the client's own server; without a base_url the first verb starts it, and `close()` stops it.
+            mode: `simulation` or `production`; None: the environment variable OPENENV_CLIENT_MODE, or `simulation`.
+            headers: sent with the connection, such as `Authorization: Bearer ...`.
+            session_id: attach to that session of the server instead of opening one.
+
+        Raises:
+            ValueError: for a wrong URL or mode, or neither URL nor provider.
         """
         if base_url is None and provider is None:
             raise ValueError(f"{type(self).__name__} needs a base_url, or a provider that runs a server")
@@ -323,8 +329,15 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         """`num_envs` environments of this server that are stepped together, as a `gymnasium.vector.VectorEnv`.
 
         They are beside this client's own session; the server, if it is the client's, runs until the client is closed.
-        autoreset: `next_step`, `same_step` or `disabled`. num_sessions: over how many sessions they are spread.
-        options: keywords of every reset. Raises what `VectorEnv` does, and ImportError without the extra `vector`.
+
+        Args:
+            autoreset: `next_step`, `same_step` or `disabled`.
+            num_sessions: over how many sessions they are spread.
+            options: keywords of every reset.
+
+        Raises:
+            ValueError: for numbers that `VectorEnv` does not take.
+            ImportError: without the extra `vector`.
         """
         # Gymnasium and numpy belong to the extra `vector`
         from openenv.core.vector.env import VectorEnv

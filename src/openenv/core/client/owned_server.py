@@ -23,10 +23,12 @@ class BoundProvider(RuntimeProvider):
         wait_timeout: float | None = None,
         **kwargs: Any,
     ) -> None:
-        """provider: a class is called at the start. source: the image, for a container provider.
+        """Further keywords are passed to the provider's `start_container` or `start`.
 
-        wait_timeout: seconds until the server must be healthy; None for the provider's default. Further keywords are
-        passed to the provider's `start_container` or `start`.
+        Args:
+            provider: a class is called at the start.
+            source: the image, for a container provider.
+            wait_timeout: seconds until the server must be healthy; None for the provider's default.
         """
         self._provider: Any = provider
         self._source = source

@@ -66,10 +66,12 @@ class WebSocketProtocol:
         on_open: Callable[[str | None], None],
         on_message: Callable[[bytes], None],
     ) -> None:
-        """reads_arrays: whether to offer the subprotocol in which arrays come in binary frames.
-
-        on_open: called after the handshake with the subprotocol that the server chose. on_message: called with each
-        message. In place of one above max_size it gets an error frame that names the limit, with the same id.
+        """
+        Args:
+            reads_arrays: whether to offer the subprotocol in which arrays come in binary frames.
+            on_open: called after the handshake with the subprotocol that the server chose.
+            on_message: called with each message. In place of one above max_size it gets an error frame that names the
+                limit, with the same id.
         """
         offered = [ARRAYS_SUBPROTOCOL, SUBPROTOCOL] if reads_arrays else [SUBPROTOCOL]
         self._handshake = ClientHandshake(uri, offered, headers)

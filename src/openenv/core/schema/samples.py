@@ -70,10 +70,11 @@ class SchemaSampler:
         optional: bool = False,
         words: Sequence[str] = (),
     ) -> None:
-        """simplest: always the first alternative, the number nearest zero, and the shortest text.
-
-        optional: give objects that have required fields optional ones too. words: one or two of them are a text without
-        limits; otherwise it is made of letters.
+        """
+        Args:
+            simplest: always the first alternative, the number nearest zero, and the shortest text.
+            optional: give objects that have required fields optional ones too.
+            words: one or two of them are a text without limits; otherwise it is made of letters.
         """
         self._root = schema
         self._rng = rng

@@ -28,12 +28,17 @@ def load_app(
 ) -> "FastAPI":
     """The application that serves `source`.
 
-    source: an application, an Environment class or instance, a function that returns an application or an environment,
-    or `MODULE:NAME` of one of these. config: limits for an environment; an application has its own, and is refused
-    beside them. default: the limits of an environment without `config`.
+    Args:
+        source: an application, an Environment class or instance, a function that returns an application or an
+            environment, or `MODULE:NAME` of one of these.
+        config: limits for an environment; an application has its own, and is refused beside them.
+        default: the limits of an environment without `config`.
 
-    Raises LookupError when the module has no such attribute, ImportError, ValueError for what cannot be served or for
-    a `config` beside an application, what a function raises, and RuntimeError when that of `MODULE:NAME` does.
+    Raises:
+        LookupError: if the module has no such attribute.
+        ImportError: if the module cannot be imported.
+        ValueError: for what cannot be served, or for a `config` beside an application.
+        RuntimeError: if the function of `MODULE:NAME` raises. What another function raises is passed on.
     """
     named = repr(source) if not isinstance(source, str) else source
     found: Any = _import(source) if isinstance(source, str) else source

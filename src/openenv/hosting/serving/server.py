@@ -23,13 +23,22 @@ def serve(
 ) -> None:
     """Run `app` until SIGINT or SIGTERM; steps that run are finished first.
 
-    app: an application, an Environment class, a function that returns an application or an environment, or
-    `MODULE:NAME` of one of these. host: an address, `unix:/run/echo.sock` for a Unix socket, or `fd:0` for a listening
-    socket that this program has inherited as that file descriptor. workers: processes that share the sessions behind
-    the port; more than 1 need `MODULE:NAME`, or a class or function of a module. After SIGTERM a program that serves in
-    its main thread exits with 0, after Ctrl-C with 130. Raises ValueError where an event loop runs already, as in a
-    notebook, for workers that cannot run, and for an app that cannot be served, LookupError when `MODULE:NAME` does not
-    exist, and OSError when it cannot listen. A line on stderr says where it serves, once it does.
+    A line on stderr says where it serves, once it does. After SIGTERM a program that serves in its main thread exits
+    with 0, after Ctrl-C with 130.
+
+    Args:
+        app: an application, an Environment class, a function that returns an application or an environment, or
+            `MODULE:NAME` of one of these.
+        host: an address, `unix:/run/echo.sock` for a Unix socket, or `fd:0` for a listening socket that this program
+            has inherited as that file descriptor.
+        workers: processes that share the sessions behind the port; more than 1 need `MODULE:NAME`, or a class or
+            function of a module.
+
+    Raises:
+        ValueError: where an event loop runs already, as in a notebook, for workers that cannot run, and for an app that
+            cannot be served.
+        LookupError: if `MODULE:NAME` does not exist.
+        OSError: if it cannot listen.
     """
     _refuse_running_loop()
     if workers < 1:

@@ -93,9 +93,13 @@ class Supervisor:
         head_timeout_s: float,
         on_listening: Callable[[], None],
     ) -> None:
-        """source: makes the application, in each worker. shares: one for each worker. log_level: uvicorn's.
-
-        head_timeout_s: limit of the wait for a connection's first request. on_listening: called when a worker serves.
+        """
+        Args:
+            source: makes the application, in each worker.
+            shares: one for each worker.
+            log_level: uvicorn's.
+            head_timeout_s: limit of the wait for a connection's first request.
+            on_listening: called when a worker serves.
         """
         self._source = source
         self._shares = shares

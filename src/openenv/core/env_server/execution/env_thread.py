@@ -39,9 +39,13 @@ class EnvThread:
         is_shared: bool = False,
         taken_over: "tuple[_Worker, list[_Call]] | None" = None,
     ) -> None:
-        """on_ended: called with the seconds that each call took. on_overrun: called when a call has outlived its limit.
-        is_shared: whether other environments use the thread, and move to another one when a call blocks it.
-        taken_over: a thread that runs already, with its calls."""
+        """
+        Args:
+            on_ended: called with the seconds that each call took.
+            on_overrun: called when a call has outlived its limit.
+            is_shared: whether other environments use the thread, and move to another one when a call blocks it.
+            taken_over: a thread that runs already, with its calls.
+        """
         self.is_shared = is_shared
         self.is_abandoned = False
         """Whether a call has outlived its limit: no further verbs are to be submitted."""

@@ -78,7 +78,11 @@ class InProcessExecutor(EnvExecutor):
         execution: Execution | None = None,
         options: SessionOptions = DEFAULT_OPTIONS,
     ) -> None:
-        """loop, threads: of the server. execution: `inline` or `thread`, which overrides the environment's."""
+        """
+        Args:
+            loop, threads: of the server.
+            execution: `inline` or `thread`, which overrides the environment's.
+        """
         self._options = options
         self._spec = spec
         self._arguments = arguments

@@ -34,9 +34,11 @@ class HttpConnection(HttpToolsProtocol):
     """An HTTP connection until it upgrades to a WebSocket."""
 
     def __init__(self, *, head_timeout_s: float, body_timeout_s: float, **settings: Any) -> None:
-        """head_timeout_s: from the first byte of a request, or from the connection, to the end of the head.
-
-        body_timeout_s: the longest wait for further bytes of a body. settings: uvicorn's.
+        """
+        Args:
+            head_timeout_s: from the first byte of a request, or from the connection, to the end of the head.
+            body_timeout_s: the longest wait for further bytes of a body.
+            settings: uvicorn's.
         """
         super().__init__(**settings)
         self._timeouts_s = {"head": head_timeout_s, "body": body_timeout_s}

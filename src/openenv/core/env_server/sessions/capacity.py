@@ -23,9 +23,13 @@ class CapacityLimiter:
         max_sessions: int | None = None,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
-        """num_slots: sessions of this process. max_queue, queue_timeout_s: as in ServerConfig. max_sessions: the limit
-        of the whole server; None: `num_slots`. on_change: called when a slot is acquired or released, and when a
-        caller joins or leaves the queue."""
+        """
+        Args:
+            num_slots: sessions of this process.
+            max_queue, queue_timeout_s: as in ServerConfig.
+            max_sessions: the limit of the whole server; None: `num_slots`.
+            on_change: called when a slot is acquired or released, and when a caller joins or leaves the queue.
+        """
         self.num_slots = num_slots
         self.num_acquired = 0
         self.num_requested = 0

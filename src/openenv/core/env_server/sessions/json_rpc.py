@@ -46,9 +46,13 @@ class JsonRpc:
     ) -> bytes:
         """The response to a request.
 
-        own: the session of the WebSocket that the request came on. default: without one, finds or opens the session of
-        a request that names none. traceparent: the client's span. Raises WrongWorker for a request over plain HTTP
-        whose session another worker has.
+        Args:
+            own: the session of the WebSocket that the request came on.
+            default: without one, finds or opens the session of a request that names none.
+            traceparent: the client's span.
+
+        Raises:
+            WrongWorker: for a request over plain HTTP whose session another worker has.
         """
         request_id: RequestId = None
         try:
