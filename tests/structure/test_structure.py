@@ -30,3 +30,13 @@ def test_no_module_imports_itself_by_way_of_others():
 
 def test_the_architecture_has_the_tree_and_the_layers_of_the_code():
     assert PAGE.read_text(encoding="utf-8") == recorded(), "run python -m tests.structure.record_architecture"
+
+
+def test_no_console_takes_a_part_of_a_name_for_an_emoji():
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in (ROOT / "src").rglob("*.py")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if "Console(" in line and "emoji=False" not in line
+    ]
+    assert found == [], "notes.py:Notes: would be shown with notes in the place of the class"

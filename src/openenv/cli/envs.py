@@ -72,7 +72,7 @@ def _measure(chosen: Sequence[CatalogEntry], *, as_json: bool) -> None:
     rows: list[Measurement] = []
     problems: list[str] = []
     try:
-        with Console(stderr=True).status("starting") as status:
+        with Console(stderr=True, emoji=False).status("starting") as status:
             for entry in chosen:
                 log.info("measuring environment=%s", entry.name)
                 try:

@@ -84,7 +84,7 @@ def sft(
     chat = start.chat(tools=functions_of(episodes))
     least = -math.inf if min_return is None else min_return
     played = recorded_play(episodes, min_return=least, shows_tools=bool(chat.tools))
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with Progress(console=Console(stderr=True, emoji=False), transient=True) as progress:
         task = progress.add_task("sft", total=steps)
         learned = imitate(
             start.model, [(chat, played)], settings, teacher=", ".join(settings.episodes), precision="auto", seed=seed,

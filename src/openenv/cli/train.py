@@ -139,7 +139,7 @@ def _write(run: Config, file: Path) -> None:
 
 def _train(config: Config, resume: bool) -> RunResult:
     """Make one run and print its results."""
-    terminal, began = Console(stderr=True), time.time()
+    terminal, began = Console(stderr=True, emoji=False), time.time()
     has_view = terminal.is_terminal and not terminal.is_dumb_terminal
     try:
         with live_view(config.name, terminal) if has_view else contextlib.nullcontext(_TenLines()) as on_progress:

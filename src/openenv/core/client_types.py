@@ -34,6 +34,14 @@ class StepResult(AwaitsItself, Generic[ObsT]):
     """`truncated` when the episode was cut short rather than ended by its own rules. A failure of the environment or
     the server is never a result: it is raised."""
 
+    def __repr__(self) -> str:
+        shown = [f"observation={self.observation!r}", f"reward={self.reward!r}", f"done={self.done!r}"]
+        if self.metadata and self.metadata != getattr(self.observation, "metadata", None):
+            shown.append(f"metadata={self.metadata!r}")
+        if self.validity != "valid":
+            shown.append(f"validity={self.validity!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
     @property
     def truncated(self) -> bool:
         """Whether the episode was cut short, as far as the environment reports it."""

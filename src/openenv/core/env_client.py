@@ -205,6 +205,10 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         session_id: str | None = self._session.session_id
         return session_id
 
+    def __repr__(self) -> str:
+        session = "no session" if self.session_id is None else f"session {self.session_id}"
+        return f"<{type(self).__name__} at {self.base_url or 'a server that has not started'}, {session}>"
+
     # The verbs. Each returns its result, or in asynchronous mode a coroutine of it.
 
     def reset(

@@ -40,6 +40,9 @@ class SyncEnvClient(ProcessBound, Generic[ActT, ObsT, StateT]):
         self._client = async_client._sibling(None) if async_client.is_async else async_client
         self._loop: LoopThread | None = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._client!r}>"
+
     @property
     def async_client(self) -> "EnvClient[ActT, ObsT, StateT]":
         """The client that this object was made of."""

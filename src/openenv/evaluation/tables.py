@@ -22,8 +22,8 @@ _MAX_NUMBERS = 12
 
 def table_console(least_width: int = _FILE_WIDTH) -> Console:
     """Standard output, as wide as the terminal; a file or a pipe is as wide as a table needs."""
-    console = Console()
-    return console if console.is_terminal else Console(width=max(least_width, console.width))
+    console = Console(emoji=False)
+    return console if console.is_terminal else Console(width=max(least_width, console.width), emoji=False)
 
 
 def ranked(summaries: Sequence[Summary]) -> list[tuple[int, Summary]]:

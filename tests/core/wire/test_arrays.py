@@ -5,6 +5,7 @@ import sys
 from types import ModuleType
 
 import httpx
+import jsonschema
 import numpy as np
 import orjson
 import pytest
@@ -267,3 +268,12 @@ class ValueObservation(Observation):
     """Any value."""
 
     value: JsonOrArray
+
+
+@pytest.mark.parametrize("values", [[True, False], [[1.5], [2.0]], [0, 255]])
+def test_the_schema_of_an_array_takes_what_is_written(values):
+    class Mask(Observation):
+        mask: Array
+
+    written = json.loads(Mask(mask=np.array(values)).model_dump_json())
+    jsonschema.validate(written, Mask.model_json_schema())

@@ -39,7 +39,7 @@ def check(
 
 def run_checks(target: str, **options: Any) -> list[CheckRow]:
     """The rows of the checks of `target`, with the token of OPENENV_TOKEN. options: those of `check_environment`."""
-    with Console(stderr=True).status("starting") as status:
+    with Console(stderr=True, emoji=False).status("starting") as status:
         return check_environment(
             target, headers=token_headers(), on_check=lambda name: status.update(f"checking: {name}"), **options
         )

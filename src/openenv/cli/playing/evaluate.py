@@ -68,7 +68,7 @@ def evaluate(
                 environment, served, policies, make, results,
                 seed=played.seed, reset_kwargs=keywords, max_steps=played.max_steps, page=page,
             ))  # fmt: skip
-        with Progress(console=Console(stderr=True), transient=True) as progress:
+        with Progress(console=Console(stderr=True, emoji=False), transient=True) as progress:
             summaries: list[Summary] = []
             playing = run_evaluation(
                 served.base_url, served.client, policies, played.episodes, played.seed, num_sessions=played.sessions,
@@ -133,8 +133,8 @@ def _make(text: TextInterface[Any, Any], endpoint: EndpointOptions, name: str, s
 
 
 def show(summaries: list[Summary], plot: Path, *, as_json: bool) -> None:
-    """Print the summaries as a table or as JSON, and draw the plot. Without summaries, do nothing."""
-    if not summaries:
+    """Print the summaries as a table or as JSON, and draw the plot. Without a valid episode, do nothing."""
+    if not any(summary.num_episodes for summary in summaries):
         return
     if as_json:
         typer.echo(json_text([as_row(summary) for summary in summaries], indent=2))

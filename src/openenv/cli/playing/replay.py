@@ -55,7 +55,9 @@ def replay(
 def _replayed(base_url: str, lines: list[dict[str, Any]]) -> Iterator[Iterator[ReplayedRequest]]:
     """The requests, each replayed when it is taken, with a bar of the progress."""
     with ReplayClient(base_url, headers=token_headers()) as client:
-        yield map(Replay(client).play, track(lines, "replay", console=Console(stderr=True), transient=True))
+        yield map(
+            Replay(client).play, track(lines, "replay", console=Console(stderr=True, emoji=False), transient=True)
+        )
 
 
 def _serve(recording: Path, lines: list[dict[str, Any]], named: NamedEnvironment, page: PageOptions) -> None:

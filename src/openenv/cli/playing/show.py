@@ -43,7 +43,7 @@ def show(
     """Print the prompt of an episode's first turn, what a model may reply, and how some replies are read. A reply that
     names an action is also played."""
     named = named_environment(environment, text=text)
-    console = Console()
+    console = Console(emoji=False)
     with named.served() as served:
         keywords = {"seed": seed, **reset_keywords(environment, reset, game)}
         with served.client() as client:

@@ -2,7 +2,8 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
+import reprlib
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
@@ -93,6 +94,25 @@ class DataclassMessage(BaseModel):
         fields = {name: _dataclass_field(name, info) for name, info in cls.model_fields.items()}
         cls.__dataclass_fields__ = fields
         cls.__dataclass_params__ = _Plain.__dataclass_params__  # type: ignore[attr-defined]
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """The fields as `repr` shows them: the beginning of what is long, such as a board's numbers."""
+        return ((name, _Shown(value)) for name, value in super().__repr_args__())
+
+
+_BEGINNING = reprlib.Repr()
+_BEGINNING.maxlist = _BEGINNING.maxtuple = _BEGINNING.maxdict = 12
+_BEGINNING.maxstring = _BEGINNING.maxother = _BEGINNING.maxlong = 300
+
+
+class _Shown:
+    """A value whose `repr` is short."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __repr__(self) -> str:
+        return _BEGINNING.repr(self._value)
 
 
 class Action(DataclassMessage):

@@ -64,7 +64,8 @@ class _ArrayField:
     def __get_pydantic_json_schema__(
         cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return {"type": "array", "items": {"anyOf": [{"type": "number"}, {"type": "array"}]}, "dtype": ANY_DTYPE}
+        parts = [{"type": kind} for kind in ("number", "boolean", "array")]
+        return {"type": "array", "items": {"anyOf": parts}, "dtype": ANY_DTYPE}
 
 
 if TYPE_CHECKING:

@@ -2,13 +2,16 @@
 
 import httpx
 import pytest
-from fastmcp import Client
+from fastmcp import Client, FastMCP
+from fastmcp.client.transports import StreamableHttpTransport
 from fastmcp.exceptions import ToolError
 from mcp import ClientSession
 from mcp.client.streamable_http import streamablehttp_client
 from mcp.types import LATEST_PROTOCOL_VERSION
 
+from openenv import Observation, State
 from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.env_server.mcp_environment import MCPEnvironment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 from tests.core.env_server.probes import num_sessions
 from tests.core.tool_env import NotebookEnvironment
@@ -43,6 +46,46 @@ async def test_fastmcps_client_lists_and_calls_tools_in_a_session_of_its_own(url
             await one.call_tool("fail", {})
         assert num_sessions(url) == 2
     assert num_sessions(url) == 0
+
+
+class Shelf(MCPEnvironment):
+    """A shelf that a reset fills."""
+
+    def __init__(self):
+        tools = FastMCP("shelf")
+
+        @tools.tool
+        def book() -> int:
+            self.num_looks += 1
+            return self.number
+
+        super().__init__(tools)
+
+    def reset(self, seed=None, episode_id=None, **kwargs):
+        self.number, self.num_looks = 0 if seed is None else seed, 0
+        return Observation()
+
+    @property
+    def state(self):
+        return State(step_count=self.num_looks)
+
+
+@pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")
+async def test_the_first_call_of_a_tool_begins_an_episode(serving):
+    url = serving(create_app(Shelf, CallToolAction, CallToolObservation))
+    async with Client(f"{url}/mcp", timeout=20) as client:
+        assert [(await client.call_tool("book", {})).data for _ in range(2)] == [0, 0]
+
+
+async def test_a_client_plays_in_the_session_that_it_names_and_leaves_it_open(serving):
+    url = serving(create_app(Shelf, CallToolAction, CallToolObservation))
+    async with httpx.AsyncClient(base_url=url) as curl:
+        began = await curl.post("/reset", json={"seed": 7}, headers={"X-Session-Id": "new"})
+        named = {"X-Session-Id": began.headers["X-Session-Id"]}
+        async with Client(StreamableHttpTransport(f"{url}/mcp", headers=named), timeout=20) as client:
+            assert (await client.call_tool("book", {})).data == 7
+        state = await curl.get("/state", headers=named)
+        assert state.json()["step_count"] == 1
 
 
 @pytest.mark.finding("formats of others are followed: MCP, Gymnasium, pydantic, JSON and YAML")

@@ -16,8 +16,9 @@ from openenv.core.env_server.sessions.manager import SessionManager
 from openenv.core.env_server.sessions.session import Session
 from openenv.core.env_server.sessions.worker_share import WrongWorker
 from openenv.core.errors import RequestRefused, SessionFault
+from openenv.core.wire.constants import NEW_SESSION, SESSION_HEADER
 from openenv.core.wire.json_codec import write_json
-from openenv.core.wire.server_codec import error_json
+from openenv.core.wire.server_codec import SessionRequest, error_json
 from openenv.installation import bundle_version
 
 SESSION_ID = "mcp-session-id"
@@ -31,7 +32,8 @@ _BY_MCP_NAME = {
 
 
 class StreamableMcp:
-    """Handles the requests of MCP's clients. Each has a session of its own from its `initialize` on."""
+    """Handles the requests of MCP's clients. Each has a session of its own from its `initialize` on, or the one that
+    it names there. Its first call of a tool resets a session that has no episode."""
 
     def __init__(self, sessions: SessionManager, http_sessions: HttpSessions, rpc: JsonRpc) -> None:
         self._sessions = sessions
@@ -70,7 +72,7 @@ class StreamableMcp:
         message = parsed if isinstance(parsed, dict) else {}
         method, request_id = message.get("method"), message.get("id")
         if method == "initialize":
-            return await self._initialize(message.get("params"), request_id)
+            return await self._initialize(request, message.get("params"), request_id)
         refused = self._refusal(request, request_id) if is_mcp else None
         if refused is not None:
             return refused
@@ -97,7 +99,12 @@ class StreamableMcp:
         return None
 
     async def end(self, request: Request) -> Response:
-        """End the session of a client that is done. Raises WrongWorker like `respond`."""
+        """End the session of a client that is done, unless another program opened it.
+
+        Raises WrongWorker like `respond`.
+        """
+        if SESSION_HEADER in request.headers:
+            return Response(status_code=204)
         try:
             await self._http_sessions.end(request.headers.get(SESSION_ID, ""))
         except WrongWorker:
@@ -106,10 +113,13 @@ class StreamableMcp:
             return _failure(None, error.message, 404)
         return Response(status_code=204)
 
-    async def _initialize(self, params: Any, request_id: Any) -> Response:
+    async def _initialize(self, request: Request, params: Any, request_id: Any) -> Response:
         wanted = params.get("protocolVersion") if isinstance(params, dict) else None
         try:
-            session = await self._sessions.open(outlives_connection=True)
+            named = request.headers.get(SESSION_HEADER)
+            session = await self._http_sessions.for_reset(request, NEW_SESSION if named is None else named)
+        except WrongWorker:
+            raise
         except RequestRefused as error:
             return _failure(request_id, error.message, 503)
         result = {
@@ -124,7 +134,10 @@ class StreamableMcp:
         named = request.headers.get(SESSION_ID)
 
         async def session() -> Session:
-            return await self._http_sessions.for_verb(request, named)
+            found = await self._http_sessions.for_verb(request, named)
+            if method == McpMethod.TOOLS_CALL and named is not None and not found.has_begun:
+                await found.respond(SessionRequest("reset", {}))  # MCP has no verb that begins an episode
+            return found
 
         traceparent = request.headers.get("traceparent")
         answer = orjson.loads(await self._rpc.reply(body, default=session, traceparent=traceparent))

@@ -92,6 +92,7 @@ class Session:
         self._metrics = metrics
         self._episode_is_over = False
         self._num_resets = 0
+        self._is_loaded = False
         self._episode = EpisodeContext(session_id, "0")
         self._fault: RequestRefused | None = None
         """The time limit or crash that the episode ended with. A reset makes another environment."""
@@ -304,11 +305,17 @@ class Session:
         """Continue from what `save` of a session of this server returned."""
         await self._run(SessionRequest("load", {"snapshot": snapshot[1:]}), self._turn)
         self._episode_is_over = bool(snapshot[0])
+        self._is_loaded = True
 
     def record_event(self, verb: str, data: dict[str, Any]) -> None:
         """Record that the session was saved, restored, or forked."""
         if self._recorder is not None:
             self._recorder.record_event(verb, data)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was a reset, or another session's episode was loaded."""
+        return self._num_resets > 0 or self._is_loaded
 
     @property
     def is_busy(self) -> bool:
