@@ -185,6 +185,8 @@ def train() -> Way:
                 raise
         finally:
             sys.argv = before
+    if not way.is_at_gradient:
+        raise RuntimeError("the trainer's gradient was not seen: is it torch.autograd.backward that makes it?")
     if missing := STATIONS.keys() - way.reached:
         raise RuntimeError(f"the run came to no place where {', or '.join(STATIONS[one] for one in sorted(missing))}")
     return way

@@ -33,5 +33,15 @@ def test_a_long_observation_is_shown_by_its_beginning():
     assert shown.count("'a'") == 1
 
 
+def test_the_text_of_an_observation_is_whole():
+    seen = Board(cells=[0.0] * 190, text="x" * 5000)
+    assert "x" * 5000 in str(seen)
+    assert f"{seen}".count("0.0") == 190
+
+
+def test_a_client_that_was_not_made_has_a_repr():
+    assert "GenericEnvClient" in repr(GenericEnvClient.__new__(GenericEnvClient))
+
+
 def test_a_short_observation_is_shown_whole():
     assert "cells=[1.0, 2.0]" in repr(Board(cells=[1.0, 2.0]))

@@ -28,6 +28,12 @@ async def test_the_model_is_shown_action_and_observation_and_its_number_is_the_s
     assert service.body["messages"] == [{"role": "user", "content": "left got 3.0. Answer as {score}."}]
 
 
+async def test_the_model_is_shown_long_observations_whole(service):
+    service.reply_with("1")
+    await judge(service, "{observation}")(None, Seen(reward=0.0, metadata={"text": "x" * 5000}))
+    assert "x" * 5000 in service.body["messages"][0]["content"]
+
+
 @pytest.mark.parametrize(
     ("answer", "score"),
     [

@@ -1,4 +1,4 @@
-"""Names of the published package `openenv` 0.10.0: what only they need, and where the others stand (`moved.py`)."""
+"""Names of the published package `openenv` 0.10.0: messages as models, and where other names stand (`moved.py`)."""
 
 from openenv.compat.aliases import move
 from openenv.compat.moved import MODULES

@@ -206,6 +206,8 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
         return session_id
 
     def __repr__(self) -> str:
+        if "_session" not in self.__dict__:  # `__init__` has not ended
+            return object.__repr__(self)
         session = "no session" if self.session_id is None else f"session {self.session_id}"
         return f"<{type(self).__name__} at {self.base_url or 'a server that has not started'}, {session}>"
 
@@ -340,7 +342,9 @@ class EnvClient(Generic[ActT, ObsT, StateT]):
             options: keywords of every reset.
 
         Raises:
-            ValueError: for numbers that `VectorEnv` does not take.
+            ValueError: for numbers or an autoreset that `VectorEnv` does not take.
+            TypeError: for an argument of another type.
+            ServerUnreachable: if no session can be opened.
             ImportError: without the extra `vector`.
         """
         # Gymnasium and numpy belong to the extra `vector`

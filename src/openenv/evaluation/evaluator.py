@@ -70,7 +70,7 @@ async def evaluate(
 ) -> list[Summary]:
     """Play the episodes with seeds `seed`, `seed + 1`, ... with every policy. Returns their summaries in that order.
 
-    For the other arguments see there.
+    For the other arguments see `play_episodes`.
 
     Args:
         num_sessions: sessions that play at the same time.
@@ -143,7 +143,8 @@ async def play_episodes(
 
     All sessions of the pool step together. A policy that learns plays one episode after another in one session.
 
-    An episode in which the policy fails to choose is invalid, with its reason.
+    An episode in which the policy fails to choose is invalid, with its reason. The first error of a policy that fails
+    from the start is raised.
 
     Args:
         policy: any object with `name` and `select_action(observation)`; `openenv.policies.Policy` lists the optional
@@ -157,8 +158,7 @@ async def play_episodes(
         executor: runs a slow policy; None: any thread.
 
     Raises:
-        ServerUnreachable: when a session cannot be reset because the server is gone, and the first error of a policy
-            that fails from the start.
+        ServerUnreachable: when a session cannot be reset because the server is gone.
     """
     policy, known = _with_optional_parts(policy), known or {}
     kwargs = {**policy.reset_kwargs, **(reset_kwargs or {})}

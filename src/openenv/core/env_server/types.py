@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import reprlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, ClassVar, Self
 
@@ -95,24 +95,15 @@ class DataclassMessage(BaseModel):
         cls.__dataclass_fields__ = fields
         cls.__dataclass_params__ = _Plain.__dataclass_params__  # type: ignore[attr-defined]
 
-    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """The fields as `repr` shows them: the beginning of what is long, such as a board's numbers."""
-        return ((name, _Shown(value)) for name, value in super().__repr_args__())
+    def __repr__(self) -> str:
+        """The fields, and the beginning of what is long, such as a board's numbers. `str` shows them whole."""
+        fields = ", ".join(f"{name}={_BEGINNING.repr(value)}" for name, value in self.__repr_args__())
+        return f"{type(self).__name__}({fields})"
 
 
 _BEGINNING = reprlib.Repr()
 _BEGINNING.maxlist = _BEGINNING.maxtuple = _BEGINNING.maxdict = 12
 _BEGINNING.maxstring = _BEGINNING.maxother = _BEGINNING.maxlong = 300
-
-
-class _Shown:
-    """A value whose `repr` is short."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def __repr__(self) -> str:
-        return _BEGINNING.repr(self._value)
 
 
 class Action(DataclassMessage):

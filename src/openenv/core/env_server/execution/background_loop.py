@@ -15,9 +15,9 @@ _BLOCKED_AFTER_S = 0.25
 
 
 class BackgroundLoop:
-    """Runs all the time, so that tasks of an environment go on between two verbs, and blocks no other code.
+    """An event loop in a thread of its own, which starts with the first coroutine.
 
-    The thread starts with the first coroutine.
+    It runs all the time, so that tasks of an environment go on between two verbs, and blocks no other code.
     """
 
     def __init__(self) -> None:

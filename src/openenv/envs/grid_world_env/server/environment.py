@@ -47,10 +47,10 @@ class GridWorldEnvironment(Environment[GridWorldAction, GridWorldObservation, Gr
     ) -> GridWorldObservation:
         """Draw a grid, or take the one of `layout`. Equal seeds give equal grids, and equal slips.
 
-        size: cells of each side. density: the chance of an obstacle. start, goal: [row, column], or None for the
-        north-west and the south-east corner.
-
         Args:
+            size: cells of each side.
+            density: the chance of an obstacle.
+            start, goal: [row, column], or None for the north-west and the south-east corner.
             layout: rows of S, G, # and . in place of these four.
             slip: the chance that a step goes to a side.
             max_steps: None for four a cell.
