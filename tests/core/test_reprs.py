@@ -37,6 +37,7 @@ def test_the_text_of_an_observation_is_whole():
     seen = Board(cells=[0.0] * 190, text="x" * 5000)
     assert "x" * 5000 in str(seen)
     assert f"{seen}".count("0.0") == 190
+    assert "x" * 5000 in f"{Board(cells=[], rows=[seen])}"
 
 
 def test_a_client_that_was_not_made_has_a_repr():

@@ -1,5 +1,6 @@
 """What the client's verbs return."""
 
+import reprlib
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, Self
@@ -10,6 +11,11 @@ ActT = TypeVar("ActT", default=Any)
 ObsT = TypeVar("ObsT", default=Any)
 StateT = TypeVar("StateT", default=Any)
 ClientT = TypeVar("ClientT", default=Any)
+
+
+_BEGINNING = reprlib.Repr()
+_BEGINNING.maxlist = _BEGINNING.maxtuple = _BEGINNING.maxdict = 12
+_BEGINNING.maxstring = _BEGINNING.maxother = _BEGINNING.maxlong = 300
 
 
 class AwaitsItself:
@@ -35,7 +41,7 @@ class StepResult(AwaitsItself, Generic[ObsT]):
     the server is never a result: it is raised."""
 
     def __repr__(self) -> str:
-        shown = [f"observation={self.observation!r}", f"reward={self.reward!r}", f"done={self.done!r}"]
+        shown = [f"observation={_beginning(self.observation)}", f"reward={self.reward!r}", f"done={self.done!r}"]
         if self.metadata and self.metadata != getattr(self.observation, "metadata", None):
             shown.append(f"metadata={self.metadata!r}")
         if self.validity != "valid":
@@ -51,6 +57,14 @@ class StepResult(AwaitsItself, Generic[ObsT]):
     def terminated(self) -> bool:
         """Whether the episode ended by its own rules."""
         return self.done and not self.truncated
+
+
+def _beginning(observation: Any) -> str:
+    """An observation as `repr` shows it, with the beginning of what is long, such as a board's numbers."""
+    if not hasattr(observation, "__repr_args__"):
+        return _BEGINNING.repr(observation)
+    fields = ", ".join(f"{name}={_BEGINNING.repr(value)}" for name, value in observation.__repr_args__())
+    return f"{type(observation).__name__}({fields})"
 
 
 class Completed:

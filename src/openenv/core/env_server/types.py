@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import reprlib
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, ClassVar, Self
@@ -94,16 +93,6 @@ class DataclassMessage(BaseModel):
         fields = {name: _dataclass_field(name, info) for name, info in cls.model_fields.items()}
         cls.__dataclass_fields__ = fields
         cls.__dataclass_params__ = _Plain.__dataclass_params__  # type: ignore[attr-defined]
-
-    def __repr__(self) -> str:
-        """The fields, and the beginning of what is long, such as a board's numbers. `str` shows them whole."""
-        fields = ", ".join(f"{name}={_BEGINNING.repr(value)}" for name, value in self.__repr_args__())
-        return f"{type(self).__name__}({fields})"
-
-
-_BEGINNING = reprlib.Repr()
-_BEGINNING.maxlist = _BEGINNING.maxtuple = _BEGINNING.maxdict = 12
-_BEGINNING.maxstring = _BEGINNING.maxother = _BEGINNING.maxlong = 300
 
 
 class Action(DataclassMessage):
