@@ -167,7 +167,7 @@ async def test_a_server_serves_while_its_context_is_open_in_an_event_loop() -> N
 def test_a_module_is_run_as_by_python_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ending.py").write_text("import sys\nprint(__name__, sys.argv[1:3])\nraise SystemExit(3)")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(NotReady, match=r"ended with code 3(?s:.*)__main__ \['--game', 'x'\]"):
+    with pytest.raises(NotReady, match=r"^the server ended with code 3(?s:.*)__main__ \['--game', 'x'\]"):
         LocalServer("ending", ["--game", "x"]).launch()
 
 

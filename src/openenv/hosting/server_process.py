@@ -190,6 +190,7 @@ class ServerProcess(ChildProcess):
     def __init__(self, command: Sequence[str], base_url: str, env_vars: Mapping[str, str] | None = None) -> None:
         """As `ChildProcess`."""
         self.base_url = base_url
+        self._command = tuple(command)
         super().__init__(command, env_vars)
 
     def wait_until_healthy(self, timeout_s: float) -> None:
@@ -197,7 +198,8 @@ class ServerProcess(ChildProcess):
         try:
             wait_until_healthy(self.base_url, self._process, timeout_s)
         except NotReady as error:
-            raise NotReady(f"{error}\n{self.output()[-_OUTPUT_IN_ERRORS:]}") from None
+            lines = (str(error), self.output()[-_OUTPUT_IN_ERRORS:].strip(), f"Its command: {' '.join(self._command)}")
+            raise NotReady("\n".join(filter(None, lines))) from None
 
     def _close(self) -> None:
         super()._close()
@@ -216,16 +218,9 @@ def wait_until_healthy(base_url: str, process: "subprocess.Popen[bytes]", timeou
     def ended() -> str | None:
         if process.poll() is None:
             return None
-        return f"{_command_of(process)} ended with code {process.returncode}"
+        return f"the server ended with code {process.returncode}"
 
-    try:
-        wait_until_ready(base_url, timeout_s, ended)
-    except NotReady as error:
-        raise error if process.poll() is not None else NotReady(f"{_command_of(process)}: {error}") from None
-
-
-def _command_of(process: "subprocess.Popen[bytes]") -> str:
-    return " ".join(map(str, process.args)) if isinstance(process.args, list) else str(process.args)
+    wait_until_ready(base_url, timeout_s, ended)
 
 
 _MOST_KEPT = 64

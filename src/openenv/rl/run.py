@@ -69,7 +69,8 @@ def with_environment(config: Config, name: str) -> Config:
     What belongs to the environments of the file goes: its server, text interface, reset keywords, rewards by outcome.
     """
     reward = _without_outcomes(config.reward)
-    words = re.sub(r"[^\w.-]+", "_", name).strip("._") or "run"
+    own = re.sub(r"^.*\.py:", "", name)  # the class or function of a file
+    words = re.sub(r"[^\w.-]+", "_", own).strip("._") or "run"
     return dataclasses.replace(config, name=words, env=[EnvConfig(name=name)], reward=reward)
 
 

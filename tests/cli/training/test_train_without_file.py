@@ -28,6 +28,10 @@ def test_init_writes_the_run_that_would_be_made(tmp_path: Path, monkeypatch: pyt
     assert "exists" in refusal("guess", "--init")
 
 
+def test_a_run_in_the_environment_of_a_file_is_named_after_its_class() -> None:
+    assert config_without_file("games/guess.py:GuessEnvironment").name == "GuessEnvironment"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

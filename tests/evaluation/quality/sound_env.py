@@ -112,12 +112,6 @@ class HasStateAsADict(SoundEnvironment):
         return self._state.model_dump()
 
 
-class HasNoStateBeforeItsReset(SoundEnvironment):
-    @property
-    def state(self):
-        return {self._state.episode_id: self._state}["openenv-check"]
-
-
 class SaysSomethingElse(SoundEnvironment):
     def _seen(self, reward):
         seen = super()._seen(reward)

@@ -107,11 +107,6 @@ def test_a_fault_of_the_process_turns_its_own_row_red_and_no_other(folder, name,
         ("PaysForNothing", "rewards", "a policy that does nothing scores +6.000"),
         ("PaysTheSame", "rewards", "every reward is 1.0"),
         ("NeverEnds", "ending", "no end in 20 random steps"),
-        (
-            "HasNoStateBeforeItsReset",
-            "verbs",
-            "`state` before the first reset: EXECUTION_ERROR state() raised KeyError",
-        ),
     ],
 )
 def test_what_is_allowed_and_hardly_meant_is_a_warning(serving, monkeypatch, name, check, words):

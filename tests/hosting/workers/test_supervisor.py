@@ -29,8 +29,8 @@ def test_a_worker_that_dies_is_restarted_and_gets_new_sessions_again():
         wait_until(lambda: pid_of_new_session(dying) not in (None, dead, alive), interval_s=0.2)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_server_that_is_stopped_finishes_the_steps_of_all_workers_and_exits_with_0(number):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_server_that_is_stopped_finishes_the_steps_of_all_workers_and_exits_as_one_process_does(number, code):
     with two_workers() as server, clients(server.base_url, 2) as envs:
         assert len(set(map(pid_of, envs))) == 2
         threading.Timer(0.15, lambda: os.killpg(server.pid, number)).start()  # as a terminal's Ctrl-C does
@@ -42,7 +42,7 @@ def test_a_server_that_is_stopped_finishes_the_steps_of_all_workers_and_exits_wi
             step.join()
 
         assert sorted(results) == [-98, 2]
-        assert exit_code(server) == 0
+        assert exit_code(server) == code
         assert "Traceback" not in server.output()
 
 

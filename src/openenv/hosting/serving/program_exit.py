@@ -15,6 +15,8 @@ from openenv.hosting.process_tree import descendants_of
 
 log = logging.getLogger(__name__)
 
+INTERRUPTED = 130
+"""The exit code of a program that Ctrl-C has ended."""
 _THREADS_TIMEOUT_S = 3.0
 
 

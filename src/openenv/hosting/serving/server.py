@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.wire.constants import INHERITED, UNIX
 from openenv.hosting.serving.listeners import announce_app, open_listeners, warn_if_exposed
-from openenv.hosting.serving.program_exit import children_end_at_exit, exit_on_sigterm
+from openenv.hosting.serving.program_exit import INTERRUPTED, children_end_at_exit, exit_on_sigterm
 
 if TYPE_CHECKING:
     from openenv.hosting.serving.app_loader import AppSource
     from openenv.hosting.serving.graceful_server import GracefulServer
-
-_INTERRUPTED = 130
-"""The exit code of a program that Ctrl-C has ended."""
 
 
 def serve(
@@ -62,7 +59,7 @@ def serve(
         try:
             running.run(listeners)
         except KeyboardInterrupt:
-            raise SystemExit(_INTERRUPTED) from None  # the server has stopped, and there is nothing to trace back
+            raise SystemExit(INTERRUPTED) from None  # the server has stopped, and there is nothing to trace back
 
 
 def _refuse_running_loop() -> None:

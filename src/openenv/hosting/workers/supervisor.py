@@ -21,6 +21,7 @@ from openenv.core.env_server.sessions.worker_share import WorkerShare
 from openenv.core.wire.constants import INHERITED, UNIX
 from openenv.hosting.serving.app_loader import AppSource, is_application, load_app, setting_of
 from openenv.hosting.serving.listeners import announce_app, open_listeners, warn_if_exposed
+from openenv.hosting.serving.program_exit import INTERRUPTED
 from openenv.hosting.workers.dispatcher import ConnectionDispatcher
 from openenv.hosting.workers.worker_main import WorkerSpec
 from openenv.hosting.workers.worker_pool import WorkerHandle, WorkerPool
@@ -39,7 +40,7 @@ def serve_with_workers(source: AppSource, host: str, port: int, *, workers: int,
     """`serve` with two workers or more. Each makes its own application, as this process does once, to know its limits.
 
     Raises ValueError for what only one process can serve, OSError when it cannot listen, and RuntimeError when a
-    worker ends before all have begun to serve.
+    worker ends before all have begun to serve. Ctrl-C ends the program with 130, after its workers.
     """
     _check_platform(host, workers)
     if is_application(source):
@@ -70,6 +71,8 @@ def serve_with_workers(source: AppSource, host: str, port: int, *, workers: int,
     finally:
         for listener in listeners:
             listener.close()
+    if supervisor.was_interrupted:
+        raise SystemExit(INTERRUPTED)
 
 
 def _check_platform(host: str, workers: int) -> None:
@@ -109,6 +112,8 @@ class Supervisor:
         self._on_listening = on_listening
         self._is_stopping = asyncio.Event()
         self._failure: str | None = None
+        self.was_interrupted = False
+        """Whether SIGINT has stopped it."""
 
     async def run(self, listeners: Sequence[socket.socket]) -> None:
         """Serve until SIGTERM or SIGINT; steps that run are finished first, unless a second SIGINT comes.
@@ -187,6 +192,7 @@ class Supervisor:
 
     def _stop(self, reason: signal.Signals) -> None:
         """Let all workers end; kill them at the second SIGINT."""
+        self.was_interrupted |= reason == signal.SIGINT
         is_repeated = reason == signal.SIGINT and self._is_stopping.is_set()
         self._send_signal(signal.SIGKILL if is_repeated else signal.SIGTERM)
         self._is_stopping.set()

@@ -94,6 +94,15 @@ def _ask(socket, **message):
     return orjson.loads(socket.recv(timeout=20))
 
 
+def test_what_fails_without_a_reset_says_that_none_came(url):
+    with FaultyEnv(base_url=url) as env:
+        with pytest.raises(EnvironmentFault, match=r"KeyError: 'level' \(no reset came before it: reset first\)"):
+            env.step(Do(what="key"))
+        env.reset()
+        with pytest.raises(EnvironmentFault, match=r"KeyError: 'level'$"):
+            env.step(Do(what="key"))
+
+
 @pytest.fixture(params=EXECUTIONS)
 def recorded(serving, request, tmp_path):
     """The URL of a server that records, and the folder of its records."""

@@ -36,6 +36,8 @@ _NO_SPAN = contextlib.nullcontext()
 _NO_WAIT: contextlib.nullcontext[None] = contextlib.nullcontext()
 _RECOVERING_VERBS = frozenset({"reset", "load"})
 _SEEN_VERBS = frozenset({"reset", "step", "mcp"})
+_NEEDS_RESET = frozenset({"step", "state"})
+"""By the specification. An environment may allow them before, so the server asks it; what it raises gets a remark."""
 
 
 class Attachment(Protocol):
@@ -255,6 +257,8 @@ class Session:
                         watcher.on_response(verb, data, response)
                 return response
             except RequestRefused as error:
+                if isinstance(error, EnvironmentFault) and verb in _NEEDS_RESET and not self.has_begun:
+                    error.message += " (no reset came before it: reset first)"
                 self._on_error(verb, data, error, time.monotonic() - began)
                 raise
             finally:

@@ -10,7 +10,10 @@ _EPISODES = 8
 _TIME_LIMIT_S = 2.0
 STEPS = 30
 _OTHER_SEEDS = 8
-_OWN_GENERATOR = "draw everything from one random.Random(seed) that reset() makes, never from a global generator"
+_OWN_GENERATOR = (
+    "draw everything from one random.Random(seed) that reset() makes, never from a global generator; write no address, "
+    "time or id of this run into a text, also not into that of an error"
+)
 
 
 async def recorded(target: Target) -> list[Recording]:
