@@ -23,6 +23,7 @@ from openenv.rl.models.language_model import (
     tiny_model,
 )
 from openenv.rl.models.lora import add_adapter
+from openenv.rl.models.output_layer import compute_output_in_float32
 from openenv.rl.models.sources.tiny_vision import tiny_image_reader, tiny_vision_model
 from openenv.rl.random_play import EPISODES_TO_MEASURE
 from openenv.rl.training.teacher_play import CollectedPlay
@@ -58,7 +59,10 @@ class StartingModel:
 
 def make_starting_model(config: Config, played: Sequence[CollectedPlay]) -> StartingModel:
     """Load the model at `model.path`, or create one with random weights, which has to be pretrained yet."""
-    return load_starting_model(config.model, config.seed) if config.model.path else _create(config, played)
+    start = load_starting_model(config.model, config.seed) if config.model.path else _create(config, played)
+    if config.model.float32_output:
+        compute_output_in_float32(start.model)
+    return start
 
 
 def require_room(model: PreTrainedModel, chat: Chat, played: CollectedPlay, config: Config) -> None:

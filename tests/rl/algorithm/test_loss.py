@@ -1,6 +1,7 @@
 """Every formula against numbers worked out by hand."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -107,13 +108,46 @@ def test_divergence_estimators(kind: str, expected: float) -> None:
     assert loss.divergence(kind, vector(-LOG2), vector(0.0)).tolist() == pytest.approx([expected])  # type: ignore[arg-type]
 
 
-def test_importance_weights_are_truncated_and_have_no_gradient() -> None:
-    old = vector(0.0, LOG2, 0.0).requires_grad_()
-
-    weights = loss.importance_weights(old, vector(0.0, -LOG2, LOG2), cap=2.0)
-
-    assert weights.tolist() == pytest.approx([1.0, 2.0, 0.5])
+def importance(log_ratios: list[float], sequence: list[int], **settings: Any) -> list[float]:
+    """The weights of tokens with these log ratios of trainer and generator."""
+    old = vector(*log_ratios).requires_grad_()
+    config = LossConfig(**settings)
+    weights = loss.importance_weights(config, old, torch.zeros(len(log_ratios)), torch.tensor(sequence))
     assert not weights.requires_grad
+    return weights.tolist()
+
+
+def test_importance_weights_are_truncated() -> None:
+    assert importance([0.0, 2 * LOG2, -LOG2], [0, 1, 2]) == pytest.approx([1.0, 2.0, 0.5])
+
+
+def test_the_tokens_of_a_sequence_may_share_the_product_of_their_ratios() -> None:
+    ratios = [LOG2, -2 * LOG2, LOG2, LOG2]  # 2 * 1/4; 2 * 2, truncated
+
+    weights = importance(ratios, [0, 0, 1, 1], importance_level="sequence", importance_cap=3.0)
+
+    assert weights == pytest.approx([0.5, 0.5, 3.0, 3.0])
+
+
+def test_tokens_that_trainer_and_generator_disagree_about_are_left_out() -> None:
+    ratios = [math.log(ratio) for ratio in (0.4, 0.6, 4.0, 6.0)]
+
+    weights = importance(ratios, [0, 0, 0, 0], importance_cap=5.0, mask_tokens=(0.5, 5.0))
+
+    assert weights == pytest.approx([0.0, 0.6, 4.0, 0.0])
+
+
+def test_sequences_that_they_disagree_about_are_left_out_whole() -> None:
+    # geometric means: sqrt(4 / 4) = 1, and sqrt(2 * 1)
+    weights = importance([2 * LOG2, -2 * LOG2, LOG2, 0.0], [0, 0, 1, 1], mask_sequences=(0.9, 1.1))
+
+    assert weights == pytest.approx([2.0, 0.25, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("limits", [(1.1, 2.0), (0.5, 0.9), (-1.0, 2.0)])
+def test_a_mask_keeps_what_both_agree_about(limits: tuple[float, float]) -> None:
+    with pytest.raises(ConfigError, match=r"loss\.mask_tokens=.* 1 between them"):
+        LossConfig(mask_tokens=limits)
 
 
 def test_token_weights_say_over_what_the_mean_is_taken() -> None:

@@ -41,9 +41,14 @@ def gspo(
 
 def _sequence_means(values: Tensor, sequence: Tensor) -> Tensor:
     """For each token the mean over its sequence, [N]."""
-    size = int(sequence.max()) + 1
-    sums = torch.zeros(size, dtype=values.dtype, device=values.device).index_add(0, sequence, values)
-    return (sums / torch.bincount(sequence, minlength=size).clamp(min=1))[sequence]
+    sums = _sequence_sums(values, sequence)
+    return (sums / torch.bincount(sequence, minlength=len(sums)).clamp(min=1))[sequence]
+
+
+def _sequence_sums(values: Tensor, sequence: Tensor) -> Tensor:
+    """The sum of each sequence, by its number."""
+    sums = torch.zeros(int(sequence.max()) + 1, dtype=values.dtype, device=values.device)
+    return sums.index_add(0, sequence, values)
 
 
 def cispo(logprobs: Tensor, old_logprobs: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
@@ -72,10 +77,30 @@ def divergence(kind: KLName, logprobs: Tensor, reference_logprobs: Tensor) -> Te
     return d.square() / 2 if kind == "k2" else torch.exp(d) - d - 1
 
 
-def importance_weights(old_logprobs: Tensor, generator_logprobs: Tensor, cap: float) -> Tensor:
-    """min(exp(lp_old - lp_generator), cap), without gradient: truncated importance sampling for stale or mismatched
-    data (Yao et al. 2025, on the off-policy mismatch of generator and trainer)."""
-    return torch.exp(old_logprobs - generator_logprobs).clamp(max=cap).detach()
+def importance_weights(
+    config: LossConfig, old_logprobs: Tensor, generator_logprobs: Tensor, sequence: Tensor
+) -> Tensor:
+    """The weight of each token's loss where trainer and generator give it unlike probabilities, [N], without gradient:
+    the data is stale, or the two round differently. With ratio = exp(lp_old - lp_generator):
+
+    level token: min(ratio, cap), truncated importance sampling (Yao et al. 2025, "Your Efficient RL Framework Secretly
+    Brings You Off-Policy RL Training"). level sequence: the same of the product of the ratios of a sequence (Liu et al.
+    2025, "When Speed Kills Stability").
+    0 for a token whose ratio is outside mask_tokens (IcePop, arXiv:2510.18855: 0.5 to 5), and for a sequence whose
+    ratios have a geometric mean outside mask_sequences (Liu et al. 2025; usual is 0.99 to 1.01).
+    """
+    log_ratio = (old_logprobs - generator_logprobs).detach()
+    whole = _sequence_sums(log_ratio, sequence)[sequence] if config.importance_level == "sequence" else log_ratio
+    weights = torch.exp(whole).clamp(max=config.importance_cap)
+    if config.mask_tokens is not None:
+        weights = weights * _is_within(torch.exp(log_ratio), config.mask_tokens)
+    if config.mask_sequences is not None:
+        weights = weights * _is_within(torch.exp(_sequence_means(log_ratio, sequence)), config.mask_sequences)
+    return weights
+
+
+def _is_within(ratios: Tensor, limits: tuple[float, float]) -> Tensor:
+    return (ratios >= limits[0]) & (ratios <= limits[1])
 
 
 def token_weights(name: LossName, episode: Tensor, num_episodes: int, constant_length: float) -> Tensor:

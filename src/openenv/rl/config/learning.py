@@ -7,6 +7,7 @@ from openenv.rl.config.rules import require
 
 LossName = Literal["grpo", "dr_grpo", "dapo", "gspo", "cispo", "rloo"]
 KLName = Literal["k1", "k2", "k3"]
+ImportanceLevel = Literal["token", "sequence"]
 Credit = Literal["episode", "step"]
 EqualGroups = Literal["keep", "drop", "redraw"]
 
@@ -135,9 +136,15 @@ class LossConfig:
     """Weight of the entropy bonus in the first step; it falls to zero in a straight line. With a reference model, that
     is with `kl_weight`, a token's entropy counts up to the reference's there: the policy shall try other actions where
     the reference would, and write nothing after them."""
+    importance_level: ImportanceLevel = "token"
+    """Whose ratio exp(lp_old - lp_generator) is the weight that corrects policy loss and divergence where trainer and
+    generator disagree: that of each `token`, or the product over all tokens of its `sequence`."""
     importance_cap: float = 2.0
-    """Upper limit of the weight exp(lp_old - lp_generator) that corrects policy loss and divergence for stale data."""
-
+    """Upper limit of that weight."""
+    mask_tokens: tuple[float, float] | None = None
+    """Leave out the tokens whose own ratio is outside [lowest, highest]. None: none."""
+    mask_sequences: tuple[float, float] | None = None
+    """Leave out the sequences whose ratios have a geometric mean outside [lowest, highest]. None: none."""
     entropy_floor: float = 0.0
     """Least entropy of the actions at the beginning, as a part of that before the first step, 0 to 1. It is held where
     replies are constrained (`sampling.constrain`) and named by few tokens, and where steps have a budget
@@ -152,6 +159,10 @@ class LossConfig:
         require(self.kl != "k1" or self.kl_weight == self.kl_weight_end == 0, "loss.kl", self.kl, rule)
         require(self.constant_length > 0, "loss.constant_length", self.constant_length, "must be above 0.")
         require(self.importance_cap > 0, "loss.importance_cap", self.importance_cap, "must be above 0.")
+        for name in ("mask_tokens", "mask_sequences"):
+            limits = getattr(self, name)
+            rule = "must be [lowest, highest] with 1 between them, the ratio of what both agree about."
+            require(limits is None or 0 <= limits[0] < 1 < limits[1], f"loss.{name}", limits, rule)
         for name, limit in (("clip_low", self.clip_low), ("clip_high", self.clip_high)):
             rule = "rloo has no ratio to clip. Remove it."
             require(self.name != "rloo" or limit is None, f"loss.{name}", limit, rule)

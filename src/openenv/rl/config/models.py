@@ -42,6 +42,9 @@ class ModelConfig:
     precision: Precision = "auto"
     """Precision of the matrix products. auto: bfloat16, but float32 on a processor without bfloat16 instructions, where
     it would be much slower."""
+    float32_output: bool = False
+    """Whether the output layer computes in float32 where the other layers do not, so that generator and trainer agree
+    better about rare tokens (MiniMax-M1, arXiv:2506.13585, section 3.2)."""
     weights: WeightType = "float32"
     """Type of a loaded model's weights. bfloat16 takes half the memory, but rounds away small updates: use it with
     `lora`, whose own weights stay in float32."""

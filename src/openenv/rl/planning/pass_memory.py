@@ -30,6 +30,7 @@ from openenv.rl.models.language_model import (
     without_dropout,
 )
 from openenv.rl.models.lora import add_adapter
+from openenv.rl.models.output_layer import compute_output_in_float32
 from openenv.rl.models.shared_prefix import can_share, prefix_cache
 from openenv.rl.models.sources.gguf_file import gguf_source
 
@@ -134,6 +135,8 @@ def _on_meta(config: ModelConfig, device: torch.device) -> PreTrainedModel:
         )
         if config.lora:
             add_adapter(model, config.lora, config.path)
+    if config.float32_output:
+        compute_output_in_float32(model)
     return cast(PreTrainedModel, model)
 
 

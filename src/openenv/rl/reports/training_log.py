@@ -13,6 +13,7 @@ from openenv.rl.reports.trackers import Trackers
 from openenv.rl.reports.transcripts import Transcript, sample_transcripts, turn_rows
 from openenv.rl.signals.collapse import CollapseWatch, look_metrics
 from openenv.rl.signals.hacking_signals import DriftWatch, completion_metrics
+from openenv.rl.signals.mismatch import MismatchWatch
 
 if TYPE_CHECKING:
     from openenv.rl.models.chat import Chat
@@ -34,11 +35,13 @@ class TrainingLog:
         """The sample transcripts of the latest step that has some."""
         self._num_tokens = 0
         self._drift = DriftWatch()
+        self._mismatch = MismatchWatch()
         self.collapse = CollapseWatch(config)
         """What the latest steps show of a collapse of the policy."""
         for row in self._metrics.kept:
             self._num_tokens = row["num_tokens"]
             self._drift.add(row)
+            self._mismatch.add(row)
             self.collapse.add(row)
 
     def add(self, row: MetricsRow, groups: StepGroups, chat: "Chat") -> MetricsRow:
@@ -49,7 +52,7 @@ class TrainingLog:
         self._num_tokens += row["num_tokens"]
         row = {**row, **completion_metrics(groups.played, chat.end_ids), "num_tokens": self._num_tokens}
         row |= look_metrics(groups.played)
-        found = (row.get("warning"), self._drift.add(row), self.collapse.add(row))
+        found = (row.get("warning"), self._drift.add(row), self._mismatch.add(row), self.collapse.add(row))
         if self.collapse.sign is not None:
             row["collapse"] = self.collapse.sign.name
         warnings = [text for text in found if text]

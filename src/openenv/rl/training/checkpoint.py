@@ -20,6 +20,7 @@ from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import ImageReader, load_image_reader
 from openenv.rl.models.language_model import device_of, load_model, without_progress_bars
 from openenv.rl.models.lora import add_adapter, has_adapter, load_adapter
+from openenv.rl.models.output_layer import compute_output_in_float32
 from openenv.rl.reports.best_checkpoint import BEST, BestCheckpoint
 from openenv.rl.reports.results import replace_text
 from openenv.rl.training.trainer import Trainer
@@ -90,6 +91,8 @@ class Checkpoints:
         if config.lora:
             add_adapter(model, config.lora, config.path)
             load_adapter(model, folder)
+        if config.float32_output:
+            compute_output_in_float32(model)
         return model, tokenizer, batch_size
 
     def save_passes(self, config: Config) -> None:

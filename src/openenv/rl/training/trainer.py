@@ -316,7 +316,7 @@ class Trainer:
         config = self.config.loss
         logprobs, entropy = scores.logprobs[batch.position], scores.entropy[batch.position]
         policy = formulas.token_losses(config, logprobs, old, batch.advantages, batch.sequence)
-        importance = formulas.importance_weights(old, batch.generator_logprobs, config.importance_cap)
+        importance = formulas.importance_weights(config, old, batch.generator_logprobs, batch.sequence)
         bonus = entropy_weight(config, progress)
         measured: dict[str, Tensor] = {}
         rewarded = entropy
@@ -337,6 +337,7 @@ class Trainer:
             "clip_ratio/high_mean": high,
             "clip_ratio/region_mean": low + high,
             "mismatch_kl": mismatch.mean(),
+            "mismatch_masked": (importance == 0).float().mean(),
         }
         for key, value in measured.items():
             sums[key] = sums.get(key, 0.0) + value.double() * len(logprobs)

@@ -94,7 +94,7 @@ def _ask(socket, **message):
     return orjson.loads(socket.recv(timeout=20))
 
 
-def test_what_fails_without_a_reset_says_that_none_came(url):
+def test_an_error_without_a_reset_names_its_lack(url):
     with FaultyEnv(base_url=url) as env:
         with pytest.raises(EnvironmentFault, match=r"KeyError: 'level' \(no reset came before it: reset first\)"):
             env.step(Do(what="key"))
