@@ -1,5 +1,7 @@
 """The episode runner: each session takes the next episode, and a failure ends one episode only."""
 
+import asyncio
+import random
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -8,7 +10,7 @@ import pytest
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import EnvironmentFault, OpenEnvError
-from openenv.evaluation.episodes import EpisodeRunner, PendingAction
+from openenv.evaluation.episodes import ConcurrentRunner, EpisodeRunner, PendingAction
 from tests.rl.echo_game import EchoPool, SayAction
 
 
@@ -140,6 +142,68 @@ async def test_an_episode_is_stopped_at_the_step_limit() -> None:
     assert sorted(player.stopped) == [0, 1, 2, 3]
     assert set(player.steps.values()) == {3}
     assert player.ended == []
+
+
+class UnevenPool(EchoPool):
+    """Its sessions need times of their own, drawn at random, and one of them waits until all other episodes ended."""
+
+    def __init__(self, others: int, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.others = others
+        self.others_have_ended = asyncio.Event()
+        self.delays = random.Random(0)
+
+    async def step(self, actions: Mapping[int, Any]) -> dict[int, Any]:
+        await asyncio.sleep(0.01 * self.delays.random())
+        if 0 in actions:
+            await self.others_have_ended.wait()
+        results = await super().step(actions)
+        self.others -= sum(result.done for result in results.values())
+        if self.others == 0:
+            self.others_have_ended.set()
+        return results
+
+
+async def test_concurrent_episodes_do_not_wait_for_one_that_is_slow() -> None:
+    player = RecordingPlayer()
+    pool = UnevenPool(8, num_sessions=3, turns=4)
+
+    async with asyncio.timeout(20):
+        await ConcurrentRunner(pool, player).run(seeds(9))
+
+    assert player.ended[-1] == 0
+    assert sorted(player.ended) == list(range(9))
+    assert set(player.steps.values()) == {4}
+    assert {len(turn) for turn in player.turns} == {1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "given_up", "max_steps", "ended", "failed", "stopped"),
+    [
+        ({}, set(), None, 6, [], []),
+        ({"broken_seeds": frozenset({1, 2})}, set(), None, 4, [1, 2], []),
+        ({}, {0, 3}, None, 4, [], []),
+        ({"turns": 9}, set(), 3, 0, [], [0, 1, 2, 3, 4, 5]),
+    ],
+)
+async def test_concurrent_episodes_have_the_ends_of_those_that_act_together(
+    settings: dict[str, Any], given_up: set[int], max_steps: int | None, ended: int, failed: Any, stopped: Any
+) -> None:
+    for runner in (EpisodeRunner, ConcurrentRunner):
+        player = RecordingPlayer(frozenset(given_up))
+        await runner(EchoPool(num_sessions=2, **settings), player, max_steps=max_steps).run(seeds(6))
+
+        assert len(player.ended) == ended
+        assert (sorted(player.failed), sorted(player.stopped)) == (failed, stopped)
+
+
+async def test_what_the_player_raises_ends_a_concurrent_run() -> None:
+    class Raises(RecordingPlayer):
+        def on_failure(self, episode: int, error: OpenEnvError) -> None:
+            raise error
+
+    with pytest.raises(EnvironmentFault, match="the table broke"):
+        await ConcurrentRunner(EchoPool(broken_seeds=frozenset({2})), Raises()).run(seeds(4))
 
 
 class DivergingPool(EchoPool):

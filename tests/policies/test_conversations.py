@@ -7,8 +7,8 @@ import pytest
 
 from openenv.core.env_server.types import Action, Observation
 from openenv.policies import ChatMessage, LanguageModelPolicy, PromptBuilder, SampledReply
-from openenv.policies.base import EndEpisode
-from openenv.policies.conversations import Conversations, OutOfTokens, ReplyRules
+from openenv.policies.base import Choice, EndEpisode
+from openenv.policies.conversations import Conversations, OutOfTokens, ReplyRequest, ReplyRules
 from openenv.text.constraints import ReplyConstraint
 from openenv.text.interface import History, TextInterface
 
@@ -38,19 +38,14 @@ class Script:
         self.shown: list[tuple[Hashable, list[str]]] = []
         self.batches: list[int] = []
 
-    def __call__(
-        self,
-        episodes: Sequence[Hashable],
-        conversations: list[list[ChatMessage]],
-        constraints: Sequence[ReplyConstraint | None],
-    ) -> list[str]:
-        self.batches.append(len(episodes))
-        replies: list[str] = []
-        for episode, messages in zip(episodes, conversations, strict=True):
-            self.shown.append((episode, [f"{message['role']}: {message['content']}" for message in messages]))
-            reply = self.replies[str(episode)].pop(0)
-            replies.append(SampledReply(reply, range(len(reply.split()))))
-        return replies
+    def __call__(self, requests: Sequence[ReplyRequest]) -> list[str]:
+        self.batches.append(len(requests))
+        return [self.reply(request.episode, request.messages) for request in requests]
+
+    def reply(self, episode: Hashable, messages: Sequence[ChatMessage]) -> str:
+        self.shown.append((episode, [f"{message['role']}: {message['content']}" for message in messages]))
+        reply = self.replies[str(episode)].pop(0)
+        return SampledReply(reply, range(len(reply.split())))
 
 
 def conversations(
@@ -62,11 +57,22 @@ def conversations(
     retries: int = 0,
     max_episode_tokens: int | None = None,
     out_of_tokens: OutOfTokens = "fail",
-) -> Conversations:
+) -> "Talks":
     rules = ReplyRules(retries=retries, max_episode_tokens=max_episode_tokens, out_of_tokens=out_of_tokens)
     prompts = PromptBuilder(Colours(), instructions=False, tools=tools, history=history)
     fits = None if most_messages is None else lambda messages: len(messages) <= most_messages
-    return Conversations(prompts, Colours(), script, rules=rules, fits=fits)
+    return Talks(script, prompts, Colours(), rules=rules, fits=fits)
+
+
+class Talks(Conversations):
+    """Conversations of a script."""
+
+    def __init__(self, script: Script, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._script = script
+
+    def turns(self, *turns: tuple[str, Observation]) -> list[Choice]:
+        return self.choose(turns, self._script)
 
 
 def colour(choice: Any) -> str:
@@ -79,7 +85,7 @@ PROBLEM = "'blue' names none of: red, green"
 def test_a_reply_without_a_legal_action_ends_the_episode_with_its_problem() -> None:
     script = Script(a=["blue"])
 
-    choices = conversations(script).choose([("a", turn(1))])
+    choices = conversations(script).turns(("a", turn(1)))
 
     assert choices == [EndEpisode(PROBLEM)]
 
@@ -88,7 +94,7 @@ def test_a_retry_shows_the_reply_and_its_problem_and_the_others_are_not_asked_ag
     script = Script(a=["blue", "red"], b=["green"])
     talks = conversations(script, retries=1)
 
-    choices = talks.choose([("a", turn(1)), ("b", turn(1))])
+    choices = talks.turns(("a", turn(1)), ("b", turn(1)))
 
     assert [colour(choice) for choice in choices] == ["red", "green"]
     assert script.batches == [2, 1]
@@ -99,7 +105,7 @@ def test_a_retry_shows_the_reply_and_its_problem_and_the_others_are_not_asked_ag
 def test_after_the_last_retry_the_episode_ends() -> None:
     script = Script(a=["blue", "blue", "blue", "red"])
 
-    assert conversations(script, retries=2).choose([("a", turn(1))]) == [EndEpisode(PROBLEM)]
+    assert conversations(script, retries=2).turns(("a", turn(1))) == [EndEpisode(PROBLEM)]
     assert script.batches == [1, 1, 1]
 
 
@@ -107,8 +113,8 @@ def test_the_history_of_an_episode_keeps_retries_and_the_latest_observation_alon
     whole, newest = Script(a=["blue", "red", "red"]), Script(a=["blue", "red", "red"])
     for script, history in ((whole, "full"), (newest, "latest")):
         talks = conversations(script, retries=1, history=history)
-        talks.choose([("a", turn(1))])
-        talks.choose([("a", turn(2))])
+        talks.turns(("a", turn(1)))
+        talks.turns(("a", turn(2)))
 
     assert whole.shown[-1][1] == [
         "user: turn 1", "assistant: blue", f"user: {PROBLEM}", "assistant: red", "user: turn 2",
@@ -120,7 +126,7 @@ def test_the_history_of_an_episode_keeps_retries_and_the_latest_observation_alon
 def test_a_problem_is_the_result_of_a_call_where_replies_are_calls() -> None:
     script = Script(a=["blue", "red"])
 
-    conversations(script, retries=1, tools=[{"name": "say"}]).choose([("a", turn(1))])
+    conversations(script, retries=1, tools=[{"name": "say"}]).turns(("a", turn(1)))
 
     assert script.shown[-1][1][-1] == f"tool: {PROBLEM}"
 
@@ -129,9 +135,9 @@ def test_an_episode_with_all_its_tokens_sampled_is_not_asked_again() -> None:
     for out_of_tokens, counts in (("fail", False), ("end", True), ("forget", False)):
         script = Script(a=["red it is", "red"], b=["red", "red"])
         talks = conversations(script, max_episode_tokens=3, out_of_tokens=out_of_tokens)
-        talks.choose([("a", turn(1)), ("b", turn(1))])
+        talks.turns(("a", turn(1)), ("b", turn(1)))
 
-        ended, goes_on = talks.choose([("a", turn(2)), ("b", turn(2))])
+        ended, goes_on = talks.turns(("a", turn(2)), ("b", turn(2)))
 
         assert ended == EndEpisode("out of tokens: 3 sampled tokens are the episode's most", counts=counts)
         assert colour(goes_on) == "red"
@@ -140,13 +146,13 @@ def test_an_episode_with_all_its_tokens_sampled_is_not_asked_again() -> None:
 def test_a_prompt_that_is_too_long_ends_the_episode_or_loses_its_oldest_turns() -> None:
     for out_of_tokens, counts in (("fail", False), ("end", True)):
         talks = conversations(Script(a=["red", "red"]), most_messages=2, out_of_tokens=out_of_tokens)
-        talks.choose([("a", turn(1))])
-        assert talks.choose([("a", turn(2))]) == [EndEpisode("out of tokens: the prompt is too long", counts=counts)]
+        talks.turns(("a", turn(1)))
+        assert talks.turns(("a", turn(2))) == [EndEpisode("out of tokens: the prompt is too long", counts=counts)]
 
     script = Script(a=["red", "green", "red", "red"])
     talks = conversations(script, most_messages=3, out_of_tokens="forget")
     for number in (1, 2, 3, 4):
-        talks.choose([("a", turn(number))])
+        talks.turns(("a", turn(number)))
     assert [shown for _, shown in script.shown[1:]] == [
         ["user: turn 1", "assistant: red", "user: turn 2"],
         ["user: turn 2", "assistant: green", "user: turn 3"],
@@ -157,14 +163,14 @@ def test_a_prompt_that_is_too_long_ends_the_episode_or_loses_its_oldest_turns() 
 def test_where_nothing_is_left_to_forget_the_episode_fails() -> None:
     talks = conversations(Script(a=["red"]), most_messages=0, out_of_tokens="forget")
 
-    assert talks.choose([("a", turn(1))]) == [EndEpisode("out of tokens: the prompt is too long")]
+    assert talks.turns(("a", turn(1))) == [EndEpisode("out of tokens: the prompt is too long")]
 
 
 def test_a_forgotten_call_leaves_no_result_behind() -> None:
     script = Script(a=["red", "red"])
     talks = conversations(script, most_messages=1, out_of_tokens="forget", tools=[{"name": "say"}])
-    talks.choose([("a", turn(1))])
-    talks.choose([("a", turn(2))])
+    talks.turns(("a", turn(1)))
+    talks.turns(("a", turn(2)))
 
     assert script.shown[-1][1] == ["user: turn 2"]
 
@@ -172,7 +178,7 @@ def test_a_forgotten_call_leaves_no_result_behind() -> None:
 def test_a_language_model_in_evaluation_has_the_same_rules() -> None:
     script = Script(**{"0": ["blue", "red", "red"]})
     policy = LanguageModelPolicy(
-        "model", Colours(), lambda talks: script(["0"] * len(talks), talks, []), instructions=False,
+        "model", Colours(), lambda talks: [script.reply("0", messages) for messages in talks], instructions=False,
         rules=ReplyRules(retries=1, max_episode_tokens=2),
     )  # fmt: skip
 
@@ -195,16 +201,16 @@ class Constrained(Colours):
 
 @pytest.mark.parametrize("constrains", [False, True])
 def test_what_a_reply_may_be_is_found_out_where_it_is_used_alone(constrains: bool) -> None:
-    received: list[Any] = []
+    received: list[ReplyRequest] = []
     Constrained.asked = 0
 
-    def complete(episodes: Sequence[Hashable], talks: Any, constraints: Sequence[ReplyConstraint | None]) -> list[str]:
-        received.append(constraints)
-        return ["red"] * len(episodes)
+    def complete(requests: Sequence[ReplyRequest]) -> list[str]:
+        received.extend(requests)
+        return ["red"] * len(requests)
 
     text = Constrained()
-    talks = Conversations(PromptBuilder(text, instructions=False), text, complete, constrains=constrains)
-    talks.choose([("0", turn(1))])
+    talks = Conversations(PromptBuilder(text, instructions=False), text, constrains=constrains)
+    talks.choose([("0", turn(1))], complete)
 
     assert Constrained.asked == constrains
-    assert [len(constraints) for constraints in received] == [int(constrains)]
+    assert [request.constraint is not None for request in received] == [constrains]

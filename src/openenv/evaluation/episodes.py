@@ -1,7 +1,9 @@
 """Plays numbered episodes over a pool of sessions; evaluation, rollouts and the quality checks all use this runner."""
 
+import asyncio
+import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -131,23 +133,85 @@ class EpisodeRunner:
 
     def _receive(self, session: int, episode: int, result: Any) -> None:
         """Pass a result on; the episode continues, ends, fails, or is stopped."""
-        if not isinstance(result, OpenEnvError) and not _is_finite(result.reward):  # from a server that does not check
-            result = EnvironmentFault(f"reward={result.reward!r:.80}: a reward is a finite number, or None for none")
-        if isinstance(result, OpenEnvError):
-            self._player.on_failure(episode, result)
+        if _goes_on(self._player, episode, result, self._num_steps.get(episode, 0), self._max_steps):
+            self._pending[session] = PendingAction(episode, result.observation)
         else:
-            self._player.on_result(episode, result)
-            if not result.done:
-                if self._max_steps is None or self._num_steps.get(episode, 0) < self._max_steps:
-                    self._pending[session] = PendingAction(episode, result.observation)
-                    return
-                self._player.on_step_limit(episode)
-        self._release(session, episode)
+            self._release(session, episode)
 
     def _release(self, session: int, episode: int) -> None:
         self._num_steps.pop(episode, None)
         self._refusals.pop(episode, None)
         self._free.append(session)
+
+
+class ConcurrentRunner:
+    """Plays each episode in a coroutine of its own, so that none waits for another.
+
+    The player is asked for one action at a time, by as many episodes as there are sessions. Otherwise as
+    `EpisodeRunner`.
+    """
+
+    def __init__(self, pool: EpisodeSessions, player: EpisodePlayer, *, max_steps: int | None = None) -> None:
+        """max_steps: actions after which an episode is stopped; None: no limit."""
+        self._pool = pool
+        self._player = player
+        self._max_steps = max_steps
+
+    async def run(self, resets: Iterable[Mapping[str, Any]]) -> None:
+        """As `EpisodeRunner.run`."""
+        waiting = enumerate(resets)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for session, (episode, keywords) in zip(range(len(self._pool)), waiting, strict=False):
+                    tasks.create_task(self._play(session, episode, keywords, waiting))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None  # the first caused the others
+
+    async def _play(
+        self, session: int, episode: int, keywords: Mapping[str, Any], waiting: Iterator[tuple[int, Mapping[str, Any]]]
+    ) -> None:
+        """Play an episode in a session, then those that wait for one."""
+        await self._play_one(session, episode, keywords)
+        for number, others in waiting:
+            await self._play_one(session, number, others)
+
+    async def _play_one(self, session: int, episode: int, keywords: Mapping[str, Any]) -> None:
+        num_steps = 0
+        result = (await self._pool.reset({session: keywords}))[session]
+        while _goes_on(self._player, episode, result, num_steps, self._max_steps):
+            result = await self._next(session, PendingAction(episode, result.observation))
+            if result is None:
+                return
+            num_steps += 1
+
+    async def _next(self, session: int, turn: PendingAction) -> Any:
+        """What follows an action that the environment does not refuse. None if the player ends the episode."""
+        for refusals in itertools.count(1):
+            (action,) = await self._player.act([turn])
+            if action is None:
+                return None
+            result = (await self._pool.step({session: action}))[session]
+            if not (isinstance(result, OpenEnvError) and is_refused_action(result)):
+                return result
+            if not self._player.on_refusal(turn.episode, result, refusals):
+                return None
+        raise AssertionError("unreachable: the count has no end")
+
+
+def _goes_on(player: EpisodePlayer, episode: int, result: Any, num_steps: int, max_steps: int | None) -> bool:
+    """Pass a result on. Returns False if the episode has ended, failed, or is stopped."""
+    if not isinstance(result, OpenEnvError) and not _is_finite(result.reward):  # from a server that does not check
+        result = EnvironmentFault(f"reward={result.reward!r:.80}: a reward is a finite number, or None for none")
+    if isinstance(result, OpenEnvError):
+        player.on_failure(episode, result)
+        return False
+    player.on_result(episode, result)
+    if result.done:
+        return False
+    if max_steps is not None and num_steps >= max_steps:
+        player.on_step_limit(episode)
+        return False
+    return True
 
 
 def _is_finite(reward: float | None) -> bool:

@@ -4,7 +4,7 @@ Rollouts and evaluation use the same class, so that a model is evaluated under t
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -24,9 +24,10 @@ from openenv.text.interface import TextInterface
 
 OutOfTokens = Literal["fail", "end", "forget"]
 
-CompleteTurns = Callable[[Sequence[Hashable], list[list[ChatMessage]], Sequence[ReplyConstraint | None]], Sequence[str]]
-"""Completes a batch of conversations, given the episode of each, and what each reply may be (empty: anything). Returns
-one reply for each."""
+CompleteTurns = Callable[[Sequence["ReplyRequest"]], Sequence[str]]
+"""Completes a batch of conversations. Returns one reply for each."""
+CompleteTurn = Callable[["ReplyRequest"], Awaitable[str]]
+"""The same for one, in an event loop."""
 OnReply = Callable[[Hashable, Any, str, Any], None]
 """Called with the episode, the observation, the reply, and the action that it names or None."""
 
@@ -45,19 +46,29 @@ class ReplyRules:
     oldest turns until they fit; where that is not enough, as fail."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReplyRequest:
+    """A prompt that a model is to reply to."""
+
+    episode: Any
+    """Its number, or whatever it was named by."""
+    messages: list[ChatMessage]
+    constraint: ReplyConstraint | None = None
+    """What the reply may be; None: anything."""
+
+
 class Conversations:
     """The conversations of any number of episodes with one model. Not thread-safe: call it from one thread at a time.
 
     Example:
-        conversations = Conversations(PromptBuilder(text, instructions=True), text, complete)
-        for (episode, observation), choice in zip(turns, conversations.choose(turns)): ...
+        conversations = Conversations(PromptBuilder(text, instructions=True), text)
+        for (episode, observation), choice in zip(turns, conversations.choose(turns, complete)): ...
     """
 
     def __init__(
         self,
         prompts: PromptBuilder,
         text: TextInterface[Any, Any],
-        complete: CompleteTurns,
         *,
         constrains: bool = False,
         rules: ReplyRules | None = None,
@@ -66,7 +77,7 @@ class Conversations:
     ) -> None:
         """
         Args:
-            constrains: whether `complete` receives what each reply may be.
+            constrains: whether a request has what its reply may be.
             fits: whether a prompt is short enough; None: all are.
             on_reply: receives every reply, in its order.
         """
@@ -75,7 +86,6 @@ class Conversations:
         """Number of replies that named no legal action."""
         self._prompts = prompts
         self._text = text
-        self._complete = complete
         self._constrains = constrains
         self._fits = fits
         self._on_reply = on_reply
@@ -91,26 +101,60 @@ class Conversations:
         """Number of episodes that are remembered."""
         return self._prompts.num_episodes
 
-    def choose(self, turns: Sequence[tuple[Hashable, Any]]) -> list[Choice]:
+    def choose(self, turns: Sequence[tuple[Hashable, Any]], complete: CompleteTurns) -> list[Choice]:
         """The action of each turn, an episode and its newest observation. All replies of a round are one batch.
 
         A turn whose reply could not be had ends its episode alone.
         """
         choices: list[Choice] = [None] * len(turns)
-        waiting = {number: self._prompt(*turn) for number, turn in enumerate(turns)}
-        while asked := self._within_limits(turns, waiting, choices):
-            episodes = [turns[number][0] for number in asked]
-            constraints = [self._text.constraint(turns[number][1]) for number in asked] if self._constrains else ()
-            replies = self._replies(episodes, list(asked.values()), constraints)
-            waiting = {}
-            for number, reply in zip(asked, replies, strict=True):
-                if isinstance(reply, CompletionFailed):
-                    choices[number] = EndEpisode.of_error(reply)
-                    continue
-                choice = choices[number] = self._choice(*turns[number], reply)
-                if isinstance(choice, EndEpisode) and self._may_retry(turns[number][0]):
-                    waiting[number] = self._prompts.with_problem(turns[number][0], choice.reason)
+        running = {number: self._turn(*turn) for number, turn in enumerate(turns)}
+        replies: dict[int, str | CompletionFailed | None] = dict.fromkeys(running)
+        while running:
+            asked: dict[int, ReplyRequest] = {}
+            for number, turn in list(running.items()):
+                try:
+                    asked[number] = turn.send(replies[number])
+                except StopIteration as end:
+                    choices[number] = end.value
+                    del running[number]
+            if asked:
+                replies = dict(zip(asked, _completed(complete, list(asked.values())), strict=True))
         return choices
+
+    async def choose_one(self, episode: Hashable, observation: Any, complete: CompleteTurn) -> Choice:
+        """The same for one turn, in an event loop: others may be chosen meanwhile."""
+        turn = self._turn(episode, observation)
+        reply: str | CompletionFailed | None = None
+        while True:
+            try:
+                request = turn.send(reply)
+            except StopIteration as end:
+                choice: Choice = end.value
+                return choice
+            try:
+                reply = await complete(request)
+            except CompletionFailed as error:
+                reply = error
+
+    def _turn(
+        self, episode: Hashable, observation: Any
+    ) -> Generator[ReplyRequest, str | CompletionFailed | None, Choice]:
+        """Yields each prompt of a turn, receives its reply, and returns the action."""
+        messages = self._prompt(episode, observation)
+        while True:
+            fitting = self._within_limits(episode, messages)
+            if isinstance(fitting, EndEpisode):
+                return fitting
+            reply = yield ReplyRequest(
+                episode, fitting, self._text.constraint(observation) if self._constrains else None
+            )
+            if isinstance(reply, CompletionFailed):
+                return EndEpisode.of_error(reply)
+            assert reply is not None
+            choice = self._choice(episode, observation, reply)
+            if not isinstance(choice, EndEpisode) or not self._may_retry(episode):
+                return choice
+            messages = self._prompts.with_problem(episode, choice.reason)
 
     def refuse(self, episode: Hashable, reason: str) -> bool:
         """The environment refused the action that the newest reply named.
@@ -139,34 +183,13 @@ class Conversations:
         self._tries.pop(episode, None)
         self._refusals.pop(episode, None)
 
-    def _replies(
-        self,
-        episodes: Sequence[Hashable],
-        prompts: list[list[ChatMessage]],
-        constraints: Sequence[ReplyConstraint | None],
-    ) -> Sequence[str | CompletionFailed]:
-        """The reply to each prompt, or the failure to get one."""
-        try:
-            return self._complete(episodes, prompts, constraints)
-        except CompletionFailed as error:
-            return error.outcomes or [error] * len(prompts)
-
-    def _within_limits(
-        self, turns: Sequence[tuple[Hashable, Any]], waiting: dict[int, list[ChatMessage]], choices: list[Choice]
-    ) -> dict[int, list[ChatMessage]]:
-        """The prompts that may be completed. The choice of every other turn is the end of its episode."""
+    def _within_limits(self, episode: Hashable, messages: list[ChatMessage]) -> list[ChatMessage] | EndEpisode:
+        """The prompt as it may be completed, or the end of an episode that has no tokens left."""
         most = self.rules.max_episode_tokens
-        asked: dict[int, list[ChatMessage]] = {}
-        for number, messages in waiting.items():
-            episode = turns[number][0]
-            fitting = self._fitting(episode, messages)
-            if most is not None and self._sampled[episode] >= most:
-                choices[number] = self._out_of_tokens(f"{self._sampled[episode]} sampled tokens are the episode's most")
-            elif fitting is None:
-                choices[number] = self._out_of_tokens("the prompt is too long")
-            else:
-                asked[number] = fitting
-        return asked
+        fitting = self._fitting(episode, messages)
+        if most is not None and self._sampled[episode] >= most:
+            return self._out_of_tokens(f"{self._sampled[episode]} sampled tokens are the episode's most")
+        return self._out_of_tokens("the prompt is too long") if fitting is None else fitting
 
     def _fitting(self, episode: Hashable, messages: list[ChatMessage]) -> list[ChatMessage] | None:
         """The prompt, without its oldest turns if they may be forgotten; None if it is too long."""
@@ -190,6 +213,14 @@ class Conversations:
             return action
         self.num_unparseable += 1
         return EndEpisode(problem_of(reply, self._text, observation))
+
+
+def _completed(complete: CompleteTurns, requests: Sequence[ReplyRequest]) -> Sequence[str | CompletionFailed]:
+    """The reply to each prompt, or the failure to get one."""
+    try:
+        return complete(requests)
+    except CompletionFailed as error:
+        return error.outcomes or [error] * len(requests)
 
 
 def action_of(reply: str, text: TextInterface[Any, Any], observation: Any) -> Action | None:

@@ -9,7 +9,7 @@ from openenv.agents.llm.client import LLMError, OpenAIClient, UnreadableToolCall
 from openenv.core.env_server.mcp_types import Tool
 from openenv.core.utils import run_async_safely
 from openenv.policies.base import Choice, Policy, PolicyReply
-from openenv.policies.conversations import Conversations, ReplyRules
+from openenv.policies.conversations import Conversations, ReplyRequest, ReplyRules
 from openenv.policies.prompts import (
     ChatMessage,
     CompletionFailed,
@@ -74,7 +74,7 @@ class LanguageModelPolicy(Policy):
             text, instructions=instructions, tools=tools, calls_functions=calls_functions, history=history
         )
         self.conversations = Conversations(
-            prompts, text, self._replies, constrains=constrains, rules=rules, fits=fits, on_reply=self._on_reply
+            prompts, text, constrains=constrains, rules=rules, fits=fits, on_reply=self._on_reply
         )
         self._needs_episodes = prompts.remembers_episodes or self.conversations.rules.max_episode_tokens is not None
         self._functions: dict[Hashable, list[Tool]] = {}
@@ -122,22 +122,18 @@ class LanguageModelPolicy(Policy):
     def _choose(self, turns: Sequence[tuple[Hashable, Any]]) -> list[Choice]:
         if self._calls_functions:
             self._functions.update((episode, self._text.functions(seen)) for episode, seen in turns)
-        return self.conversations.choose(turns)
+        return self.conversations.choose(turns, self._replies)
 
-    def _replies(
-        self,
-        episodes: Sequence[Hashable],
-        conversations: list[list[ChatMessage]],
-        constraints: Sequence[ReplyConstraint | None],
-    ) -> Sequence[str]:
-        self._prompts.update(zip(episodes, conversations, strict=True))
+    def _replies(self, requests: Sequence[ReplyRequest]) -> Sequence[str]:
+        conversations = [request.messages for request in requests]
+        self._prompts.update((request.episode, request.messages) for request in requests)
         if self._constrains:
-            constrained: Sequence[str] = self._complete(conversations, constraints)
+            constrained: Sequence[str] = self._complete(conversations, [request.constraint for request in requests])
             return constrained
         if not self._calls_functions:
             replies: Sequence[str] = self._complete(conversations)
             return replies
-        functions = [self._functions[episode] for episode in episodes]
+        functions = [self._functions[request.episode] for request in requests]
         with_calls: Sequence[str] = self._complete(conversations, functions)
         return with_calls
 

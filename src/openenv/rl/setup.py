@@ -121,7 +121,10 @@ class TrainingRun:
         """Sessions of an environment's server. num_sessions: None for as many as one of its rollout workers uses."""
         groups = math.ceil(self.config.groups_in_flight * shares(self.config.env)[environment])
         served = self.engine.environments[environment].served
-        return SessionPool(served.client, served.base_url, num_sessions or groups * self.config.group_size)
+        number = num_sessions or groups * self.config.group_size
+        # the environments of a shared session wait for each other, as those of an evaluation do
+        may_share = self.config.plays_together or num_sessions is not None
+        return SessionPool(served.client, served.base_url, number, may_share=may_share)
 
     async def shutdown(self) -> None:
         """Stop the threads, and the servers that the run started. A second call does nothing."""

@@ -1,8 +1,13 @@
 """Groups as they are played: one start, all at the same time, everything recorded."""
 
-from collections.abc import Sequence
+import asyncio
+import random
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
+from typing import Any
+
+import pytest
 
 from openenv.policies import ChatMessage
 from openenv.rl.algorithm.batch import make_batch
@@ -52,6 +57,32 @@ async def test_equal_seeds_play_equal_groups_whatever_else_is_played() -> None:
     alone = await played(EchoPool(num_sessions=3), indices=(1,))
 
     assert [t.turns for t in together[1].trajectories] == [t.turns for t in alone[0].trajectories]
+
+
+class UnevenPool(EchoPool):
+    """Each reset and step needs a time of its own, drawn at random."""
+
+    async def reset(self, requests: Mapping[int, Mapping[str, Any]]) -> dict[int, Any]:
+        await asyncio.sleep(0.02 * random.random())
+        return await super().reset(requests)
+
+    async def step(self, actions: Mapping[int, Any]) -> dict[int, Any]:
+        await asyncio.sleep(0.02 * random.random())
+        return await super().step(actions)
+
+
+@pytest.mark.parametrize("settings", [{}, {"conversation": {"retries": 2, "history": "full"}}])
+async def test_delays_change_no_trajectory(settings: dict[str, Any]) -> None:
+    together = await played(EchoPool(), config=echo_config(**settings))
+    alone = echo_config(**settings, sampling={"together": False})
+
+    for _ in range(3):
+        for one, other in zip(together, await played(UnevenPool(num_sessions=5), config=alone), strict=True):
+            for mine, others in zip(one.trajectories, other.trajectories, strict=True):
+                assert (mine.turns, mine.outcome, mine.reward) == (others.turns, others.outcome, others.reward)
+                for known, segment in zip(mine.segments, others.segments, strict=True):
+                    assert (known.token_ids, known.sampled) == (segment.token_ids, segment.sampled)
+                    assert segment.logprobs == pytest.approx(known.logprobs, abs=1e-5)
 
 
 class LegalGenerator(Generator):

@@ -1,7 +1,6 @@
 """Self-play: the trained seat changes with the group, and earlier versions of the policy play the others."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +12,7 @@ from openenv.core.session_pool import SessionPool
 from openenv.envs.openspiel_env import OpenSpielEnv, OpenSpielText
 from openenv.evaluation.episodes import EpisodePlayer, EpisodeRunner
 from openenv.hosting.local_process import LocalServer
-from openenv.policies.conversations import Conversations
+from openenv.policies.conversations import Conversations, ReplyRequest
 from openenv.policies.prompts import PromptBuilder
 from openenv.rl.config import ConfigError
 from openenv.rl.config_file import config_from_mapping
@@ -59,14 +58,15 @@ class Passer(EpisodePlayer):
 async def play_against(url: str, reply: str, groups: list[int]) -> Passer:
     """Kuhn poker of a player that passes against opponents that always reply this."""
     text = OpenSpielText()
-    opponents = Conversations(
-        PromptBuilder(text, instructions=True), text, lambda episodes, *_: [reply] * len(episodes)
-    )
     passer = Passer(len(groups))
-    with ThreadPoolExecutor(1) as executor:
-        player = SelfPlayPlayer(passer, opponents, text, executor, groups, [Random(group) for group in groups])
-        async with SessionPool(OpenSpielEnv, url, 3) as pool:
-            await EpisodeRunner(pool, player).run({**ALL_SEATS, "seed": group} for group in groups)
+
+    async def complete(request: ReplyRequest) -> str:
+        return reply
+
+    opponents = Conversations(PromptBuilder(text, instructions=True), text)
+    player = SelfPlayPlayer(passer, opponents, complete, text, groups, [Random(group) for group in groups])
+    async with SessionPool(OpenSpielEnv, url, 3) as pool:
+        await EpisodeRunner(pool, player).run({**ALL_SEATS, "seed": group} for group in groups)
     return passer
 
 

@@ -165,6 +165,12 @@ class Config:
         require(is_folder, "name", self.name, "must be the name of a folder: not empty, without a slash, not . or ..")
 
     @property
+    def plays_together(self) -> bool:
+        """Whether the episodes of a rollout wait for each other."""
+        together = self.sampling.together
+        return not self.model.vllm_url if together is None else together
+
+    @property
     def max_policy_age(self) -> int:
         """Age of an episode when it is trained on, in steps: `off_by_n`, or less if the buffer allows less."""
         age = self.replay_buffer.max_policy_age

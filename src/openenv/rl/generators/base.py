@@ -1,13 +1,17 @@
 """The interface of a generator: prompts in, sampled replies with their log-probabilities out."""
 
+import contextlib
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Self
 
+from openenv.policies.conversations import ReplyRequest
 from openenv.policies.prompts import ChatMessage, SampledReply
 from openenv.rl.algorithm.trajectory import Segment
+from openenv.rl.generators.reply_queue import Replies, ReplyQueue
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import WeightStore
@@ -73,6 +77,19 @@ class BaseGenerator(ABC):
                 tokens.
             streams: the random numbers of each row, so that a reply does not depend on what else is in the batch.
         """
+
+    @contextlib.asynccontextmanager
+    async def replies(self, chat: Chat, executor: Executor) -> AsyncIterator[Replies]:
+        """The replies to the coroutines of an event loop, inside the `async with` statement.
+
+        executor: runs this generator.
+        """
+
+        def answer(requests: Sequence[ReplyRequest], streams: Sequence[random.Random]) -> list[Segment]:
+            messages = [request.messages for request in requests]
+            return self.answer(messages, streams, chat, [request.constraint for request in requests])
+
+        yield ReplyQueue(answer, executor)
 
     def complete(
         self,

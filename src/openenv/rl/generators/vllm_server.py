@@ -1,12 +1,15 @@
 """Samples replies with a vLLM server, and gives it the trained adapter after each step."""
 
 import asyncio
+import contextlib
 import json
 import logging
 import random
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +18,10 @@ import httpx
 from openenv.agents.llm.http import LLMError, post_json
 from openenv.core.net.http_clients import async_http_client
 from openenv.core.utils import run_async_safely
+from openenv.policies.conversations import ReplyRequest
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.generators.base import BaseGenerator
+from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import WeightStore
@@ -26,7 +31,7 @@ from openenv.text.constraints import ReplyConstraint
 
 log = logging.getLogger(__name__)
 
-_MAX_CONNECTIONS = 64  # vLLM batches requests that are open at the same time
+_MAX_CONNECTIONS = 256  # vLLM batches requests that are open at the same time
 _TIMEOUT_S = 600.0
 
 
@@ -65,6 +70,7 @@ class VllmGenerator(BaseGenerator):
         self._prefix = f"policy-{secrets.token_hex(4)}"  # generators of one server do not share adapters
         self._adapter: str | None = None
         self._base_model = base_model
+        self._loading = asyncio.Lock()
 
     def generate(
         self,
@@ -75,64 +81,71 @@ class VllmGenerator(BaseGenerator):
     ) -> list[Segment]:
         """As `BaseGenerator.generate`. Raises LLMError if the server does not complete a prompt, and ValueError for
         images: its prompts are token ids."""
-        if any(images):
-            raise ValueError("a vLLM server receives prompts without images. Leave model.vllm_url out.")
-        if self.store is not None:
-            self._load_newer(self.store)
+        _refuse_images(images)
         seeds = [stream.getrandbits(31) for stream in streams]
         return run_async_safely(self._sampled(prompts, seeds, constraints or [None] * len(prompts)))
+
+    @contextlib.asynccontextmanager
+    async def replies(self, chat: Chat, executor: Executor) -> AsyncIterator[Replies]:
+        """As `BaseGenerator.replies`: the server receives each prompt at once, and answers many together."""
+        async with self._connected() as http:
+            yield _ConcurrentReplies(self, chat, http)
 
     def close(self) -> None:
         """Unload the adapter, and remove its files."""
         try:
-            self._unload(self._adapter)
+            run_async_safely(self._unload(self._adapter))
         except LLMError as error:
             log.warning("the adapter stays on the server: %s", error)
 
-    def _load_newer(self, store: WeightStore) -> None:
+    async def load_newest(self) -> None:
         """Give the server the store's adapter, if it is newer than the one that it has."""
-        newer = store.newer(self.policy_version)
-        if newer is None:
-            return
-        version, weights = newer
-        name, before = f"{self._prefix}-{version}", self._adapter
-        save_adapter(self._folder / name, weights, self._adapter_config)
-        self._command("load_lora_adapter", {"lora_name": name, "lora_path": str((self._folder / name).resolve())})
-        self._adapter, self.policy_version = name, version
-        self._unload(before)
+        async with self._loading:
+            newer = None if self.store is None else self.store.newer(self.policy_version)
+            if newer is None:
+                return
+            version, weights = newer
+            name, before = f"{self._prefix}-{version}", self._adapter
+            save_adapter(self._folder / name, weights, self._adapter_config)
+            path = str((self._folder / name).resolve())
+            await self._command("load_lora_adapter", {"lora_name": name, "lora_path": path})
+            self._adapter, self.policy_version = name, version
+            await self._unload(before)
 
-    def _unload(self, adapter: str | None) -> None:
+    async def _unload(self, adapter: str | None) -> None:
         if adapter is not None:
-            self._command("unload_lora_adapter", {"lora_name": adapter})
+            await self._command("unload_lora_adapter", {"lora_name": adapter})
             shutil.rmtree(self._folder / adapter)
 
-    def _command(self, name: str, body: dict[str, Any]) -> None:
+    async def _command(self, name: str, body: dict[str, Any]) -> None:
         """Send a request that the server answers in words."""
-        run_async_safely(post_json(f"{self._url}/v1/{name}", body, {}, timeout_s=_TIMEOUT_S, takes_text=True))
+        await post_json(f"{self._url}/v1/{name}", body, {}, timeout_s=_TIMEOUT_S, takes_text=True)
+
+    def _connected(self) -> httpx.AsyncClient:
+        limits = httpx.Limits(max_connections=_MAX_CONNECTIONS)
+        return async_http_client(self._url, timeout=None, limits=limits)
 
     async def _sampled(
         self, prompts: Sequence[TokenIds], seeds: Sequence[int], constraints: Sequence[ReplyConstraint | None]
     ) -> list[Segment]:
         """One reply to each prompt, through connections that they share."""
-        free, limits = asyncio.Semaphore(_MAX_CONNECTIONS), httpx.Limits(max_connections=_MAX_CONNECTIONS)
-        async with async_http_client(self._url, timeout=None, limits=limits) as http:
-
-            async def reply(prompt: TokenIds, seed: int, constraint: ReplyConstraint | None) -> Segment:
-                async with free:
-                    return await self._sample(http, prompt, seed, constraint)
-
-            tasks = [asyncio.ensure_future(one) for one in map(reply, prompts, seeds, constraints)]
+        await self.load_newest()
+        async with self._connected() as http:
+            tasks = [
+                asyncio.ensure_future(self.sample(http, *one)) for one in zip(prompts, seeds, constraints, strict=True)
+            ]
             try:
                 return list(await asyncio.gather(*tasks))
             finally:
                 for task in tasks:
                     task.cancel()  # after a failure the others would use a client that is closed
 
-    async def _sample(
+    async def sample(
         self, http: httpx.AsyncClient, prompt: TokenIds, seed: int, constraint: ReplyConstraint | None
     ) -> Segment:
         """One reply. All settings that a server may take from the model's generation config are given."""
         limits = {} if constraint is None else {"structured_outputs": _structured_outputs(constraint)}
+        version = self.policy_version
         url = f"{self._url}/v1/completions"
         answer = await post_json(
             url,
@@ -168,7 +181,28 @@ class VllmGenerator(BaseGenerator):
             masks = [] if constraint is None else self._reply_masks.masks_of(constraint, token_ids)
         except ValueError as error:
             raise LLMError(f"{url} ignored structured_outputs: {error}.") from error
-        return self._segment(prompt, token_ids, logprobs, masks=masks)
+        return replace(self._segment(prompt, token_ids, logprobs, masks=masks), policy_version=version)
+
+
+class _ConcurrentReplies:
+    """Sends the server each prompt as soon as an episode has it."""
+
+    def __init__(self, generator: VllmGenerator, chat: Chat, http: httpx.AsyncClient) -> None:
+        self._generator = generator
+        self._chat = chat
+        self._http = http
+
+    async def answer(self, request: ReplyRequest, stream: random.Random) -> Segment:
+        """As `Replies.answer`."""
+        _refuse_images([self._chat.images(request.messages)])
+        prompt = self._chat.prompt(request.messages)
+        await self._generator.load_newest()
+        return await self._generator.sample(self._http, prompt, stream.getrandbits(31), request.constraint)
+
+
+def _refuse_images(images: Sequence[Images]) -> None:
+    if any(images):
+        raise ValueError("a vLLM server receives prompts without images. Leave model.vllm_url out.")
 
 
 def _structured_outputs(constraint: ReplyConstraint) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -41,7 +42,7 @@ class Chat:
 
     A reply with `token_ids` stays exactly these tokens. Where the template drops the thinking of earlier turns, those
     of the answer stay. No text of a message becomes a control token. Prompts are cached, because games repeat the same
-    few situations.
+    few situations. Threads may share a chat.
     """
 
     def __init__(
@@ -63,6 +64,8 @@ class Chat:
         Raises:
             ChatTemplateError: if there is no template, if it does not render the tools, or if nothing ends a reply.
         """
+        self._lock = threading.RLock()
+        """Held while the tokenizer works, which fails where a second thread uses it."""
         self.tokenizer = tokenizer
         self.image_reader = image_reader
         self.tools = tools
@@ -95,7 +98,8 @@ class Chat:
 
         Raises ChatTemplateError if the template cannot render a message, for example one with an image.
         """
-        ids: TokenIds = _cached(self._prompts, tuple(map(_key, messages)), lambda: self._assembled(messages))
+        with self._lock:
+            ids: TokenIds = _cached(self._prompts, tuple(map(_key, messages)), lambda: self._assembled(messages))
         return ids
 
     def fits(self, max_tokens: int) -> Callable[[Sequence[ChatMessage]], bool]:
@@ -118,11 +122,13 @@ class Chat:
 
     def encode(self, text: str) -> TokenIds:
         """The ids of a text that the template has rendered: no special tokens are added."""
-        return tuple(self.tokenizer.encode(text, add_special_tokens=False))
+        with self._lock:
+            return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
     def text(self, token_ids: Sequence[int]) -> str:
         """The text of sampled ids, without special tokens. Thinking and its markers stay."""
-        return str(self.tokenizer.decode([i for i in token_ids if i not in self._hidden_ids])).strip()
+        with self._lock:
+            return str(self.tokenizer.decode([i for i in token_ids if i not in self._hidden_ids])).strip()
 
     def _assembled(self, messages: Sequence[ChatMessage]) -> TokenIds:
         marks = Marks()

@@ -1,25 +1,33 @@
 """Plays groups of episodes with the generator and records a trajectory of each."""
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Any
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
 from openenv.core.outcomes import REFUSED, outcome_of
-from openenv.evaluation.episodes import EpisodePlayer, EpisodeRunner, EpisodeSessions, PendingAction
+from openenv.evaluation.episodes import (
+    ConcurrentRunner,
+    EpisodePlayer,
+    EpisodeRunner,
+    EpisodeSessions,
+    PendingAction,
+)
 from openenv.policies.base import Choice, EndEpisode
-from openenv.policies.conversations import Conversations
+from openenv.policies.conversations import Conversations, OnReply, ReplyRequest
 from openenv.policies.prompts import ChatMessage, PromptBuilder, answer_of, is_cut_off
 from openenv.rl.algorithm.rewards import Reward, rate
 from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory, Turn
 from openenv.rl.config import Config
 from openenv.rl.generators.base import BaseGenerator
+from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.models.chat import Chat
 from openenv.rl.rollouts.self_play import ALL_SEATS, SelfPlayPlayer
-from openenv.text.constraints import ReplyConstraint
 from openenv.text.content import text_of
 from openenv.text.interface import TextInterface
 
@@ -85,62 +93,66 @@ class Rollout:
 
         openings: the first messages of each episode, before what it shows first; none: there are none.
         """
-        seeds = [group_seed(self._config.seed, index) for index, _ in members]
-        streams = [random_stream(self._config.seed, *member) for member in members]
-        prompts = _prompt_builder(self._text, self._chat, self._config, openings)
-        player = _RecordingPlayer(
-            self._text, self._generator, self._chat, self._config, self._executor, seeds, streams, prompts
-        )
-        seated: EpisodePlayer = player
-        keywords = dict(reset or {})
-        if self._opponents is not None:
-            seated = self._with_opponents(player, self._opponents, members)
-            keywords |= ALL_SEATS
-        runner = EpisodeRunner(self._pool, seated, max_steps=self._config.conversation.max_turns)
-        await runner.run({**keywords, "seed": seed} for seed in seeds)
+        config = self._config
+        seeds = [group_seed(config.seed, index) for index, _ in members]
+        streams = [random_stream(config.seed, *member) for member in members]
+        async with contextlib.AsyncExitStack() as stack:
+            replies = await stack.enter_async_context(self._generator.replies(self._chat, self._executor))
+            player = _RecordingPlayer(
+                self._text,
+                self._generator,
+                replies,
+                partial(self._conversations, openings),
+                seeds,
+                streams,
+                config.conversation.max_turns,
+            )
+            seated: EpisodePlayer = player
+            keywords = dict(reset or {})
+            if self._opponents is not None:
+                others = await stack.enter_async_context(self._opponents.replies(self._chat, self._executor))
+                seated = self._with_opponents(player, self._opponents, others, members)
+                keywords |= ALL_SEATS
+            runner_class = EpisodeRunner if config.plays_together else ConcurrentRunner
+            runner = runner_class(self._pool, seated, max_steps=config.conversation.max_turns)
+            await runner.run({**keywords, "seed": seed} for seed in seeds)
         for trajectory in player.trajectories:
             rate(trajectory, self._reward)
         return player.trajectories
 
     def _with_opponents(
-        self, player: EpisodePlayer, generator: BaseGenerator, members: Sequence[Member]
+        self, player: EpisodePlayer, generator: BaseGenerator, replies: Replies, members: Sequence[Member]
     ) -> SelfPlayPlayer:
         """The player in one seat of each game, and a generator with random numbers of its own in the others."""
+        seed = self._config.seed
+        streams = [random_stream(seed, index, _OPPONENT + place) for index, place in members]
+
+        async def complete(request: ReplyRequest) -> str:
+            return generator.reply(await replies.answer(request, streams[request.episode]))
+
+        groups = [index for index, _ in members]
+        return SelfPlayPlayer(player, self._conversations(), complete, self._text, groups, streams)
+
+    def _conversations(
+        self, openings: Sequence[Sequence[ChatMessage]] = (), on_reply: OnReply | None = None
+    ) -> Conversations:
+        """Those of some episodes. openings: the first messages of each. on_reply: see `Conversations`."""
         config = self._config
-        streams = [random_stream(config.seed, index, _OPPONENT + place) for index, place in members]
-
-        def complete(
-            episodes: Sequence[Any],
-            conversations: list[list[ChatMessage]],
-            constraints: Sequence[ReplyConstraint | None],
-        ) -> list[str]:
-            chosen = [streams[episode] for episode in episodes]
-            segments = generator.answer(conversations, chosen, self._chat, constraints)
-            return [generator.reply(segment) for segment in segments]
-
-        conversations = Conversations(
-            _prompt_builder(self._text, self._chat, config),
+        prompts = PromptBuilder(
             self._text,
-            complete,
+            instructions=config.model.shows_instructions,
+            tools=self._chat.tools,
+            history=config.conversation.history,
+            openings=dict(enumerate(openings)),
+        )
+        return Conversations(
+            prompts,
+            self._text,
             constrains=config.sampling.constrain,
             rules=config.conversation.rules,
             fits=self._chat.fits(config.max_req_tokens),
+            on_reply=on_reply,
         )
-        groups = [index for index, _ in members]
-        return SelfPlayPlayer(player, conversations, self._text, self._executor, groups, streams)
-
-
-def _prompt_builder(
-    text: TextInterface[Any, Any], chat: Chat, config: Config, openings: Sequence[Sequence[ChatMessage]] = ()
-) -> PromptBuilder:
-    """The prompts of a run. openings: the first messages of each episode."""
-    return PromptBuilder(
-        text,
-        instructions=config.model.shows_instructions,
-        tools=chat.tools,
-        history=config.conversation.history,
-        openings=dict(enumerate(openings)),
-    )
 
 
 def group_seed(seed: int, index: int) -> int:
@@ -163,35 +175,34 @@ class _RecordingPlayer:
         self,
         text: TextInterface[Any, Any],
         generator: BaseGenerator,
-        chat: Chat,
-        config: Config,
-        executor: Executor,
+        replies: Replies,
+        conversations: Callable[..., Conversations],
         seeds: Sequence[int],
         streams: Sequence[random.Random],
-        prompts: PromptBuilder,
+        max_turns: int,
     ) -> None:
+        """
+        Args:
+            replies: those of the generator.
+            conversations: makes the conversations of the episodes, with `on_reply`.
+            seeds, streams: the seed and the random numbers of each episode.
+            max_turns: actions after which an episode is stopped.
+        """
         self.trajectories = [Trajectory(seed=seed) for seed in seeds]
         self._streams = streams
         self._text = text
         self._generator = generator
-        self._chat = chat
-        self._executor = executor
-        self._max_turns = config.conversation.max_turns
-        self._conversations = Conversations(
-            prompts,
-            text,
-            self._complete,
-            constrains=config.sampling.constrain,
-            rules=config.conversation.rules,
-            fits=chat.fits(config.max_req_tokens),
-            on_reply=self._record_turn,
-        )
+        self._replies = replies
+        self._max_turns = max_turns
+        self._conversations = conversations(on_reply=self._record_turn)
 
     async def act(self, pending: list[PendingAction]) -> list[Any]:
         """The generator's actions; None where the episode ends without one."""
-        turns = [(turn.episode, turn.observation) for turn in pending]
-        choices = await asyncio.get_running_loop().run_in_executor(self._executor, self._conversations.choose, turns)
-        return [self._action(turn.episode, choice) for turn, choice in zip(pending, choices, strict=True)]
+        return await asyncio.gather(*map(self._act, pending))
+
+    async def _act(self, turn: PendingAction) -> Any:
+        choice = await self._conversations.choose_one(turn.episode, turn.observation, self._complete)
+        return self._action(turn.episode, choice)
 
     def on_result(self, episode: int, result: StepResult[Any]) -> None:
         """Add the reward; at the end of the episode set its outcome."""
@@ -238,18 +249,11 @@ class _RecordingPlayer:
     def _finish(self, trajectory: Trajectory) -> None:
         trajectory.outcome = outcome_of(trajectory.game_return, trajectory.success_return)
 
-    def _complete(
-        self,
-        episodes: Sequence[Any],
-        conversations: list[list[ChatMessage]],
-        constraints: Sequence[ReplyConstraint | None],
-    ) -> list[str]:
-        """A sampled reply to each conversation. Its tokens are recorded."""
-        streams = [self._streams[episode] for episode in episodes]
-        segments = self._generator.answer(conversations, streams, self._chat, constraints)
-        for episode, segment in zip(episodes, segments, strict=True):
-            _record_tokens(self.trajectories[episode], segment)
-        return [self._generator.reply(segment) for segment in segments]
+    async def _complete(self, request: ReplyRequest) -> str:
+        """A sampled reply to a conversation. Its tokens are recorded."""
+        segment = await self._replies.answer(request, self._streams[request.episode])
+        _record_tokens(self.trajectories[request.episode], segment)
+        return self._generator.reply(segment)
 
     def _record_turn(self, episode: Any, observation: Any, reply: str, action: Any) -> None:
         """Add the turn, with the text interface's own wording of the action that was parsed."""

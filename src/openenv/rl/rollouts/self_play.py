@@ -4,7 +4,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
 from openenv.evaluation.episodes import EpisodePlayer, PendingAction
 from openenv.policies.base import EndEpisode
-from openenv.policies.conversations import Conversations
+from openenv.policies.conversations import CompleteTurn, Conversations
 from openenv.rl.models.language_model import WeightStore
 from openenv.text.interface import TextInterface
 
@@ -80,17 +79,21 @@ class SelfPlayPlayer(EpisodePlayer):
         self,
         recording: EpisodePlayer,
         opponents: Conversations,
+        complete: CompleteTurn,
         text: TextInterface[Any, Any],
-        executor: Executor,
         groups: Sequence[int],
         streams: Sequence[random.Random],
     ) -> None:
-        """groups: the number of each episode's group, which determines its seat. streams: the opponents' random
-        numbers in each episode."""
+        """
+        Args:
+            complete: has the opponents' replies.
+            groups: the number of each episode's group, which determines its seat.
+            streams: the opponents' random numbers in each episode.
+        """
         self._recording = recording
         self._opponents = opponents
+        self._complete = complete
         self._text = text
-        self._executor = executor
         self._groups = groups
         self._streams = streams
         self._seats: dict[int, int] = {}
@@ -105,17 +108,14 @@ class SelfPlayPlayer(EpisodePlayer):
         actions = (
             dict(zip((turn.episode for turn in mine), await self._recording.act(mine), strict=True)) if mine else {}
         )
-        if others:
-            actions |= await asyncio.get_running_loop().run_in_executor(self._executor, self._opposing, others)
+        chosen = await asyncio.gather(*map(self._opposing, others))
+        actions |= {turn.episode: action for turn, action in zip(others, chosen, strict=True)}
         return [actions[turn.episode] for turn in pending]
 
-    def _opposing(self, turns: Sequence[PendingAction]) -> dict[int, Any]:
-        """The opponents' action in each episode."""
-        choices = self._opponents.choose([(turn.episode, turn.observation) for turn in turns])
-        return {
-            turn.episode: self._random(turn) if isinstance(choice, EndEpisode) else choice
-            for turn, choice in zip(turns, choices, strict=True)
-        }
+    async def _opposing(self, turn: PendingAction) -> Any:
+        """The opponents' action in an episode."""
+        choice = await self._opponents.choose_one(turn.episode, turn.observation, self._complete)
+        return self._random(turn) if isinstance(choice, EndEpisode) else choice
 
     def _random(self, turn: PendingAction) -> Any:
         return self._text.random_reply(turn.observation, self._streams[turn.episode])[1]
