@@ -219,7 +219,7 @@ async def test_a_vllm_server_samples_the_replies_of_a_run(
     await first.shutdown()
     saved = tmp_path / "tiny" / "checkpoints" / "before_grpo"
     server = StandIn(str(saved), load_model(saved)[0], first.engine.chat, LoraSettings(rank=2))
-    model = {"path": str(saved), "precision": "float32", "lora": {"rank": 2}, "vllm_url": serving(server.app)}
+    model = {"path": str(saved), "precision": "float32", "lora": {"rank": 2}}
 
     trainer = await setup_training(
         tiny(
@@ -227,6 +227,7 @@ async def test_a_vllm_server_samples_the_replies_of_a_run(
             env=blackjack,
             name="served",
             model=model,
+            generator={"name": "vllm", "url": serving(server.app)},
             off_by_n=0,
             max_req_tokens=512,
             sampling={"constrain": False},

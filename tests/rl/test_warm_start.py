@@ -16,6 +16,7 @@ from openenv.cli.main import app
 from openenv.hosting.local_process import LocalServer
 from openenv.rl import supervised_phase
 from openenv.rl.config import Config, ConfigError, LoraSettings
+from openenv.rl.config.models import GeneratorConfig
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.models.language_model import load_model
 from openenv.rl.models.lora import has_adapter
@@ -114,12 +115,11 @@ async def test_a_vllm_server_plays_the_warmed_adapter_before_grpo(
     model, tokenizer = load_model(saved)
     lora = LoraSettings(rank=8)
     server = StandIn(str(saved), model, StartingModel(model, tokenizer, None).chat(), lora)
-    settings = {"lora": {"rank": 8}, "vllm_url": serving(server.app)}
-    config = run_of(tmp_path, blackjack, saved, {"policy": "always:hit"}, **settings)
+    config = run_of(tmp_path, blackjack, saved, {"policy": "always:hit"}, lora={"rank": 8})
 
-    run = await setup_training(
-        dataclasses.replace(config, sampling=dataclasses.replace(config.sampling, constrain=False))
-    )
+    generator = GeneratorConfig(name="vllm", url=serving(server.app))
+    sampling = dataclasses.replace(config.sampling, constrain=False)
+    run = await setup_training(dataclasses.replace(config, sampling=sampling, generator=generator))
     asked: Any = [[{"role": "user", "content": "Your hand is 9 K. The dealer shows 6."}]]
     (reply,) = run.engine.player(temperature=0.0, before=True).complete(asked)
     await run.shutdown()

@@ -114,6 +114,14 @@ def _environment(entry: Any) -> Any:
 def with_current_keys(data: Mapping[str, Any], *, warn: bool = True) -> dict[str, Any]:
     """A copy in which renamed keys have their current name. Warns for each. Raises ConfigError if both are given."""
     current = _copied(data)
+    url = (current.get("model") or {}).pop("vllm_url", "") if isinstance(current.get("model"), dict) else ""
+    if url:
+        require("generator" not in current, "model.vllm_url", url, "the former name of generator.url. Remove it.")
+        if warn:
+            warnings.warn(
+                "model.vllm_url: this key is now called generator.url; rename it", FutureWarning, stacklevel=3
+            )
+        current["generator"] = {"name": "vllm", "url": url}
     for old, new in RENAMED_KEYS.items():
         former, name = _holder(current, old)
         if former is None or name not in former:

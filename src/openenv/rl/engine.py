@@ -17,19 +17,16 @@ from openenv.rl.budget import Budget
 from openenv.rl.config import Config, EnvConfig, SelfPlayConfig
 from openenv.rl.environments import labels
 from openenv.rl.generators.base import BaseGenerator
-from openenv.rl.generators.embedded import Generator
-from openenv.rl.generators.vllm_server import VllmGenerator
+from openenv.rl.generators.of_run import RunGenerators
 from openenv.rl.loop import Evaluate, OnStep, TrainingLoop
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import (
     WeightStore,
-    cast_matrices,
     checkpoint_activations,
     choose_algorithms,
     copy_of,
     device_of,
 )
-from openenv.rl.models.lora import adapter_config
 from openenv.rl.planning.memory import release_freed
 from openenv.rl.planning.plan import with_planned_passes
 from openenv.rl.progress import OnProgress
@@ -93,9 +90,9 @@ class Engine:
             1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,)
         )
         """The thread of the generators."""
-        self._served: list[VllmGenerator] = []
+        self._generators = RunGenerators(config, chat, model, str(self.checkpoints.reference))
         self._served_player: tuple[BaseGenerator, WeightStore] | None = None
-        self._generator = self._make_generator(copy_of(model), self.store)
+        self._generator = self._generators.for_rollouts(model, self.store)
         self._opponents = {
             self_play: self._make_opponents(self_play) for env in environments if (self_play := env.config.self_play)
         }
@@ -123,6 +120,11 @@ class Engine:
         else:
             engine = await cls._begun(config, served, reward, budget, on_progress)
         engine.store.publish(engine.trainer.model, engine.progress.step)
+        try:
+            await asyncio.to_thread(engine._generators.start)
+        except BaseException:
+            engine.close()
+            raise
         return engine
 
     @classmethod
@@ -204,7 +206,7 @@ class Engine:
     def _make_opponents(self, self_play: SelfPlayConfig) -> BaseGenerator:
         folder = self.config.run_dir / "opponents" / f"every_{self_play.refresh}"
         past = PastWeights(self.store, self_play.refresh, folder)
-        return self._make_generator(copy_of(self.trainer.model), past)
+        return self._generators.embedded(copy_of(self.trainer.model), past)
 
     async def train(
         self,
@@ -236,65 +238,35 @@ class Engine:
         self.checkpoints.save_best(self.trainer.model, self.chat, best)
 
     def close(self) -> None:
-        """End the generator's thread, and take the adapters off a vLLM server."""
+        """End the generators: their thread, and the vLLM server that the run has started."""
         self.executor.shutdown(cancel_futures=True)
-        for served in self._served:
-            served.close()
+        self._generators.close()
 
     def _release_freed(self) -> None:
         if self.config.model.path:  # a tiny model leaves nothing that is worth the time
             release_freed()
 
     def _player_now(self) -> BaseGenerator:
-        if not self.config.model.vllm_url:
-            return self._make_generator(copy_of(self.trainer.model), None)
+        if not self._generators.serve_many:
+            return self._generators.embedded(copy_of(self.trainer.model), None)
         if self._served_player is None:  # one for all evaluations, so that the server keeps one adapter for them
             store = WeightStore()
-            self._served_player = self._make_generator(self.trainer.model, store), store
+            self._served_player = self._generators.served(self.trainer.model, store), store
         generator, store = self._served_player
         if store.version < self.trainer.step_count:
             store.publish(self.trainer.model, self.trainer.step_count)
         return generator
 
     def _player_before(self) -> BaseGenerator:
-        if self.config.model.vllm_url and self.config.warm_start is None:
-            return self._make_generator(self.trainer.model, None)
+        if self._generators.serve_many and self.config.warm_start is None:
+            return self._generators.served(self.trainer.model, None)
         before = self.checkpoints.load_reference(self.config.model)[0]
-        if not self.config.model.vllm_url:
-            return self._make_generator(before, None)
+        if not self._generators.serve_many:
+            return self._generators.embedded(before, None)
         store = WeightStore()
-        generator = self._make_generator(before, store)
+        generator = self._generators.served(before, store)
         store.publish(before, 0)
         return generator
-
-    def _make_generator(self, model: PreTrainedModel, store: WeightStore | None) -> BaseGenerator:
-        """A generator with the weights of a store. Without one it has those of the model, in vLLM no adapter.
-
-        model: belongs to the generator; a vLLM server only reads which adapter it has.
-        """
-        config = self.config
-        if config.model.vllm_url:
-            served = VllmGenerator(
-                config.model.vllm_url,
-                config.model.path,
-                self.chat,
-                max_new_tokens=config.max_res_tokens,
-                folder=config.run_dir / "adapters",
-                adapter_config=adapter_config(model),
-                vocab_size=model.config.get_text_config().vocab_size,
-                store=store,
-            )
-            self._served.append(served)
-            return served
-        cast_matrices(model, config.model.precision)
-        return Generator(
-            model,
-            self.chat,
-            max_new_tokens=config.max_res_tokens,
-            precision=config.model.precision,
-            store=store,
-            tokens_at_once=config.sampling.tokens_at_once,
-        )
 
 
 def _environments(

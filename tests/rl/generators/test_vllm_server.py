@@ -13,7 +13,9 @@ from openenv.agents.llm.http import LLMError
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.config import ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.generators.probe import GeneratorDisagrees, Probe
 from openenv.rl.generators.vllm_server import VllmGenerator
+from openenv.rl.generators.vllm_weights import Adapters
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.models.lora import adapter_config, add_adapter
@@ -61,9 +63,9 @@ def distance(model: Any, segments: list[Segment]) -> float:
 
 
 def vllm(url: str, stand_in: StandIn, folder: Path, store: WeightStore | None) -> VllmGenerator:
-    settings: dict[str, Any] = {"max_new_tokens": 4, "folder": folder, "adapter_config": adapter_config(stand_in.model)}
-    settings["vocab_size"] = stand_in.model.config.vocab_size
-    return VllmGenerator(url, "base", stand_in.chat, store=store, **settings)
+    adapters = Adapters(url, "base", folder, adapter_config(stand_in.model))
+    vocab_size = stand_in.model.config.vocab_size
+    return VllmGenerator(url, stand_in.chat, adapters, store=store, max_new_tokens=4, vocab_size=vocab_size)
 
 
 def test_replies_come_from_the_adapter_that_was_published_last(
@@ -106,13 +108,13 @@ def test_equal_streams_give_equal_replies_and_no_store_means_no_adapter(
 def test_a_server_that_refuses_is_an_error_with_its_reason(
     stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
 ) -> None:
-    settings: dict[str, Any] = {"max_new_tokens": 4, "folder": tmp_path, "adapter_config": None, "vocab_size": 8}
-    generator = VllmGenerator(serving(stand_in.app), "another", stand_in.chat, **settings)
+    def named(url: str, model: str) -> VllmGenerator:
+        return VllmGenerator(url, stand_in.chat, Adapters(url, model, tmp_path, None), max_new_tokens=4, vocab_size=8)
 
     with pytest.raises(LLMError, match=r"returned 404: .*the model another does not exist"):
-        generator.generate(*asked(stand_in.chat, 1))
+        named(serving(stand_in.app), "another").generate(*asked(stand_in.chat, 1))
     with pytest.raises(LLMError, match=r"127\.0\.0\.1:9.* cannot be reached"):
-        VllmGenerator("http://127.0.0.1:9", "base", stand_in.chat, **settings).generate(*asked(stand_in.chat, 1))
+        named("http://127.0.0.1:9", "base").generate(*asked(stand_in.chat, 1))
 
 
 def test_a_busy_server_is_asked_again(stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path) -> None:
@@ -131,9 +133,45 @@ def test_a_busy_server_is_asked_again(stand_in: StandIn, serving: Callable[[Fast
     assert refused == ["/v1/completions"]
 
 
-def test_a_server_without_an_adapter_to_train_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"model\.vllm_url=.*Set model\.lora"):
-        config_from_mapping({"model": {"path": "x", "vllm_url": "http://localhost:8000"}})
+def test_a_server_that_keeps_its_former_weights_ends_the_run(
+    stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
+) -> None:
+    store, model = WeightStore(), trained_model()
+    generator = vllm(serving(stand_in.app), stand_in, tmp_path, store)
+    store.probe = Probe(stand_in.model.config.vocab_size, "float32")
+    store.publish(model, 1)
+    assert generator.generate(*asked(stand_in.chat, 1))[0].policy_version == 1
+
+    stand_in.keeps_weights = True
+    for weights in model.parameters():
+        if weights.requires_grad:
+            weights.data.mul_(3.0)
+    store.publish(model, 2)
+
+    with pytest.raises(GeneratorDisagrees, match=r"nats a token away from the trainer .* version 2: .* other weights"):
+        generator.generate(*asked(stand_in.chat, 1))
+
+
+def test_a_former_key_names_the_server() -> None:
+    with pytest.warns(FutureWarning, match=r"now called generator\.url"):
+        config = config_from_mapping({"model": {"path": "x", "lora": {}, "vllm_url": "http://localhost:8000"}})
+
+    assert (config.generator.name, config.generator.url) == ("vllm", "http://localhost:8000")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"url": "http://localhost:8000"}, r"generator\.url=.* is for generator\.name: vllm"),
+        (
+            {"name": "vllm", "url": "http://x", "python": "p"},
+            r"generator\.python='p': belongs to a server that the run",
+        ),
+    ],
+)
+def test_settings_of_another_generator_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        config_from_mapping({"generator": settings})
 
 
 def test_limits_of_replies_are_sent_and_the_segments_have_their_masks(

@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import torch
 from fastapi import FastAPI, HTTPException
 from transformers import PreTrainedModel
 
@@ -30,6 +31,8 @@ class StandIn:
         self._lock = threading.Lock()
         self.ignores_limits = False
         """Whether it draws replies as if none was limited."""
+        self.keeps_weights = False
+        """Whether it answers with the adapter that it used last."""
         self.app = FastAPI()
         self.app.post("/v1/load_lora_adapter")(self.load)
         self.app.post("/v1/unload_lora_adapter")(self.unload)
@@ -50,6 +53,8 @@ class StandIn:
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
         if body["model"] not in (self.name, *self.adapters):
             raise HTTPException(404, f"the model {body['model']} does not exist")
+        if "prompt_logprobs" in body:
+            return self.measure(body)
         assert body["return_token_ids"]
         assert set(body["stop_token_ids"]) == self.chat.end_ids
         limits = body.get("structured_outputs")
@@ -69,3 +74,14 @@ class StandIn:
         shown = len(body["prompt"])
         logprobs = {"token_logprobs": list(segment.logprobs[shown:])}
         return {"choices": [{"token_ids": list(segment.token_ids[shown:]), "logprobs": logprobs}]}
+
+    def measure(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The log-probability of each token of a prompt, but the first."""
+        ids = torch.tensor([body["prompt"]])
+        with self._lock, torch.no_grad():
+            if not self.keeps_weights:
+                load_adapter(self.model, Path(self.adapters[body["model"]]))
+            table = torch.log_softmax(self.model(ids).logits[0], dim=-1)
+        values = table[:-1].gather(1, ids[0, 1:, None])[:, 0].tolist()
+        rows = [{str(token): {"logprob": value}} for token, value in zip(body["prompt"][1:], values, strict=True)]
+        return {"choices": [{"prompt_logprobs": [None, *rows]}]}

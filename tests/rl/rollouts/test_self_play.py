@@ -196,9 +196,8 @@ async def test_a_model_that_acts_for_every_seat_without_self_play_is_a_warning(
 
 
 def test_opponents_beside_a_vllm_server_are_refused(tmp_path: Path) -> None:
-    model = {"path": "some/model", "vllm_url": "http://localhost:8000", "lora": {}}
-    with pytest.raises(ConfigError, match=r"env\.self_play=True: .*model\.vllm_url"):
-        config(tmp_path, model=model)
+    with pytest.raises(ConfigError, match=r"env\.self_play=True: .*Leave generator out"):
+        config(tmp_path, model={"path": "some/model", "lora": {}}, generator={"name": "vllm"})
 
 
 def test_an_interval_below_one_step_is_refused(tmp_path: Path) -> None:

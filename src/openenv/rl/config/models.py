@@ -26,6 +26,35 @@ class LoraSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GeneratorConfig:
+    """What samples the replies."""
+
+    name: Literal["embedded", "vllm"] = "embedded"
+    """embedded: a copy of the model in this process. vllm: a vLLM server, which receives the weights after each step:
+    the adapter with `model.lora`, otherwise all."""
+    url: str = ""
+    """URL of a vLLM server with the same model that runs already, such as http://localhost:8000. Empty: the run starts
+    one."""
+    python: str = ""
+    """The interpreter of the environment that has vLLM. Empty: that of the run."""
+    options: list[str] = field(default_factory=list)
+    """Further options of the server that the run starts, such as --max-num-seqs=64."""
+
+    def __post_init__(self) -> None:
+        for key in ("url", "python", "options"):
+            is_free = self.name == "vllm" or not getattr(self, key)
+            require(is_free, f"generator.{key}", getattr(self, key), "is for generator.name: vllm.")
+        rule = "belongs to a server that the run starts. Leave it or generator.url out."
+        for key in ("python", "options"):
+            require(not (self.url and getattr(self, key)), f"generator.{key}", getattr(self, key), rule)
+
+    @property
+    def is_vllm(self) -> bool:
+        """Whether vLLM samples the replies."""
+        return self.name == "vllm"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """The model that is trained."""
 
@@ -57,9 +86,6 @@ class ModelConfig:
     """Whether the backward pass computes activations again instead of keeping them. Less memory, a third more time."""
     lora: LoraSettings | None = None
     """Train an adapter of a loaded model. The reference model is then the same model without the adapter."""
-    vllm_url: str = ""
-    """URL of a vLLM server with the same model, such as http://localhost:8000, that samples the replies. It receives
-    the adapter after each step, so `lora` must be set. Empty: replies are sampled in this process."""
     enable_thinking: bool | None = None
     """Passed to the chat template as `enable_thinking`, by which some models turn their thinking on or off. None: not
     passed."""
@@ -68,8 +94,6 @@ class ModelConfig:
     read them, and not for a tiny model, which only pays for their tokens."""
 
     def __post_init__(self) -> None:
-        rule = "a vLLM server receives adapters only. Set model.lora."
-        require(not self.vllm_url or self.lora is not None, "model.vllm_url", self.vllm_url, rule)
         require(self.num_heads % 2 == 0, "model.num_heads", self.num_heads, "must be even: two heads share a key head.")
         require(
             self.lora is None or bool(self.path),

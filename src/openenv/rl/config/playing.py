@@ -80,7 +80,7 @@ class SamplingConfig:
     together: bool | None = None
     """Whether the generator is asked when all running episodes of a rollout wait for a reply, so that runs with equal
     seeds add the same numbers in the same order. false: none waits for another, and a slow environment or a long reply
-    stops no other episode. None: true, but false with a vLLM server."""
+    stops no other episode. None: true, but false with vLLM."""
     tokens_at_once: int | None = None
     """Most tokens, of prompts with their replies, whose keys and values the generator holds at the same time. More
     prompts are answered one part after another. None: all for the tiny model, and what fits for a loaded one."""

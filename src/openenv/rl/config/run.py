@@ -12,7 +12,7 @@ from openenv.rl.config.learning import (
     TrainerConfig,
     WarmStartConfig,
 )
-from openenv.rl.config.models import ModelConfig
+from openenv.rl.config.models import GeneratorConfig, ModelConfig
 from openenv.rl.config.playing import ConversationConfig, EnvConfig, SamplingConfig
 from openenv.rl.config.rules import require
 
@@ -102,6 +102,8 @@ class Config:
     """Maximum length of a prompt in tokens. `conversation.out_of_tokens` is what happens to a longer one."""
     max_res_tokens: int = 4
     """Maximum length of a reply in tokens, including its end token."""
+    generator: GeneratorConfig = field(default_factory=GeneratorConfig)
+    """What samples the replies."""
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     """How replies are drawn."""
     conversation: ConversationConfig = field(default_factory=ConversationConfig)
@@ -158,8 +160,8 @@ class Config:
         pulls_back = self.warm_start is not None and self.model.lora is not None and self.loss.needs_reference
         require(not pulls_back, "loss.kl_weight", self.loss.kl_weight, rule)
         plays_itself = any(env.self_play for env in self.env)
-        rule = "the opponents need the run's own generator. Leave model.vllm_url empty."
-        require(not (plays_itself and self.model.vllm_url), "env.self_play", plays_itself, rule)
+        rule = "the opponents need the run's own generator. Leave generator out."
+        require(not (plays_itself and self.generator.is_vllm), "env.self_play", plays_itself, rule)
         require(bool(self.project), "project", self.project, "must be a name.")
         is_folder = bool(self.name) and "/" not in self.name and self.name not in (".", "..")
         require(is_folder, "name", self.name, "must be the name of a folder: not empty, without a slash, not . or ..")
@@ -168,7 +170,7 @@ class Config:
     def plays_together(self) -> bool:
         """Whether the episodes of a rollout wait for each other."""
         together = self.sampling.together
-        return not self.model.vllm_url if together is None else together
+        return not self.generator.is_vllm if together is None else together
 
     @property
     def max_policy_age(self) -> int:

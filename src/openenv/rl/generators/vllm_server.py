@@ -1,16 +1,14 @@
-"""Samples replies with a vLLM server, and gives it the trained adapter after each step."""
+"""Samples replies with a vLLM server, and gives it the trained weights after each step."""
 
 import asyncio
 import contextlib
 import json
 import logging
 import random
-import secrets
-import shutil
+import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,11 +19,12 @@ from openenv.core.utils import run_async_safely
 from openenv.policies.conversations import ReplyRequest
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.generators.base import BaseGenerator
+from openenv.rl.generators.probe import require_agreement
 from openenv.rl.generators.reply_queue import Replies
+from openenv.rl.generators.vllm_weights import Delivery
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import WeightStore
-from openenv.rl.models.lora import save_adapter
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.text.constraints import ReplyConstraint
 
@@ -36,21 +35,15 @@ _TIMEOUT_S = 600.0
 
 
 class VllmGenerator(BaseGenerator):
-    """Samples replies through vLLM's HTTP API, with the model that the server was started with and our adapter.
-
-    Start the server with `VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve MODEL --enable-lora --max-lora-rank RANK`.
-    It reads adapters from `folder`, so it runs on this machine or shares that folder.
-    """
+    """Samples replies through vLLM's HTTP API, with the weights that it delivers."""
 
     def __init__(
         self,
         url: str,
-        base_model: str,
         chat: Chat,
+        delivery: Delivery,
         *,
         max_new_tokens: int,
-        folder: Path,
-        adapter_config: Any,
         vocab_size: int,
         store: WeightStore | None = None,
         temperature: float = 1.0,
@@ -58,18 +51,13 @@ class VllmGenerator(BaseGenerator):
         """
         Args:
             url: without /v1.
-            base_model: the name under which the server has the model.
-            adapter_config: peft's.
+            delivery: gives the server the weights of the store.
             vocab_size: columns of the model's logits.
         """
         super().__init__(chat, max_new_tokens=max_new_tokens, store=store, temperature=temperature)
         self._url = url.rstrip("/")
+        self._delivery = delivery
         self._reply_masks = chat.reply_masks(vocab_size)
-        self._folder = folder
-        self._adapter_config = adapter_config
-        self._prefix = f"policy-{secrets.token_hex(4)}"  # generators of one server do not share adapters
-        self._adapter: str | None = None
-        self._base_model = base_model
         self._loading = asyncio.Lock()
 
     def generate(
@@ -92,34 +80,38 @@ class VllmGenerator(BaseGenerator):
             yield _ConcurrentReplies(self, chat, http)
 
     def close(self) -> None:
-        """Unload the adapter, and remove its files."""
+        """Take off what was delivered."""
         try:
-            run_async_safely(self._unload(self._adapter))
+            run_async_safely(self._delivery.close())
         except LLMError as error:
             log.warning("the adapter stays on the server: %s", error)
 
     async def load_newest(self) -> None:
-        """Give the server the store's adapter, if it is newer than the one that it has."""
+        """Give the server the store's weights, if they are newer than those that it has."""
         async with self._loading:
             newer = None if self.store is None else self.store.newer(self.policy_version)
-            if newer is None:
-                return
-            version, weights = newer
-            name, before = f"{self._prefix}-{version}", self._adapter
-            save_adapter(self._folder / name, weights, self._adapter_config)
-            path = str((self._folder / name).resolve())
-            await self._command("load_lora_adapter", {"lora_name": name, "lora_path": path})
-            self._adapter, self.policy_version = name, version
-            await self._unload(before)
+            if newer is not None:
+                began = time.monotonic()
+                await self._delivery.deliver(*newer)
+                await self._require_agreement(newer[0])
+                self.policy_version = newer[0]
+                log.info("vLLM has the weights of version %d: %.2f s", newer[0], time.monotonic() - began)
 
-    async def _unload(self, adapter: str | None) -> None:
-        if adapter is not None:
-            await self._command("unload_lora_adapter", {"lora_name": adapter})
-            shutil.rmtree(self._folder / adapter)
-
-    async def _command(self, name: str, body: dict[str, Any]) -> None:
-        """Send a request that the server answers in words."""
-        await post_json(f"{self._url}/v1/{name}", body, {}, timeout_s=_TIMEOUT_S, takes_text=True)
+    async def _require_agreement(self, version: int) -> None:
+        """Raise GeneratorDisagrees unless the server has the weights of a version."""
+        assert self.store is not None
+        known, probe = self.store.probed(version), self.store.probe
+        if known is None or probe is None:
+            return
+        url = f"{self._url}/v1/completions"
+        body = {"model": self._delivery.model, "prompt": list(probe.token_ids), "max_tokens": 1, "temperature": 1.0}
+        answer = await post_json(url, {**body, "prompt_logprobs": 0}, {}, timeout_s=_TIMEOUT_S)
+        try:
+            shown = answer["choices"][0]["prompt_logprobs"][1:]
+            found = [float(row[str(token)]["logprob"]) for row, token in zip(shown, probe.token_ids[1:], strict=True)]
+        except (ValueError, KeyError, IndexError, TypeError) as error:
+            raise LLMError(f"{url} returned no log-probabilities of the prompt: {error!r}") from error
+        require_agreement(known, found, version)
 
     def _connected(self) -> httpx.AsyncClient:
         limits = httpx.Limits(max_connections=_MAX_CONNECTIONS)
@@ -150,7 +142,7 @@ class VllmGenerator(BaseGenerator):
         answer = await post_json(
             url,
             {
-                "model": self._adapter or self._base_model,
+                "model": self._delivery.model,
                 "prompt": list(prompt),
                 "max_tokens": self.max_new_tokens,
                 "temperature": self.temperature,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -27,6 +27,7 @@ from transformers.utils import logging as transformers_logging
 
 from openenv.rl.config import ConfigError, ModelConfig, Precision, WeightType
 from openenv.rl.models.images import ARCHITECTURES, Images, image_inputs, without_image_token
+from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.models.shared_prefix import can_share, prefix_cache, shared_length
 from openenv.rl.models.sources.gguf_file import is_gguf, load_gguf
 
@@ -298,6 +299,16 @@ def padded(rows: list[tuple[int, ...]], pad_id: int) -> Tensor:
     return torch.tensor([row + (pad_id,) * (width - len(row)) for row in rows])
 
 
+class Probe(Protocol):
+    """Tokens whose log-probabilities show which weights a model has."""
+
+    token_ids: TokenIds
+
+    def measured(self, model: PreTrainedModel) -> list[float]:
+        """The log-probability of each token but the first."""
+        ...
+
+
 class WeightStore:
     """Passes trained weights from the trainer to generators in other threads, with their policy version.
 
@@ -311,6 +322,9 @@ class WeightStore:
         """By version; without a pinned version only the newest."""
         self._version = -1
         self._pinned: int | None = None
+        self.probe: Probe | None = None
+        """Measures each version, for a generator that has to show that it has received it."""
+        self._probed: dict[int, list[float]] = {}
         self.on_publish: list[Callable[[int, Mapping[str, Tensor]], None]] = []
         """Called with each version and its weights before readers may load them."""
 
@@ -327,6 +341,8 @@ class WeightStore:
         weights = {name: tensor.detach().clone() for name, tensor in trained.items()}
         for receive in self.on_publish:
             receive(version, weights)
+        if self.probe is not None:
+            self._probed[version] = self.probe.measured(cast(PreTrainedModel, model))
         with self._lock:
             kept = {} if self._pinned is None else self._weights
             self._weights, self._version = {**kept, version: weights}, version
@@ -342,6 +358,11 @@ class WeightStore:
                 raise KeyError(f"version {version} of the weights: there is {', '.join(map(str, self._weights))}")
             self._weights = {known: weights for known, weights in self._weights.items() if known >= version}
             self._pinned = version
+            self._probed = {known: found for known, found in self._probed.items() if known >= version}
+
+    def probed(self, version: int) -> list[float] | None:
+        """What the probe has measured of a version; None without a probe."""
+        return self._probed.get(version)
 
     def newer(self, than: int) -> tuple[int, Mapping[str, Tensor]] | None:
         """The version for readers and its weights by name; None unless it is newer than version `than`."""

@@ -57,6 +57,8 @@ class Checkpoints:
 
     def __init__(self, run_dir: Path) -> None:
         self.folder = run_dir / "checkpoints"
+        self.reference = self.folder / _REFERENCE
+        """The folder of the model before GRPO."""
 
     @property
     def has_any(self) -> bool:
@@ -75,16 +77,15 @@ class Checkpoints:
 
     def save_reference(self, model: PreTrainedModel, chat: Chat, batch_size: int) -> None:
         """Save the model before GRPO, which stays the reference model, and the run's batch size."""
-        folder = self.folder / _REFERENCE
-        save_model(folder, model, chat)
-        (folder / "batch_size.json").write_text(json_text(batch_size), encoding="utf-8")
+        save_model(self.reference, model, chat)
+        (self.reference / "batch_size.json").write_text(json_text(batch_size), encoding="utf-8")
 
     def load_reference(self, config: ModelConfig) -> tuple[PreTrainedModel, Any, int]:
         """Load the model before GRPO, its tokenizer, and the number of groups in a training step.
 
         With LoRA the model is loaded from its own path, and has the adapter as it was before training.
         """
-        folder = self.folder / _REFERENCE
+        folder = self.reference
         batch_size = json.loads((folder / "batch_size.json").read_text(encoding="utf-8"))
         path = config.path if config.lora else folder
         model, tokenizer = load_model(path, weights=config.weights, device=device_of(config.device))
@@ -113,7 +114,7 @@ class Checkpoints:
 
     def load_image_reader(self, model: PreTrainedModel, tokenizer: Any) -> ImageReader | None:
         """The image reader that was saved with the model before GRPO; None if it reads no images."""
-        return load_image_reader(self.folder / _REFERENCE, model, tokenizer)
+        return load_image_reader(self.reference, model, tokenizer)
 
     def save_random_returns(self, returns: Sequence[RandomReturns]) -> None:
         """Save what random play has shown about the returns of each environment.

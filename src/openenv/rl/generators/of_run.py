@@ -1,0 +1,104 @@
+"""The generators of a run: in this process, or on a vLLM server that the run has started or reaches."""
+
+from torch import bfloat16 as bfloat16_type
+from torch import dtype, float32
+from transformers import PreTrainedModel
+
+from openenv.rl.config import Config
+from openenv.rl.generators.base import BaseGenerator
+from openenv.rl.generators.embedded import Generator
+from openenv.rl.generators.probe import Probe
+from openenv.rl.generators.vllm_process import VllmProcess
+from openenv.rl.generators.vllm_server import VllmGenerator
+from openenv.rl.generators.vllm_weights import Adapters, AllWeights, Delivery
+from openenv.rl.models.chat import Chat
+from openenv.rl.models.language_model import WeightStore, cast_matrices, copy_of, multiplies_bfloat16
+from openenv.rl.models.lora import adapter_config
+
+
+class RunGenerators:
+    """Makes generators for rollouts and evaluations, and ends what they need."""
+
+    def __init__(self, config: Config, chat: Chat, model: PreTrainedModel, folder: str) -> None:
+        """Starts nothing yet. folder: where the model before GRPO was saved."""
+        self._config = config
+        self._chat = chat
+        self._served: list[VllmGenerator] = []
+        self._process: VllmProcess | None = None
+        self._vocab_size = model.config.get_text_config().vocab_size
+        in_bfloat16 = multiplies_bfloat16(config.model.precision, model.device)
+        self._dtype: dtype = bfloat16_type if in_bfloat16 else float32
+        if config.generator.is_vllm and not config.generator.url:
+            self._process = VllmProcess(
+                config.model.path if config.model.lora else folder,
+                python=config.generator.python,
+                dtype="bfloat16" if in_bfloat16 else "float32",
+                max_length=config.max_req_tokens + config.max_res_tokens,
+                on_processor=model.device.type == "cpu",
+                lora_rank=config.model.lora.rank if config.model.lora else None,
+                options=config.generator.options,
+            )
+
+    @property
+    def serve_many(self) -> bool:
+        """Whether evaluations play with a vLLM server too: it holds many adapters, and the whole weights of one
+        version."""
+        return self._config.generator.is_vllm and self._config.model.lora is not None
+
+    def start(self) -> None:
+        """Start the vLLM server of the run, if it has one. Raises NotReady or ContainerFault."""
+        if self._process is not None:
+            self._process.start()
+
+    def for_rollouts(self, model: PreTrainedModel, store: WeightStore) -> BaseGenerator:
+        """The generator that plays with the weights of a store. model: has the trained weights."""
+        if self._config.generator.is_vllm:
+            return self.served(model, store)
+        return self.embedded(copy_of(model), store)
+
+    def served(self, model: PreTrainedModel, store: WeightStore | None) -> VllmGenerator:
+        """A generator on the vLLM server. Without a store it has the weights that the server began with."""
+        url = (self._config.generator.url or self._url()).rstrip("/")
+        if store is not None and store.probe is None:
+            store.probe = Probe(self._vocab_size, self._config.model.precision)
+        generator = VllmGenerator(
+            url,
+            self._chat,
+            self._delivery(url, model),
+            max_new_tokens=self._config.max_res_tokens,
+            vocab_size=self._vocab_size,
+            store=store,
+        )
+        self._served.append(generator)
+        return generator
+
+    def embedded(self, model: PreTrainedModel, store: WeightStore | None) -> Generator:
+        """A generator in this process. Without a store it keeps the weights of the model, which belongs to it."""
+        config = self._config
+        cast_matrices(model, config.model.precision)
+        return Generator(
+            model,
+            self._chat,
+            max_new_tokens=config.max_res_tokens,
+            precision=config.model.precision,
+            store=store,
+            tokens_at_once=config.sampling.tokens_at_once,
+        )
+
+    def close(self) -> None:
+        """Take the adapters off a vLLM server, and end the one that the run has started."""
+        for generator in self._served:
+            generator.close()
+        if self._process is not None:
+            self._process.stop()
+
+    def _url(self) -> str:
+        assert self._process is not None
+        return self._process.base_url
+
+    def _delivery(self, url: str, model: PreTrainedModel) -> Delivery:
+        config = self._config
+        if config.model.lora:
+            return Adapters(url, config.model.path, config.run_dir / "adapters", adapter_config(model))
+        served_as = config.model.path if self._process is None else self._process.model
+        return AllWeights(url, served_as, self._dtype)

@@ -1,0 +1,77 @@
+"""Starts vLLM's server for a run."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+from openenv.core.errors import ContainerFault
+from openenv.hosting.server_process import ServerProcess, free_port
+from openenv.rl import vllm_side
+
+log = logging.getLogger(__name__)
+
+_START_TIMEOUT_S = 600.0
+"""vLLM imports, compiles and measures memory first: minutes on a busy machine."""
+_OWN_CODE = Path(vllm_side.__file__).parent
+
+
+class VllmProcess:
+    """vLLM's server of one model, as a process of this run."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        python: str,
+        dtype: str,
+        max_length: int,
+        on_processor: bool,
+        lora_rank: int | None,
+        options: list[str],
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+            model: the folder of the weights that it begins with.
+            python: the interpreter of an environment that has vLLM; empty: this one.
+            dtype: of weights and products, float32 or bfloat16.
+            max_length: most tokens of a prompt with its reply.
+            on_processor: whether it runs without a GPU.
+            lora_rank: of the adapters that it receives; None: it receives all weights.
+            options: further ones of vLLM's server.
+        """
+        self.model = model
+        self.base_url = f"http://127.0.0.1:{free_port()}"
+        self._command = [
+            python or sys.executable, str(_OWN_CODE / "openenv_vllm.py"),
+            "--model", model, "--host", "127.0.0.1", "--port", self.base_url.rpartition(":")[2],
+            "--dtype", dtype, "--max-model-len", str(max_length), "--generation-config", "vllm",
+            "--logprobs-mode", "processed_logprobs", "--worker-extension-cls", "openenv_vllm.WholeWeights",
+            *(["--enforce-eager"] if on_processor else []),
+            *(["--enable-lora", "--max-lora-rank", str(lora_rank), "--max-loras", "4"] if lora_rank else []), *options,
+        ]  # fmt: skip
+        self._env_vars = {
+            "PYTHONPATH": str(_OWN_CODE),
+            "VLLM_SERVER_DEV_MODE": "1",  # the routes that replace weights
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
+            "VLLM_NO_USAGE_STATS": "1",
+            "HF_HUB_OFFLINE": os.environ.get("HF_HUB_OFFLINE", "1"),
+            **({"VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1")} if on_processor else {}),
+        }
+        self._process: ServerProcess | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it serves. Raises NotReady, with its output, ContainerFault without the program."""
+        log.info("vLLM starts: %s", " ".join(self._command))
+        try:
+            self._process = ServerProcess(self._command, self.base_url, self._env_vars)
+        except ContainerFault as error:
+            raise ContainerFault(f"generator.python: {error}") from error
+        self._process.wait_until_healthy(_START_TIMEOUT_S)
+
+    def stop(self) -> None:
+        """End it with all its workers. A second call does nothing."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.stop()

@@ -1,0 +1,105 @@
+"""Gives a vLLM server the weights of each step: an adapter, or all of them."""
+
+import logging
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from openenv.agents.llm.http import LLMError, post_json
+from openenv.rl.models.lora import save_adapter
+
+log = logging.getLogger(__name__)
+
+_TIMEOUT_S = 600.0
+_SHARED_MEMORY = Path("/dev/shm")
+
+
+class Delivery(Protocol):
+    """A way of giving a server the weights of a version."""
+
+    model: str
+    """The name by which the server knows what it was given last."""
+
+    async def deliver(self, version: int, weights: Mapping[str, Tensor]) -> None:
+        """Let the server answer with these weights from now on."""
+        ...
+
+    async def close(self) -> None:
+        """Remove what was delivered."""
+        ...
+
+
+class Adapters:
+    """Each version is an adapter of its own, as a file in a folder that the server can read.
+
+    Start the server with `VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve MODEL --enable-lora --max-lora-rank RANK`.
+    """
+
+    def __init__(self, url: str, base_model: str, folder: Path, adapter_config: Any) -> None:
+        """adapter_config: peft's."""
+        self.model = base_model
+        self._url, self._folder, self._adapter_config = url, folder, adapter_config
+        self._prefix = f"policy-{secrets.token_hex(4)}"  # generators of one server do not share adapters
+        self._loaded: str | None = None
+
+    async def deliver(self, version: int, weights: Mapping[str, Tensor]) -> None:
+        """As `Delivery.deliver`. The adapter before is taken off."""
+        name, before = f"{self._prefix}-{version}", self._loaded
+        save_adapter(self._folder / name, weights, self._adapter_config)
+        path = str((self._folder / name).resolve())
+        await _post(self._url, "v1/load_lora_adapter", {"lora_name": name, "lora_path": path})
+        self.model = self._loaded = name
+        await self._unload(before)
+
+    async def close(self) -> None:
+        """Take the adapter off, and remove its files."""
+        await self._unload(self._loaded)
+
+    async def _unload(self, adapter: str | None) -> None:
+        if adapter is not None:
+            await _post(self._url, "v1/unload_lora_adapter", {"lora_name": adapter})
+            shutil.rmtree(self._folder / adapter)
+
+
+class AllWeights:
+    """Each version replaces all weights of the server, which reads them from shared memory of this machine."""
+
+    def __init__(self, url: str, model: str, dtype: torch.dtype) -> None:
+        """dtype: of the server's weights."""
+        self.model = model
+        self._url, self._dtype = url, dtype
+
+    async def deliver(self, version: int, weights: Mapping[str, Tensor]) -> None:
+        """As `Delivery.deliver`. Requests that run are answered before."""
+        rounded = {name: tensor.detach().to("cpu", self._dtype).contiguous() for name, tensor in weights.items()}
+        folder = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
+        with tempfile.TemporaryDirectory(prefix="openenv-", dir=folder) as place:
+            file = str(Path(place) / "weights.safetensors")
+            save_file(rounded, file)
+            await _post(self._url, "pause?mode=wait", {})
+            try:
+                await _post(self._url, "collective_rpc", {"method": "load_openenv_weights", "args": [file]})
+                await _post(self._url, "reset_prefix_cache", {})
+            finally:
+                await _post(self._url, "resume", {})
+        await _post(self._url, "update_weight_version", {"new_version": str(version)})
+
+    async def close(self) -> None:
+        """The server keeps the weights."""
+
+
+async def _post(url: str, route: str, body: dict[str, Any]) -> None:
+    """Send a command, which the server answers in words. Raises LLMError."""
+    try:
+        await post_json(f"{url}/{route}", body, {}, timeout_s=_TIMEOUT_S, takes_text=True)
+    except LLMError as error:
+        dev = " Start it with VLLM_SERVER_DEV_MODE=1." if "404" in str(error) and not route.startswith("v1/") else ""
+        raise LLMError(f"{error}{dev}") from error

@@ -1,0 +1,1 @@
+"""What runs in vLLM's own process and environment, which needs no openenv: `openenv_vllm.py`."""
