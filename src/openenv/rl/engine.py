@@ -225,6 +225,10 @@ class Engine:
 
         await loop.run(steps, after_step, evaluate)
 
+    async def recovered(self) -> bool:
+        """Start what has ended by itself again, after a failure of a rollout. Returns False if nothing had ended."""
+        return await asyncio.to_thread(self._generators.restart)
+
     def player(self, *, temperature: float, before: bool = False) -> BaseGenerator:
         """A generator with the current weights, or those before GRPO, whose `complete` is used in evaluation."""
         self._release_freed()

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 import torch
 
+from openenv.agents.llm.http import LLMError
 from openenv.core.errors import OpenEnvError
 from openenv.rl.algorithm.curricula import Curricula, environment_of
 from openenv.rl.algorithm.learning_signal import NothingToLearn, SignalWatch, has_signal
@@ -37,6 +38,7 @@ from openenv.rl.training.trainer import Trainer
 log = logging.getLogger(__name__)
 
 _MAX_FAILURES = 20  # groups of a step that were lost
+_MOST_ENDS = 3  # of the generator, in a step
 _MOST_DRAWS = 4  # times the batch size, with `equal_groups: redraw`
 _GOOD_INTERVAL = 5  # steps between the weights that are kept for a rollback
 
@@ -63,6 +65,10 @@ class LoopParts(Protocol):
     trainer: Trainer
     store: WeightStore
     checkpoints: Checkpoints
+
+    async def recovered(self) -> bool:
+        """Start what has ended by itself again, after a failure of a rollout. Returns False if nothing had ended."""
+        ...
 
 
 class TrainingLoop:
@@ -131,12 +137,23 @@ class TrainingLoop:
         """Play groups, divided among the rollouts. In the order of numbers.
 
         While more than half of them lost so many episodes that they cannot be trained on, those are played again: a
-        step is not made with the few that are left. Raises NothingPlayed after many failures.
+        step is not made with the few that are left. All are played again, with their seeds, where the generator had
+        ended and was started again. Raises NothingPlayed after many failures, and what ended the generator for the
+        third time.
         """
         played: dict[int, Group] = {}
-        lost, num_failures = list(indices), 0
+        lost, num_failures, num_ends = list(indices), 0, 0
         while True:
-            played |= {group.index: group for group in await self._play_once(lost)}
+            try:
+                groups = await self._play_once(lost)
+            except LLMError as error:
+                num_ends += 1
+                if num_ends == _MOST_ENDS or not await self._engine.recovered():
+                    raise
+                log.warning("the generator had ended, and runs again: %d groups are played again (%s)",
+                            len(lost), error)  # fmt: skip
+                continue
+            played |= {group.index: group for group in groups}
             lost = [index for index in indices if _is_lost(played[index])]
             if len(lost) <= len(indices) / 2:
                 return [played[index] for index in sorted(indices)]

@@ -3,6 +3,7 @@
 import copy
 import os
 import random
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from openenv.agents.llm.http import LLMError
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.config import Config
@@ -64,6 +66,21 @@ class Served:
 def config_of(folder: Path, **changes: Any) -> Config:
     settings: dict[str, Any] = {"max_req_tokens": 120, "max_res_tokens": 8, "checkpoint": {"folder": str(folder)}}
     return config_from_mapping({**settings, "generator": GENERATOR, **changes})
+
+
+def guess_run(folder: Path, name: str, lora: dict[str, int] | None = None) -> Config:
+    """A run of the model in this folder."""
+    return config_of(
+        folder,
+        name=name,
+        env={"name": "guess"},
+        model={"path": str(folder / "model"), "precision": "float32", "lora": lora},
+        max_req_tokens=400,
+        group_size=4,
+        replay_buffer={"batch_size": 4},
+        loss={"kl_weight": 0.05},
+        evaluation={"num_games": 8, "sessions": 8},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -141,19 +158,7 @@ def test_weights_that_vllm_keeps_in_part_end_the_run(tmp_path: Path, monkeypatch
 async def test_a_run_learns_with_vllm_and_leaves_no_process(tmp_path: Path, lora: dict[str, int] | None) -> None:
     model, tokenizer = small_model("Qwen3")
     save_model(tmp_path / "model", model, Chat(tokenizer))
-    run = await setup_training(
-        config_of(
-            tmp_path,
-            name="served",
-            env={"name": "guess"},
-            model={"path": str(tmp_path / "model"), "precision": "float32", "lora": lora},
-            max_req_tokens=400,
-            group_size=4,
-            replay_buffer={"batch_size": 4},
-            loss={"kl_weight": 0.05},
-            evaluation={"num_games": 8, "sessions": 8},
-        )
-    )
+    run = await setup_training(guess_run(tmp_path, "served", lora))
     process = run.engine._generators._process
     assert process is not None
     assert process._process is not None
@@ -168,6 +173,43 @@ async def test_a_run_learns_with_vllm_and_leaves_no_process(tmp_path: Path, lora
     assert rows[0]["mismatch_kl"] < 1e-6
     assert process._process is None
     assert not is_running(pid)
+
+
+async def test_a_server_that_is_killed_is_started_again_and_its_groups_are_played_again(tmp_path: Path) -> None:
+    model, tokenizer = small_model("Qwen3")
+    save_model(tmp_path / "model", model, Chat(tokenizer))
+    rows = []
+    for name, num_kills in (("undisturbed", 0), ("disturbed", 1), ("hopeless", 3)):
+        run = await setup_training(guess_run(tmp_path, name))
+        process = run.engine._generators._process
+        assert process is not None
+        kill(run.engine._generator, process, num_kills)
+        try:
+            if num_kills == 3:
+                with pytest.raises(LLMError, match="cannot be reached"):
+                    await run.run(steps=2)
+            else:
+                await run.run(steps=2)
+                rows.append(read_rows(run.config.run_dir / "metrics.jsonl"))
+        finally:
+            await run.shutdown()
+
+    undisturbed, disturbed = ([row["return"] for row in run] for run in rows)
+    assert disturbed == undisturbed
+
+
+def kill(generator: Any, process: VllmProcess, times: int) -> None:
+    """Let a server be killed as soon as it has received weights, so many times."""
+    load, left = generator.load_newest, [None] * times
+
+    async def load_and_kill() -> None:
+        await load()
+        if left:
+            left.pop()
+            assert process._process is not None
+            os.killpg(process._process.pid, signal.SIGKILL)
+
+    generator.load_newest = load_and_kill
 
 
 def test_a_program_without_vllm_is_named(tmp_path: Path) -> None:

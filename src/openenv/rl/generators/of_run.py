@@ -50,6 +50,16 @@ class RunGenerators:
         if self._process is not None:
             self._process.start()
 
+    def restart(self) -> bool:
+        """Start the vLLM server of the run again if it has ended; it receives the weights anew. Returns whether it
+        had."""
+        if self._process is None or not self._process.has_ended:
+            return False
+        self._process.start()
+        for generator in self._served:
+            generator.policy_version = -1
+        return True
+
     def for_rollouts(self, model: PreTrainedModel, store: WeightStore) -> BaseGenerator:
         """The generator that plays with the weights of a store. model: has the trained weights."""
         if self._config.generator.is_vllm:

@@ -61,8 +61,17 @@ class VllmProcess:
         }
         self._process: ServerProcess | None = None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was started, and has ended by itself."""
+        return self._process is not None and not self._process.is_running
+
     def start(self) -> None:
-        """Start it and wait until it serves. Raises NotReady, with its output, ContainerFault without the program."""
+        """Start it, also again, and wait until it serves.
+
+        Raises NotReady, with its output, and ContainerFault without the program.
+        """
+        self.stop()
         log.info("vLLM starts: %s", " ".join(self._command))
         try:
             self._process = ServerProcess(self._command, self.base_url, self._env_vars)
