@@ -1,5 +1,6 @@
 """Gives a vLLM server the weights of each step: an adapter, or all of them."""
 
+import asyncio
 import logging
 import os
 import secrets
@@ -79,11 +80,10 @@ class AllWeights:
 
     async def deliver(self, version: int, weights: Mapping[str, Tensor]) -> None:
         """As `Delivery.deliver`. Requests that run are answered before."""
-        rounded = {name: tensor.detach().to("cpu", self._dtype).contiguous() for name, tensor in weights.items()}
         folder = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
         with tempfile.TemporaryDirectory(prefix="openenv-", dir=folder) as place:
             file = str(Path(place) / "weights.safetensors")
-            save_file(rounded, file)
+            await asyncio.to_thread(_write, weights, self._dtype, file)
             await _post(self._url, "pause?mode=wait", {})
             try:
                 await _post(self._url, "collective_rpc", {"method": "load_openenv_weights", "args": [file]})
@@ -94,6 +94,10 @@ class AllWeights:
 
     async def close(self) -> None:
         """The server keeps the weights."""
+
+
+def _write(weights: Mapping[str, Tensor], dtype: torch.dtype, file: str) -> None:
+    save_file({name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in weights.items()}, file)
 
 
 async def _post(url: str, route: str, body: dict[str, Any]) -> None:
