@@ -60,7 +60,7 @@ lint: $(VENV)/.installed  ## Style, types, who may import whom, and what nothing
 	$(BIN)/python -m tests.structure.wording
 
 vllm: $(VENV)/.installed .venv-vllm/.installed $(SMOLLM2)/model.safetensors  ## vLLM samples the replies, on the processor
-	OPENENV_VLLM_PYTHON=.venv-vllm/bin/python $(BIN)/pytest -m vllm tests/rl -v
+	OPENENV_VLLM_PYTHON=.venv-vllm/bin/python $(BIN)/pytest -n 2 -m vllm tests/rl -v
 
 interop: $(VENV)/.installed .venv-published/.installed  ## The published package and ours play together
 	$(BIN)/pytest -m "not slow" tests/interop -v

@@ -13,6 +13,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
+from openenv.agents.llm.http import LLMError
 from openenv.core.errors import EnvironmentFault
 from openenv.rl.algorithm.learning_signal import NothingToLearn
 from openenv.rl.algorithm.rewards import EpisodeReward
@@ -82,6 +83,7 @@ class SmallRun:
         self.executor = ThreadPoolExecutor(1)
         self.store, self.budget = WeightStore(), Budget(config.max_minutes)
         self.batch_size = config.replay_buffer.batch_size or 4
+        self.can_restart, self.num_restarts = True, 0
 
     def new_model(self, seed: int) -> PreTrainedModel:
         return tiny_model(self.config.model, self.chat.tokenizer, max_length=64, seed=seed, device=self.device)
@@ -114,6 +116,10 @@ class SmallRun:
         training_log = TrainingLog(self.metrics_path.parent, config, first_step=self.progress.step)
         await TrainingLoop(self, [rollouts], training_log).run(steps, on_step, evaluate)
         return read_rows(self.metrics_path)
+
+    async def recovered(self) -> bool:
+        self.num_restarts += 1
+        return self.can_restart
 
 
 async def test_the_model_learns_to_say_what_it_sees(tmp_path: Path) -> None:
@@ -216,6 +222,35 @@ async def test_rollouts_that_fail_end_the_run_with_their_error(
 
     with pytest.raises(error, match=reason):
         await asyncio.wait_for(loop.run(2), 20)
+
+
+class EndingPool(EchoPool):
+    """Its first resets fail as a generator that has ended."""
+
+    left = 0
+
+    async def reset(self, requests: Any) -> Any:
+        if EndingPool.left:
+            EndingPool.left -= 1
+            raise LLMError("the generator cannot be reached")
+        return await super().reset(requests)
+
+
+@pytest.mark.parametrize(("ends", "can_restart", "restarts"), [(2, True, 2), (9, True, 2), (9, False, 1)])
+async def test_the_groups_of_a_generator_that_has_ended_are_played_again_twice(
+    tmp_path: Path, ends: int, can_restart: bool, restarts: int
+) -> None:
+    undisturbed = await SmallRun(echo_config(), tmp_path / "undisturbed").run(1)
+    run = SmallRun(echo_config(), tmp_path / "disturbed", pool_class=EndingPool)
+    run.can_restart, EndingPool.left = can_restart, ends
+
+    if ends == 2:
+        rows = await run.run(1)
+        assert exact_curve(rows) == exact_curve(undisturbed)
+    else:
+        with pytest.raises(LLMError, match="the generator cannot be reached"):
+            await run.run(1)
+    assert run.num_restarts == restarts
 
 
 class BrieflyFailingPool(EchoPool):

@@ -1,6 +1,7 @@
 """Real vLLM samples the replies, in its own virtual environment: `make vllm`."""
 
 import copy
+import json
 import os
 import random
 import signal
@@ -10,37 +11,51 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoTokenizer
 
-from openenv.agents.llm.http import LLMError
 from openenv.policies.prompts import ChatMessage
-from openenv.rl.algorithm.trajectory import Segment
-from openenv.rl.config import Config
+from openenv.rl.algorithm.batch import make_batch
+from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
+from openenv.rl.config import Config, ModelConfig
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.generators.of_run import RunGenerators
 from openenv.rl.generators.probe import GeneratorDisagrees
 from openenv.rl.generators.vllm_process import VllmProcess
 from openenv.rl.generators.vllm_server import VllmGenerator
+from openenv.rl.generators.vllm_weights import AllWeights
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.language_model import WeightStore
+from openenv.rl.models.language_model import WeightStore, tiny_model
 from openenv.rl.reports.results import read_rows
 from openenv.rl.setup import setup_training
 from openenv.rl.training.checkpoint import save_model
+from openenv.rl.training.trainer import ReferenceModel
 from openenv.text.constraints import ReplyConstraint
 from tests.core.env_server.probes import is_running
-from tests.rl.models.small_models import small_model
+from tests.rl.models.test_real_model import MODEL
 
-pytestmark = [pytest.mark.vllm, pytest.mark.process]
+pytestmark = [pytest.mark.vllm, pytest.mark.process, pytest.mark.real_model]
 
 GENERATOR = {"name": "vllm", "python": os.environ.get("OPENENV_VLLM_PYTHON", "")}
 TALKS: list[list[ChatMessage]] = [[{"role": "user", "content": f"say {word}"}] for word in ("red", "green", "blue")]
 BOUND = 1e-4
 
 
+def made() -> tuple[Any, Any]:
+    """A model with tied embeddings and random weights, four times as large as fresh ones, and SmolLM2's tokenizer."""
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
+    sizes = ModelConfig(hidden_size=64, num_layers=2, num_heads=2, intermediate_size=128)
+    model = tiny_model(sizes, tokenizer, max_length=1024, seed=0)
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.mul_(4.0 if weights.dim() > 1 else 1.0)
+    return model, tokenizer
+
+
 class Served:
     """A small model of tied embeddings, in float32, and vLLM with the same weights."""
 
     def __init__(self, folder: Path) -> None:
-        self.model, tokenizer = small_model("Qwen3")
+        self.model, tokenizer = made()
         self.chat = Chat(tokenizer)
         save_model(folder / "model", self.model, self.chat)
         config = config_of(folder, model={"path": str(folder / "model"), "precision": "float32"})
@@ -64,7 +79,7 @@ class Served:
 
 
 def config_of(folder: Path, **changes: Any) -> Config:
-    settings: dict[str, Any] = {"max_req_tokens": 120, "max_res_tokens": 8, "checkpoint": {"folder": str(folder)}}
+    settings: dict[str, Any] = {"max_req_tokens": 120, "max_res_tokens": 40, "checkpoint": {"folder": str(folder)}}
     return config_from_mapping({**settings, "generator": GENERATOR, **changes})
 
 
@@ -76,6 +91,7 @@ def guess_run(folder: Path, name: str, lora: dict[str, int] | None = None) -> Co
         env={"name": "guess"},
         model={"path": str(folder / "model"), "precision": "float32", "lora": lora},
         max_req_tokens=400,
+        max_res_tokens=8,
         group_size=4,
         replay_buffer={"batch_size": 4},
         loss={"kl_weight": 0.05},
@@ -85,7 +101,19 @@ def guess_run(folder: Path, name: str, lora: dict[str, int] | None = None) -> Co
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    one = Served(tmp_path_factory.mktemp("served"))
+    folder = tmp_path_factory.mktemp("served")
+    (folder / "extended.py").write_text(
+        "import openenv_vllm\n"
+        "class Workers(openenv_vllm.WholeWeights):\n"
+        "    def reload_alone(self, file):\n"
+        "        from safetensors.torch import load_file\n"
+        "        self.reload_weights(weights_iterator=iter(load_file(file).items()))\n"
+    )
+    one = Served(folder)
+    process = one.generators._process
+    assert process is not None
+    process._command += ["--worker-extension-cls", "extended.Workers"]
+    process._env_vars["PYTHONPATH"] += f":{folder}"
     try:
         one.generators.start()
         yield one
@@ -119,101 +147,96 @@ def test_equal_random_numbers_give_equal_replies(served: Served) -> None:
     assert [one.token_ids for one in served.segments()] == [one.token_ids for one in served.segments()]
 
 
-def test_limited_replies_are_legal_and_have_their_masks(served: Served) -> None:
-    legal = ReplyConstraint(choices=("red", "green"))
+@pytest.mark.parametrize(
+    "limit",
+    [
+        ReplyConstraint(choices=("red", "green")),
+        ReplyConstraint(
+            schema='{"type": "object", "properties": {"hit": {"type": "boolean"}, "chips": {"type": "array", "items": '
+            '{"type": "integer", "minimum": 1, "maximum": 3}, "minItems": 2, "maxItems": 2}}, "required": '
+            '["hit", "chips"], "additionalProperties": false}'
+        ),
+    ],
+    ids=["choices", "schema"],
+)
+def test_limited_replies_are_legal_and_have_the_masks_that_they_were_drawn_with(
+    served: Served, limit: ReplyConstraint
+) -> None:
+    segments = served.segments([limit] * len(TALKS) * 4)
+    batch = make_batch([Group(0, [Trajectory(seed=0, segments=[one], outcome="won") for one in segments])], "grpo", 0)
+    of_trainer = ReferenceModel(served.model, "float32").scores(batch).logprobs[batch.position]
 
-    for segment in served.segments([legal] * len(TALKS) * 4):
+    for segment in segments:
         written = [token for token, is_sampled in zip(segment.token_ids, segment.sampled, strict=True) if is_sampled]
-        assert served.chat.text(written) in legal.choices
+        text = served.chat.text(written)
+        assert text in limit.choices or set(json.loads(text)) == {"hit", "chips"}
         assert any(segment.masks)
+    assert (of_trainer - batch.generator_logprobs).abs().max() < BOUND
 
 
-def test_weights_that_vllm_keeps_in_part_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # reloading alone: on a processor an output layer that is tied to the embedding keeps its former matrix
-    (tmp_path / "reloading.py").write_text(
-        "class Alone:\n"
-        "    def load_openenv_weights(self, file):\n"
-        "        from safetensors.torch import load_file\n"
-        "        self.reload_weights(weights_iterator=iter(load_file(file).items()))\n"
-    )
-    stale = Served(tmp_path)
-    process = stale.generators._process
-    assert isinstance(process, VllmProcess)
-    process._command += ["--worker-extension-cls", "reloading.Alone"]
-    process._env_vars["PYTHONPATH"] += f":{tmp_path}"
-    try:
-        stale.generators.start()
-        stale.publish()
-        stale.segments()
-        stale.publish(0.3)
-        with pytest.raises(
-            GeneratorDisagrees, match="nats a token away from the trainer after the update to version 1"
-        ):
-            stale.segments()
-    finally:
-        stale.generators.close()
+def test_weights_that_vllm_keeps_in_part_end_the_run(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    # on a processor an output layer that is tied to the embedding keeps its former matrix
+    monkeypatch.setattr(AllWeights, "method", "reload_alone")
+    version = served.publish(0.3)
+
+    with pytest.raises(GeneratorDisagrees, match=f"nats a token away from the trainer .* to version {version}:"):
+        served.segments()
+    monkeypatch.undo()
+    assert distance(served.model, served.segments()) < BOUND
 
 
-@pytest.mark.parametrize("lora", [None, {"rank": 8}], ids=["whole weights", "adapter"])
-async def test_a_run_learns_with_vllm_and_leaves_no_process(tmp_path: Path, lora: dict[str, int] | None) -> None:
-    model, tokenizer = small_model("Qwen3")
-    save_model(tmp_path / "model", model, Chat(tokenizer))
-    run = await setup_training(guess_run(tmp_path, "served", lora))
+async def rows_of_run(folder: Path, name: str, lora: dict[str, int] | None = None, kills: int = 0) -> list[Any]:
+    """The metrics of three steps with a server of their own, which is gone afterwards."""
+    model, tokenizer = made()
+    save_model(folder / "model", model, Chat(tokenizer))
+    run = await setup_training(guess_run(folder, name, lora))
     process = run.engine._generators._process
     assert process is not None
     assert process._process is not None
     pid = process._process.pid
+    kill(run.engine._generator, process, kills)
     try:
-        result = await run.run(steps=3)
+        await run.run(steps=3)
     finally:
         await run.shutdown()
+    assert not is_running(pid)
+    assert process.log_file.exists()
+    return read_rows(run.config.run_dir / "metrics.jsonl")
 
-    rows = read_rows(result.run_dir / "metrics.jsonl")
+
+async def test_an_adapter_of_each_step_plays(tmp_path: Path) -> None:
+    rows = await rows_of_run(tmp_path, "adapter", {"rank": 8})
+
     assert [row["off_policy/max_age"] for row in rows] == [0, 1, 1]
     assert rows[0]["mismatch_kl"] < 1e-6
-    assert process._process is None
-    assert not is_running(pid)
 
 
 async def test_a_server_that_is_killed_is_started_again_and_its_groups_are_played_again(tmp_path: Path) -> None:
-    model, tokenizer = small_model("Qwen3")
-    save_model(tmp_path / "model", model, Chat(tokenizer))
-    rows = []
-    for name, num_kills in (("undisturbed", 0), ("disturbed", 1), ("hopeless", 3)):
-        run = await setup_training(guess_run(tmp_path, name))
-        process = run.engine._generators._process
-        assert process is not None
-        kill(run.engine._generator, process, num_kills)
-        try:
-            if num_kills == 3:
-                with pytest.raises(LLMError, match="cannot be reached"):
-                    await run.run(steps=2)
-            else:
-                await run.run(steps=2)
-                rows.append(read_rows(run.config.run_dir / "metrics.jsonl"))
-        finally:
-            await run.shutdown()
+    undisturbed = await rows_of_run(tmp_path, "undisturbed")
+    disturbed = await rows_of_run(tmp_path, "disturbed", kills=1)
 
-    undisturbed, disturbed = ([row["return"] for row in run] for run in rows)
-    assert disturbed == undisturbed
+    assert [row["off_policy/max_age"] for row in undisturbed] == [0, 1, 1]
+    assert undisturbed[0]["mismatch_kl"] < 1e-6
+    assert [row["return"] for row in disturbed] == [row["return"] for row in undisturbed]
 
 
 def kill(generator: Any, process: VllmProcess, times: int) -> None:
     """Let a server be killed as soon as it has received weights, so many times."""
-    load, left = generator.load_newest, [None] * times
+    load, killed = generator.load_newest, set()
 
     async def load_and_kill() -> None:
         await load()
-        if left:
-            left.pop()
-            assert process._process is not None
-            os.killpg(process._process.pid, signal.SIGKILL)
+        server = process._process
+        if len(killed) < times and server not in killed:
+            assert server is not None
+            killed.add(server)
+            os.killpg(server.pid, signal.SIGKILL)
 
     generator.load_newest = load_and_kill
 
 
 def test_a_program_without_vllm_is_named(tmp_path: Path) -> None:
-    model, tokenizer = small_model("Qwen3")
+    model, tokenizer = made()
     chat = Chat(tokenizer)
     config = config_of(tmp_path, generator={"name": "vllm", "python": "/no/python"})
     generators = RunGenerators(config, chat, copy.deepcopy(model), str(tmp_path))

@@ -1,5 +1,7 @@
 """The generators of a run: in this process, or on a vLLM server that the run has started or reaches."""
 
+import logging
+
 from torch import bfloat16 as bfloat16_type
 from torch import dtype, float32
 from transformers import PreTrainedModel
@@ -14,6 +16,8 @@ from openenv.rl.generators.vllm_weights import Adapters, AllWeights, Delivery
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore, cast_matrices, copy_of, multiplies_bfloat16
 from openenv.rl.models.lora import adapter_config
+
+log = logging.getLogger(__name__)
 
 
 class RunGenerators:
@@ -37,6 +41,7 @@ class RunGenerators:
                 on_processor=model.device.type == "cpu",
                 lora_rank=config.model.lora.rank if config.model.lora else None,
                 options=config.generator.options,
+                log_file=config.run_dir / "vllm.log",
             )
 
     @property
@@ -55,6 +60,7 @@ class RunGenerators:
         had."""
         if self._process is None or not self._process.has_ended:
             return False
+        log.warning("vLLM has ended: %s has its output", self._process.log_file)
         self._process.start()
         for generator in self._served:
             generator.policy_version = -1

@@ -29,6 +29,7 @@ class VllmProcess:
         on_processor: bool,
         lora_rank: int | None,
         options: list[str],
+        log_file: Path,
     ) -> None:
         """Starts nothing yet.
 
@@ -40,14 +41,17 @@ class VllmProcess:
             on_processor: whether it runs without a GPU.
             lora_rank: of the adapters that it receives; None: it receives all weights.
             options: further ones of vLLM's server.
+            log_file: what it has written is there when it has ended.
         """
         self.model = model
+        self.log_file = log_file
         self.base_url = f"http://127.0.0.1:{free_port()}"
         self._command = [
             python or sys.executable, str(_OWN_CODE / "openenv_vllm.py"),
             "--model", model, "--host", "127.0.0.1", "--port", self.base_url.rpartition(":")[2],
             "--dtype", dtype, "--max-model-len", str(max_length), "--generation-config", "vllm",
-            "--logprobs-mode", "processed_logprobs", "--worker-extension-cls", "openenv_vllm.WholeWeights",
+            "--logprobs-mode", "processed_logprobs", "--structured-outputs-config.backend", "guidance",
+            "--worker-extension-cls", "openenv_vllm.WholeWeights",
             *(["--enforce-eager"] if on_processor else []),
             *(["--enable-lora", "--max-lora-rank", str(lora_rank), "--max-loras", "4"] if lora_rank else []), *options,
         ]  # fmt: skip
@@ -83,4 +87,6 @@ class VllmProcess:
         """End it with all its workers. A second call does nothing."""
         process, self._process = self._process, None
         if process is not None:
+            self.log_file.parent.mkdir(parents=True, exist_ok=True)
+            self.log_file.write_text(process.output(), encoding="utf-8")
             process.stop()

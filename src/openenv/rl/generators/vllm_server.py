@@ -26,6 +26,7 @@ from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.rl.models.reply_masks import JSON_FORM
 from openenv.text.constraints import ReplyConstraint
 
 log = logging.getLogger(__name__)
@@ -198,7 +199,7 @@ def _refuse_images(images: Sequence[Images]) -> None:
 
 
 def _structured_outputs(constraint: ReplyConstraint) -> dict[str, Any]:
-    """A constraint as vLLM takes it."""
+    """A constraint as vLLM takes it. Its backend guidance writes JSON as our masks expect it."""
     if constraint.choices:
         return {"choice": list(constraint.choices)}
-    return {"json": json.loads(constraint.schema), "disable_any_whitespace": True}
+    return {"json": {**json.loads(constraint.schema), "x-guidance": JSON_FORM}, "disable_any_whitespace": True}

@@ -73,6 +73,9 @@ class Adapters:
 class AllWeights:
     """Each version replaces all weights of the server, which reads them from shared memory of this machine."""
 
+    method = "load_openenv_weights"
+    """Of vLLM's workers, see `openenv_vllm.WholeWeights`."""
+
     def __init__(self, url: str, model: str, dtype: torch.dtype) -> None:
         """dtype: of the server's weights."""
         self.model = model
@@ -86,7 +89,7 @@ class AllWeights:
             await asyncio.to_thread(_write, weights, self._dtype, file)
             await _post(self._url, "pause?mode=wait", {})
             try:
-                await _post(self._url, "collective_rpc", {"method": "load_openenv_weights", "args": [file]})
+                await _post(self._url, "collective_rpc", {"method": self.method, "args": [file]})
                 await _post(self._url, "reset_prefix_cache", {})
             finally:
                 await _post(self._url, "resume", {})

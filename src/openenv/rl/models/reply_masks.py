@@ -28,11 +28,12 @@ from openenv.text.constraints import ReplyConstraint
 Mask = bytes
 """One bit a token, the lowest of each byte first. Equal masks are equal bytes."""
 
-_JSON_FORM: Any = {
+JSON_FORM: Any = {
     "whitespace_flexible": False,
     "item_separator": ", ",
     "key_separator": ": ",
-}  # as json.dumps writes it
+}
+"""How llguidance writes JSON: as json.dumps does."""
 _TAIL = 12  # tokens in which the end mark of thinking is looked for
 _CACHE_SIZE = 20_000
 
@@ -139,7 +140,7 @@ class ReplyMasks:
         if constraint.choices:
             grammar = LLMatcher.grammar_from_regex("|".join(map(re.escape, constraint.choices)))
         else:
-            grammar = LLMatcher.grammar_from_json_schema(constraint.schema, overrides=_JSON_FORM)
+            grammar = LLMatcher.grammar_from_json_schema(constraint.schema, overrides=JSON_FORM)
         matcher = LLMatcher(self._guidance_tokens, grammar)
         if matcher.is_error():
             raise ConfigError(
