@@ -1,15 +1,20 @@
 """Episodes a second where episodes wait for each other, and where they do not: `python -m benchmarks.rollouts`.
 
-The environment's steps take 10 to 500 ms. The model writes 1 to 256 tokens, 50 on average: it is a tiny one with random
-weights, whose replies end at random. Each row plays equal groups with two rollouts, as a training run does.
+vLLM writes replies of 1 to 256 tokens, with a tiny model of random weights whose replies end at random. Steps of the
+environment take 10 to 500 ms. Each row plays equal groups with two rollouts, as a training run does. Without --vllm
+the model is in this process, where replies are written in batches.
 """
 
 import argparse
 import asyncio
 import contextlib
+import random
 import statistics
+import tempfile
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import AsyncIterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,39 +23,66 @@ from rich.table import Table
 
 from benchmarks.report import machine
 from openenv.core.session_pool import SessionPool
+from openenv.policies.conversations import ReplyRequest
 from openenv.rl.algorithm.rewards import EpisodeReward
-from openenv.rl.algorithm.trajectory import Group
+from openenv.rl.algorithm.trajectory import Group, Segment
 from openenv.rl.config import Config, EnvConfig
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.environments import serve_environment
-from openenv.rl.generators.embedded import Generator
+from openenv.rl.generators.base import BaseGenerator
+from openenv.rl.generators.of_run import RunGenerators
+from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.models.chat import Chat, word_tokenizer
-from openenv.rl.models.language_model import tiny_model
+from openenv.rl.models.language_model import WeightStore, tiny_model
 from openenv.rl.rollouts.rollout import Rollout
+from openenv.rl.training.checkpoint import save_model
 
 FASTER, BUSY = 2.0, 0.9
 """Episodes a second as a multiple of those that wait, and the share of time in which the generator works."""
 _WORDS = " ".join(f"word{number}" for number in range(40))
 
 
-class Timed(ThreadPoolExecutor):
-    """One thread that counts the seconds in which it works."""
+class Busy:
+    """Counts the seconds in which a generator has something to do."""
 
-    def __init__(self, threads: int) -> None:
-        super().__init__(1, "generator", torch.set_num_threads, (threads,))
-        self.busy_s = 0.0
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._running = 0
+        self._began = 0.0
 
-    def submit(self, work: Any, /, *args: Any, **keywords: Any) -> Future[Any]:
-        """As the class it extends."""
+    def __enter__(self) -> None:
+        if self._running == 0:
+            self._began = time.perf_counter()
+        self._running += 1
 
-        def timed() -> Any:
-            began = time.perf_counter()
-            try:
-                return work(*args, **keywords)
-            finally:
-                self.busy_s += time.perf_counter() - began
+    def __exit__(self, *_: object) -> None:
+        self._running -= 1
+        if self._running == 0:
+            self.seconds += time.perf_counter() - self._began
 
-        return super().submit(timed)
+    def watch(self, generator: BaseGenerator) -> None:
+        """Count what a generator does from now on."""
+        replies = generator.replies
+
+        @contextlib.asynccontextmanager
+        async def watched(chat: Chat, executor: Executor) -> AsyncIterator[Replies]:
+            async with replies(chat, executor) as of_generator:
+                yield WatchedReplies(of_generator, self)
+
+        vars(generator)["replies"] = watched
+
+
+class WatchedReplies:
+    """Replies of which is known how long any of them takes."""
+
+    def __init__(self, replies: Replies, busy: Busy) -> None:
+        self._replies = replies
+        self._busy = busy
+
+    async def answer(self, request: ReplyRequest, stream: random.Random) -> Segment:
+        """As `Replies.answer`."""
+        with self._busy:
+            return await self._replies.answer(request, stream)
 
 
 def config_of(together: bool, args: argparse.Namespace) -> Config:
@@ -62,19 +94,35 @@ def config_of(together: bool, args: argparse.Namespace) -> Config:
             "groups_in_flight": args.episodes // 8,
             "max_res_tokens": 256,
             "sampling": {"together": together},
-            "threads": args.threads,
+            "model": {"precision": "float32"},
+            "generator": {"name": "vllm", "python": args.vllm, "options": ["--max-num-seqs=256"]} if args.vllm else {},
+            "checkpoint": {"folder": args.folder},
         }
     )
 
 
-async def played(config: Config, args: argparse.Namespace) -> tuple[list[Group], float, float]:
-    """The groups, their seconds, and the seconds in which the generator has worked."""
+def started(args: argparse.Namespace, stack: contextlib.ExitStack) -> tuple[BaseGenerator, Chat]:
+    """The generator of all rows, which the stack ends."""
+    config = config_of(True, args)
+    chat = Chat(word_tokenizer([f"{_WORDS} red green blue assistant word: write a text ."]))
+    model = tiny_model(config.model, chat.tokenizer, max_length=1024, seed=0)
+    folder = Path(args.folder) / "model"
+    save_model(folder, model, chat)
+    generators = RunGenerators(config, chat, model, str(folder))
+    stack.callback(generators.close)
+    generators.start()
+    return generators.for_rollouts(model, WeightStore()), chat
+
+
+async def played(
+    config: Config, generator: BaseGenerator, chat: Chat, args: argparse.Namespace
+) -> tuple[list[Group], float, float]:
+    """The groups, their seconds, and the seconds in which the generator had something to do."""
+    busy = Busy()
+    busy.watch(generator)
     async with contextlib.AsyncExitStack() as stack:
         served = await serve_environment(EnvConfig(name=config.env[0].name), stack)
-        chat = Chat(word_tokenizer([f"{_WORDS} red green blue assistant word: write a text ."]))
-        model = tiny_model(config.model, chat.tokenizer, max_length=1024, seed=0)
-        generator = Generator(model, chat, max_new_tokens=config.max_res_tokens, precision="float32")
-        executor = stack.enter_context(Timed(args.threads))
+        executor = stack.enter_context(ThreadPoolExecutor(1, "generator", torch.set_num_threads, (1,)))
         rollouts = []
         for _ in range(2):
             pool: SessionPool[Any, Any] = SessionPool(
@@ -85,9 +133,10 @@ async def played(config: Config, args: argparse.Namespace) -> tuple[list[Group],
                 Rollout(pool, served.text, generator, EpisodeReward(config.reward), config, executor, chat=chat)
             )
         half = args.groups // 2
-        began, busy_s = time.perf_counter(), executor.busy_s
+        began = time.perf_counter()
         parts = await asyncio.gather(rollouts[0].play(range(half)), rollouts[1].play(range(half, 2 * half)))
-        return [*parts[0], *parts[1]], time.perf_counter() - began, executor.busy_s - busy_s
+        vars(generator).pop("replies")
+        return [*parts[0], *parts[1]], time.perf_counter() - began, busy.seconds
 
 
 def replies(groups: list[Group]) -> list[list[str]]:
@@ -101,23 +150,27 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=256, help="That run at a time (default %(default)s).")
     parser.add_argument("--groups", type=int, default=96, help="Of eight episodes each (default %(default)s).")
     parser.add_argument("--rounds", type=int, default=3, help="Each row is played so often (default %(default)s).")
-    parser.add_argument("--threads", type=int, default=1, help="Of the generator (default %(default)s).")
+    parser.add_argument("--vllm", default="", metavar="PYTHON",
+                        help="The interpreter of an environment with vLLM, as `make vllm` makes one.")  # fmt: skip
     args = parser.parse_args()
     console = Console(width=110, emoji=False)
     rates: dict[bool, list[float]] = {True: [], False: []}
     shares: dict[bool, list[float]] = {True: [], False: []}
     written: dict[bool, list[list[str]]] = {}
-    for _ in range(args.rounds):
-        for together in (True, False):
-            groups, took_s, busy_s = asyncio.run(played(config_of(together, args), args))
-            written[together] = replies(groups)
-            rates[together].append(len(written[together]) / took_s)
-            shares[together].append(busy_s / took_s)
+    with contextlib.ExitStack() as stack:
+        args.folder = stack.enter_context(tempfile.TemporaryDirectory())
+        generator, chat = started(args, stack)
+        for _ in range(args.rounds):
+            for together in (True, False):
+                groups, took_s, busy_s = asyncio.run(played(config_of(together, args), generator, chat, args))
+                written[together] = replies(groups)
+                rates[together].append(len(written[together]) / took_s)
+                shares[together].append(busy_s / took_s)
     lengths = [len(reply.split()) for episode in written[True] for reply in episode]
     console.print(
         f"{machine()}; replies of {min(lengths)} to {max(lengths)} words, {statistics.fmean(lengths):.0f} on average"
     )
-    table = Table("episodes", "a second", "generator works")
+    table = Table("episodes", "a second", "generator has work")
     for together, name in ((True, "wait for each other"), (False, "wait for nobody")):
         table.add_row(name, f"{statistics.median(rates[together]):.1f}", f"{statistics.median(shares[together]):.0%}")
     ratio, busy = statistics.median(rates[False]) / statistics.median(rates[True]), statistics.median(shares[False])

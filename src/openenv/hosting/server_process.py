@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
+from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -182,6 +184,12 @@ class ChildProcess(ProcessBound):
         size = os.fstat(self._log.fileno()).st_size
         self._log.seek(max(0, size - _MAX_OUTPUT_BYTES))
         return self._log.read(_MAX_OUTPUT_BYTES).decode(errors="replace")
+
+    def save_output(self, file: Path) -> None:
+        """Write all its output to a file."""
+        self._log.seek(0)
+        with file.open("wb") as saved:
+            shutil.copyfileobj(self._log, saved)
 
 
 class ServerProcess(ChildProcess):

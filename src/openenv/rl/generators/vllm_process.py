@@ -13,6 +13,8 @@ log = logging.getLogger(__name__)
 
 _START_TIMEOUT_S = 600.0
 """vLLM imports, compiles and measures memory first: minutes on a busy machine."""
+_ON_PROCESSOR = ["--enforce-eager", "--no-enable-chunked-prefill"]
+"""vLLM 0.32 ends there when it reads a prompt with a seed in parts: a generator of the processor has no offset."""
 _OWN_CODE = Path(vllm_side.__file__).parent
 
 
@@ -52,7 +54,7 @@ class VllmProcess:
             "--dtype", dtype, "--max-model-len", str(max_length), "--generation-config", "vllm",
             "--logprobs-mode", "processed_logprobs", "--structured-outputs-config.backend", "guidance",
             "--worker-extension-cls", "openenv_vllm.WholeWeights",
-            *(["--enforce-eager"] if on_processor else []),
+            *(_ON_PROCESSOR if on_processor else []),
             *(["--enable-lora", "--max-lora-rank", str(lora_rank), "--max-loras", "4"] if lora_rank else []), *options,
         ]  # fmt: skip
         self._env_vars = {
@@ -88,5 +90,5 @@ class VllmProcess:
         process, self._process = self._process, None
         if process is not None:
             self.log_file.parent.mkdir(parents=True, exist_ok=True)
-            self.log_file.write_text(process.output(), encoding="utf-8")
+            process.save_output(self.log_file)
             process.stop()
