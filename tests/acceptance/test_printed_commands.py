@@ -93,13 +93,9 @@ NOT_RUN = {
     "python -m benchmarks.fairness": _MEASURES,
     "python -m benchmarks.abuse": _MEASURES,
     "python -m benchmarks.traces.step": _MEASURES,
-    "make vllm && python -m benchmarks.rollouts --vllm .venv-vllm/bin/python": _MEASURES,
+    "python -m benchmarks.rollouts --vllm .venv-vllm/bin/python": _MEASURES,
     "trackio show --project openenv": NotRun("it needs the extra trackio", "tests/rl/reports/test_trackers.py"),
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve MODEL --enable-lora --max-lora-rank 16": NotRun("it needs a GPU"),
-    "PYTHONPATH=src/openenv/rl/vllm_side VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --logprobs-mode processed_logprobs "
-    "--worker-extension-cls openenv_vllm.WholeWeights": NotRun(
-        "it needs an environment with vLLM", "tests/rl/generators/test_vllm.py"
-    ),
 }
 """By the command, without its comment."""
 

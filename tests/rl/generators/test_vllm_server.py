@@ -162,6 +162,7 @@ def test_a_former_key_names_the_server() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"name": "vllm", "url": "http://x"}, r"generator\.url='http://x': .* Set model\.lora"),
         ({"url": "http://localhost:8000"}, r"generator\.url=.* is for generator\.name: vllm"),
         (
             {"name": "vllm", "url": "http://x", "python": "p"},

@@ -33,8 +33,8 @@ class GeneratorConfig:
     """embedded: a copy of the model in this process. vllm: a vLLM server, which receives the weights after each step:
     the adapter with `model.lora`, otherwise all."""
     url: str = ""
-    """URL of a vLLM server with the same model that runs already, such as http://localhost:8000. Empty: the run starts
-    one."""
+    """URL of a vLLM server with the same model that runs already, such as http://localhost:8000, for `model.lora`.
+    Empty: the run starts one."""
     python: str = ""
     """The interpreter of the environment that has vLLM. Empty: that of the run."""
     options: list[str] = field(default_factory=list)

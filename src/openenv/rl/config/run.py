@@ -162,6 +162,9 @@ class Config:
         plays_itself = any(env.self_play for env in self.env)
         rule = "the opponents need the run's own generator. Leave generator out."
         require(not (plays_itself and self.generator.is_vllm), "env.self_play", plays_itself, rule)
+        rule = "a server that runs already receives adapters. Set model.lora, or leave it out: the run starts a server."
+        needs_adapter = bool(self.generator.url) and self.model.lora is None
+        require(not needs_adapter, "generator.url", self.generator.url, rule)
         require(bool(self.project), "project", self.project, "must be a name.")
         is_folder = bool(self.name) and "/" not in self.name and self.name not in (".", "..")
         require(is_folder, "name", self.name, "must be the name of a folder: not empty, without a slash, not . or ..")

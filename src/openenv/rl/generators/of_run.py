@@ -116,5 +116,5 @@ class RunGenerators:
         config = self._config
         if config.model.lora:
             return Adapters(url, config.model.path, config.run_dir / "adapters", adapter_config(model))
-        served_as = config.model.path if self._process is None else self._process.model
-        return AllWeights(url, served_as, self._dtype)
+        assert self._process is not None
+        return AllWeights(url, self._process.model, self._dtype)

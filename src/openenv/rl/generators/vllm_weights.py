@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from openenv.agents.llm.http import LLMError, post_json
+from openenv.agents.llm.http import post_json
 from openenv.rl.models.lora import save_adapter
 
 log = logging.getLogger(__name__)
@@ -105,8 +105,4 @@ def _write(weights: Mapping[str, Tensor], dtype: torch.dtype, file: str) -> None
 
 async def _post(url: str, route: str, body: dict[str, Any]) -> None:
     """Send a command, which the server answers in words. Raises LLMError."""
-    try:
-        await post_json(f"{url}/{route}", body, {}, timeout_s=_TIMEOUT_S, takes_text=True)
-    except LLMError as error:
-        dev = " Start it with VLLM_SERVER_DEV_MODE=1." if "404" in str(error) and not route.startswith("v1/") else ""
-        raise LLMError(f"{error}{dev}") from error
+    await post_json(f"{url}/{route}", body, {}, timeout_s=_TIMEOUT_S, takes_text=True)
