@@ -212,6 +212,29 @@ async def test_an_adapter_of_a_loaded_model_is_trained_and_resumed(tmp_path: Pat
     assert third.engine.player(temperature=0.0, before=True).complete([asked]) == base.complete([asked])
 
 
+async def test_a_run_that_an_earlier_version_began_is_resumed(tmp_path: Path, blackjack: dict[str, Any]) -> None:
+    config = tiny(tmp_path, env=blackjack)
+    first = await setup_training(config)
+    await first.run(steps=1)
+    await first.shutdown()
+    file = tmp_path / "tiny" / "config.json"
+    known = json.loads(file.read_text())
+    del (
+        known["generator"],
+        known["sampling"]["together"],
+        known["loss"]["mask_tokens"],
+        known["model"]["float32_output"],
+    )
+    known["model"]["vllm_url"] = ""  # it has moved
+    file.write_text(json.dumps(known))
+
+    resumed = await setup_training(config, resume=True)
+    result = await resumed.run(steps=1)
+    await resumed.shutdown()
+
+    assert result.steps == 2
+
+
 async def test_a_vllm_server_samples_the_replies_of_a_run(
     tmp_path: Path, blackjack: dict[str, Any], serving: Callable[[FastAPI], str]
 ) -> None:

@@ -186,9 +186,9 @@ class ChildProcess(ProcessBound):
         return self._log.read(_MAX_OUTPUT_BYTES).decode(errors="replace")
 
     def save_output(self, file: Path) -> None:
-        """Write all its output to a file."""
+        """Append all its output to a file."""
         self._log.seek(0)
-        with file.open("wb") as saved:
+        with file.open("ab") as saved:
             shutil.copyfileobj(self._log, saved)
 
 

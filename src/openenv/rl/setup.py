@@ -19,7 +19,7 @@ from openenv.formats.json_text import json_text
 from openenv.rl.algorithm.curricula import shares
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError
-from openenv.rl.config_file import load_config, require_model, with_current_keys
+from openenv.rl.config_file import config_from_mapping, load_config, require_model, with_current_keys
 from openenv.rl.environments import serve_environment
 from openenv.rl.evaluation.curve import EvaluationCurve
 from openenv.rl.progress import OnProgress, pace, with_time_left
@@ -203,7 +203,8 @@ def _require_same_settings(config: Config) -> None:
     Its length, its patience, its trackers, its transcripts and the interval of its evaluations may differ.
     """
     began = json.loads((config.run_dir / "config.json").read_text(encoding="utf-8"))
-    began = with_current_keys(began, warn=False)
+    # what the run did not know yet has its default
+    began = json.loads(json_text(asdict(config_from_mapping(with_current_keys(began, warn=False)))))
     now = json.loads(json_text(asdict(config)))
     for settings in (began, now):
         settings["trainer"].pop("training")

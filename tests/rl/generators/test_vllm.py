@@ -204,8 +204,8 @@ async def rows_of_run(folder: Path, name: str, lora: dict[str, int] | None = Non
     return read_rows(run.config.run_dir / "metrics.jsonl")
 
 
-async def test_an_adapter_of_each_step_plays(tmp_path: Path) -> None:
-    rows = await rows_of_run(tmp_path, "adapter", {"rank": 8})
+async def test_an_adapter_of_each_step_plays_also_on_a_server_that_was_killed(tmp_path: Path) -> None:
+    rows = await rows_of_run(tmp_path, "adapter", {"rank": 8}, kills=1)
 
     assert [row["off_policy/max_age"] for row in rows] == [0, 1, 1]
     assert rows[0]["mismatch_kl"] < 1e-6

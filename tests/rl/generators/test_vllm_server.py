@@ -152,6 +152,21 @@ def test_a_server_that_keeps_its_former_weights_ends_the_run(
         generator.generate(*asked(stand_in.chat, 1))
 
 
+def test_a_server_that_has_begun_anew_receives_the_same_version_again(
+    stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
+) -> None:
+    store, model = WeightStore(), trained_model()
+    generator = vllm(serving(stand_in.app), stand_in, tmp_path / "adapters", store)
+    store.publish(model, 3)
+    before = generator.generate(*asked(stand_in.chat))
+
+    stand_in.adapters.clear()
+    generator.forget()
+
+    assert generator.generate(*asked(stand_in.chat)) == before
+    assert len(stand_in.adapters) == 1
+
+
 def test_a_former_key_names_the_server() -> None:
     with pytest.warns(FutureWarning, match=r"now called generator\.url"):
         config = config_from_mapping({"model": {"path": "x", "lora": {}, "vllm_url": "http://localhost:8000"}})

@@ -1,5 +1,6 @@
 """A constrained reply is one that the constraint allows, whatever the model would like to write."""
 
+import contextlib
 import json
 import random
 from typing import Any
@@ -55,7 +56,8 @@ def replies(constraint: ReplyConstraint, *, number: int = 24, most: int = 40) ->
 
 
 def masks_of(tokenizer: Any, prompt_end: str = "") -> ReplyMasks:
-    return ReplyMasks(tokenizer, vocab_size=len(tokenizer), end_id=tokenizer.eos_token_id, prompt_end=prompt_end)
+    end_id, lock = tokenizer.eos_token_id, contextlib.nullcontext()
+    return ReplyMasks(tokenizer, vocab_size=len(tokenizer), end_id=end_id, prompt_end=prompt_end, lock=lock)
 
 
 def test_a_reply_is_one_of_the_choices_also_where_one_begins_another() -> None:

@@ -82,7 +82,7 @@ async def post_json(
             try:
                 response = await async_whole_response(
                     http, _MAX_BYTES, method="POST", url=url, json=body, headers=dict(headers),
-                    timeout=httpx.Timeout(timeout_s),
+                    timeout=httpx.Timeout(timeout_s, pool=None),
                 )  # fmt: skip
             except MessageTooBig:
                 raise LLMError(f"{url} returned more than {_MAX_BYTES >> 20} MiB: check endpoint") from None

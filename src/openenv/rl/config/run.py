@@ -165,6 +165,13 @@ class Config:
         rule = "a server that runs already receives adapters. Set model.lora, or leave it out: the run starts a server."
         needs_adapter = bool(self.generator.url) and self.model.lora is None
         require(not needs_adapter, "generator.url", self.generator.url, rule)
+        alone, wide = self.generator.is_vllm, self.model.float32_output
+        require(
+            not (alone and wide), "model.float32_output", wide, "vLLM's output layer does not follow it. Leave it out."
+        )
+        rule = "vLLM reads other weights from a GGUF file than the trainer. Give a folder."
+        is_gguf = self.model.path.lower().endswith(".gguf") and self.model.lora is not None
+        require(not (alone and is_gguf), "model.path", self.model.path, rule)
         require(bool(self.project), "project", self.project, "must be a name.")
         is_folder = bool(self.name) and "/" not in self.name and self.name not in (".", "..")
         require(is_folder, "name", self.name, "must be the name of a folder: not empty, without a slash, not . or ..")

@@ -58,12 +58,13 @@ class RunGenerators:
     def restart(self) -> bool:
         """Start the vLLM server of the run again if it has ended; it receives the weights anew. Returns whether it
         had."""
-        if self._process is None or not self._process.has_ended:
+        if self._process is None or not self._process.has_ended():
             return False
+        self._process.stop()
         log.warning("vLLM has ended: %s has its output", self._process.log_file)
         self._process.start()
         for generator in self._served:
-            generator.policy_version = -1
+            generator.forget()
         return True
 
     def for_rollouts(self, model: PreTrainedModel, store: WeightStore) -> BaseGenerator:
@@ -103,10 +104,13 @@ class RunGenerators:
 
     def close(self) -> None:
         """Take the adapters off a vLLM server, and end the one that the run has started."""
+        if self._process is None:
+            for generator in self._served:
+                generator.close()
+            return
+        self._process.stop()
         for generator in self._served:
-            generator.close()
-        if self._process is not None:
-            self._process.stop()
+            generator.forget()
 
     def _url(self) -> str:
         assert self._process is not None

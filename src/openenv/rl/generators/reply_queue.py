@@ -58,12 +58,13 @@ class ReplyQueue:
             requests, streams = [one.request for one in batch], [one.stream for one in batch]
             try:
                 segments = await loop.run_in_executor(self._executor, self._answer, requests, streams)
+                answered = list(zip(batch, segments, strict=True))
             except Exception as error:  # noqa: BLE001  border: all that have asked get the error, of any kind
                 for one in batch:
                     if not one.answer.done():
                         one.answer.set_exception(error)
                 continue
-            for one, segment in zip(batch, segments, strict=True):
+            for one, segment in answered:
                 if not one.answer.done():  # otherwise its episode was cancelled
                     one.answer.set_result(segment)
         self._answering = None

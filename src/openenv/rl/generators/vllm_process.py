@@ -1,18 +1,24 @@
 """Starts vLLM's server for a run."""
 
+import contextlib
 import logging
 import os
+import subprocess
 import sys
 from pathlib import Path
 
-from openenv.core.errors import ContainerFault
-from openenv.hosting.server_process import ServerProcess, free_port
+from openenv.core.errors import ContainerFault, NotReady
+from openenv.hosting.server_process import ServerProcess, free_port, wait_until_ready
 from openenv.rl import vllm_side
 
 log = logging.getLogger(__name__)
 
 _START_TIMEOUT_S = 600.0
 """vLLM imports, compiles and measures memory first: minutes on a busy machine."""
+_ENDING_S = 20.0
+_PROBE_TOKENS = 64
+_ON_GPU = ["--gpu-memory-utilization", "0.4"]
+"""The trainer needs the rest of the memory."""
 _ON_PROCESSOR = ["--enforce-eager", "--no-enable-chunked-prefill"]
 """vLLM 0.32 ends there when it reads a prompt with a seed in parts: a generator of the processor has no offset."""
 _OWN_CODE = Path(vllm_side.__file__).parent
@@ -51,10 +57,10 @@ class VllmProcess:
         self._command = [
             python or sys.executable, str(_OWN_CODE / "openenv_vllm.py"),
             "--model", model, "--host", "127.0.0.1", "--port", self.base_url.rpartition(":")[2],
-            "--dtype", dtype, "--max-model-len", str(max_length), "--generation-config", "vllm",
+            "--dtype", dtype, "--max-model-len", str(max(max_length, _PROBE_TOKENS)), "--generation-config", "vllm",
             "--logprobs-mode", "processed_logprobs", "--structured-outputs-config.backend", "guidance",
             "--worker-extension-cls", "openenv_vllm.WholeWeights",
-            *(_ON_PROCESSOR if on_processor else []),
+            *(_ON_PROCESSOR if on_processor else _ON_GPU),
             *(["--enable-lora", "--max-lora-rank", str(lora_rank), "--max-loras", "4"] if lora_rank else []), *options,
         ]  # fmt: skip
         self._env_vars = {
@@ -67,10 +73,16 @@ class VllmProcess:
         }
         self._process: ServerProcess | None = None
 
-    @property
     def has_ended(self) -> bool:
-        """Whether it was started, and has ended by itself."""
-        return self._process is not None and not self._process.is_running
+        """Whether it was started, and does not serve any more. One whose engine has died ends within seconds."""
+        if self._process is None:
+            return False
+        try:
+            wait_until_ready(self.base_url, 1.0)
+        except NotReady:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_ENDING_S)
+        return not self._process.is_running
 
     def start(self) -> None:
         """Start it, also again, and wait until it serves.
@@ -89,6 +101,8 @@ class VllmProcess:
         """End it with all its workers. A second call does nothing."""
         process, self._process = self._process, None
         if process is not None:
-            self.log_file.parent.mkdir(parents=True, exist_ok=True)
-            process.save_output(self.log_file)
-            process.stop()
+            try:
+                self.log_file.parent.mkdir(parents=True, exist_ok=True)
+                process.save_output(self.log_file)
+            finally:
+                process.stop()

@@ -80,6 +80,11 @@ class VllmGenerator(BaseGenerator):
         async with self._connected() as http:
             yield _ConcurrentReplies(self, chat, http)
 
+    def forget(self) -> None:
+        """The server has begun anew: the next request delivers the weights again."""
+        self.policy_version = -1
+        self._delivery.forget()
+
     def close(self) -> None:
         """Take off what was delivered."""
         try:
@@ -138,7 +143,7 @@ class VllmGenerator(BaseGenerator):
     ) -> Segment:
         """One reply. All settings that a server may take from the model's generation config are given."""
         limits = {} if constraint is None else {"structured_outputs": _structured_outputs(constraint)}
-        version = self.policy_version
+        version, masks_of = self.policy_version, self._reply_masks.masks_of
         url = f"{self._url}/v1/completions"
         answer = await post_json(
             url,
@@ -171,7 +176,7 @@ class VllmGenerator(BaseGenerator):
             counts = f"{len(token_ids)} tokens and {len(logprobs)} log-probabilities"
             raise LLMError(f"{url} returned {counts}.")
         try:
-            masks = [] if constraint is None else self._reply_masks.masks_of(constraint, token_ids)
+            masks = [] if constraint is None else await asyncio.to_thread(masks_of, constraint, token_ids)
         except ValueError as error:
             raise LLMError(f"{url} ignored structured_outputs: {error}.") from error
         return replace(self._segment(prompt, token_ids, logprobs, masks=masks), policy_version=version)
@@ -195,7 +200,7 @@ class _ConcurrentReplies:
 
 def _refuse_images(images: Sequence[Images]) -> None:
     if any(images):
-        raise ValueError("a vLLM server receives prompts without images. Leave model.vllm_url out.")
+        raise ValueError("a vLLM server receives prompts without images. Leave generator out.")
 
 
 def _structured_outputs(constraint: ReplyConstraint) -> dict[str, Any]:

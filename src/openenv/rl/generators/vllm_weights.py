@@ -33,6 +33,10 @@ class Delivery(Protocol):
         """Let the server answer with these weights from now on."""
         ...
 
+    def forget(self) -> None:
+        """The server has begun anew, without what was delivered."""
+        ...
+
     async def close(self) -> None:
         """Remove what was delivered."""
         ...
@@ -46,19 +50,26 @@ class Adapters:
 
     def __init__(self, url: str, base_model: str, folder: Path, adapter_config: Any) -> None:
         """adapter_config: peft's."""
-        self.model = base_model
+        self.model = self._base_model = base_model
         self._url, self._folder, self._adapter_config = url, folder, adapter_config
         self._prefix = f"policy-{secrets.token_hex(4)}"  # generators of one server do not share adapters
         self._loaded: str | None = None
+        self._number = 0
 
     async def deliver(self, version: int, weights: Mapping[str, Tensor]) -> None:
         """As `Delivery.deliver`. The adapter before is taken off."""
-        name, before = f"{self._prefix}-{version}", self._loaded
-        save_adapter(self._folder / name, weights, self._adapter_config)
+        self._number += 1  # a delivery that was broken off is repeated under another name
+        name, before = f"{self._prefix}-{self._number}-{version}", self._loaded
+        await asyncio.to_thread(save_adapter, self._folder / name, weights, self._adapter_config)
         path = str((self._folder / name).resolve())
         await _post(self._url, "v1/load_lora_adapter", {"lora_name": name, "lora_path": path})
         self.model = self._loaded = name
         await self._unload(before)
+
+    def forget(self) -> None:
+        """As `Delivery.forget`. Its files go too."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self.model, self._loaded = self._base_model, None
 
     async def close(self) -> None:
         """Take the adapter off, and remove its files."""
@@ -67,7 +78,7 @@ class Adapters:
     async def _unload(self, adapter: str | None) -> None:
         if adapter is not None:
             await _post(self._url, "v1/unload_lora_adapter", {"lora_name": adapter})
-            shutil.rmtree(self._folder / adapter)
+            shutil.rmtree(self._folder / adapter, ignore_errors=True)
 
 
 class AllWeights:
@@ -83,8 +94,8 @@ class AllWeights:
 
     async def deliver(self, version: int, weights: Mapping[str, Tensor]) -> None:
         """As `Delivery.deliver`. Requests that run are answered before."""
-        folder = _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK) else None
-        with tempfile.TemporaryDirectory(prefix="openenv-", dir=folder) as place:
+        size = sum(tensor.numel() for tensor in weights.values()) * self._dtype.itemsize
+        with tempfile.TemporaryDirectory(prefix="openenv-", dir=_folder_for(size)) as place:
             file = str(Path(place) / "weights.safetensors")
             await asyncio.to_thread(_write, weights, self._dtype, file)
             await _post(self._url, "pause?mode=wait", {})
@@ -95,8 +106,18 @@ class AllWeights:
                 await _post(self._url, "resume", {})
         await _post(self._url, "update_weight_version", {"new_version": str(version)})
 
+    def forget(self) -> None:
+        """The server has those of its model again."""
+
     async def close(self) -> None:
         """The server keeps the weights."""
+
+
+def _folder_for(size: int) -> Path | None:
+    """Shared memory that has room for a file; None, for the folder of temporary files, where it has none."""
+    if not os.access(_SHARED_MEMORY, os.W_OK) or shutil.disk_usage(_SHARED_MEMORY).free < 1.1 * size + (1 << 20):
+        return None
+    return _SHARED_MEMORY
 
 
 def _write(weights: Mapping[str, Tensor], dtype: torch.dtype, file: str) -> None:

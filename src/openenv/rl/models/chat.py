@@ -91,7 +91,7 @@ class Chat:
     def reply_masks(self, vocab_size: int) -> ReplyMasks:
         """Makes the masks of constrained replies. vocab_size: columns of the model's logits."""
         start = self.template.generation_prompt
-        return ReplyMasks(self.tokenizer, vocab_size=vocab_size, end_id=self.end_id, prompt_end=start)
+        return ReplyMasks(self.tokenizer, vocab_size=vocab_size, end_id=self.end_id, prompt_end=start, lock=self._lock)
 
     def prompt(self, messages: Sequence[ChatMessage]) -> TokenIds:
         """The token ids after which the model writes its next reply.

@@ -12,6 +12,7 @@ Thinking is free: the constraint begins after its end mark. A reply that does no
 import functools
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -52,14 +53,18 @@ class ReplyState(Protocol):
 class ReplyMasks:
     """Makes the states of constrained replies for one tokenizer and chat template."""
 
-    def __init__(self, tokenizer: Any, *, vocab_size: int, end_id: int, prompt_end: str) -> None:
+    def __init__(
+        self, tokenizer: Any, *, vocab_size: int, end_id: int, prompt_end: str, lock: AbstractContextManager[Any]
+    ) -> None:
         """
         Args:
             vocab_size: columns of the model's logits.
             end_id: ends a reply.
             prompt_end: the text of the template that begins a reply, which may have begun or ended its thinking.
+            lock: held while the tokenizer works.
         """
         self._tokenizer = tokenizer
+        self._lock = lock
         self._vocab_size = vocab_size
         self._end_id = end_id
         opened = prompt_end.rfind(THINK) > prompt_end.rfind(END_OF_THINKING)
@@ -77,9 +82,9 @@ class ReplyMasks:
             return None
         answer: ReplyState = self._choices(constraint.choices) if constraint.choices else self.spelled(constraint)
         if self._is_thinking:
-            return _Thinking(answer, self._tokenizer.decode, self._space)
+            return _Thinking(answer, self._decode, self._space)
         if self._think_id is not None:
-            thinking = _Thinking(answer, self._tokenizer.decode, self._space)
+            thinking = _Thinking(answer, self._decode, self._space)
             return _Either(answer, self._think_id, thinking, self._with(answer.mask, [self._think_id]))
         return answer
 
@@ -94,10 +99,19 @@ class ReplyMasks:
         for place, token in enumerate(token_ids):
             masks.append(state.mask)
             if not allows(state.mask, token):
-                written = self._tokenizer.decode(list(token_ids[: place + 1]))
+                written = self._decode(list(token_ids[: place + 1]))
                 raise ValueError(f"{written!r} is not the begin of a reply that the constraint allows")
             state = state.after(token)
         return masks
+
+    def _encode(self, text: str) -> list[int]:
+        with self._lock:
+            ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
+        return ids
+
+    def _decode(self, token_ids: list[int]) -> str:
+        with self._lock:
+            return str(self._tokenizer.decode(token_ids))
 
     def _packed(self, ids: frozenset[int]) -> Mask:
         bits = np.zeros(self._vocab_size, dtype=np.uint8)
@@ -111,14 +125,14 @@ class ReplyMasks:
         return self._mask_of(frozenset({*np.flatnonzero(_bits(mask, self._vocab_size)).tolist(), *ids}))
 
     def _choice_state(self, choices: tuple[str, ...]) -> "_ChoiceState":
-        ends = [(*self._tokenizer.encode(choice, add_special_tokens=False), self._end_id) for choice in choices]
+        ends = [(*self._encode(choice), self._end_id) for choice in choices]
         return _ChoiceState(tuple(ends), self._mask_of)
 
     @functools.cached_property
     def _space(self) -> dict[int, Mask]:
         """White space that may stand between thinking and answer, as single tokens with their masks."""
         texts = ("\n\n", "\n")
-        ids = [self._tokenizer.encode(text, add_special_tokens=False) for text in texts]
+        ids = list(map(self._encode, texts))
         return {encoded[0]: self._mask_of(frozenset(encoded)) for encoded in ids if len(encoded) == 1}
 
     @functools.cached_property

@@ -1,6 +1,5 @@
 """Plays groups of episodes with the generator and records a trajectory of each."""
 
-import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +26,7 @@ from openenv.rl.config import Config
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.models.chat import Chat
-from openenv.rl.rollouts.self_play import ALL_SEATS, SelfPlayPlayer
+from openenv.rl.rollouts.self_play import ALL_SEATS, SelfPlayPlayer, all_of
 from openenv.text.content import text_of
 from openenv.text.interface import TextInterface
 
@@ -198,7 +197,7 @@ class _RecordingPlayer:
 
     async def act(self, pending: list[PendingAction]) -> list[Any]:
         """The generator's actions; None where the episode ends without one."""
-        return await asyncio.gather(*map(self._act, pending))
+        return await all_of(map(self._act, pending))
 
     async def _act(self, turn: PendingAction) -> Any:
         choice = await self._conversations.choose_one(turn.episode, turn.observation, self._complete)

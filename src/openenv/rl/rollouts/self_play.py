@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ class SelfPlayPlayer(EpisodePlayer):
         actions = (
             dict(zip((turn.episode for turn in mine), await self._recording.act(mine), strict=True)) if mine else {}
         )
-        chosen = await asyncio.gather(*map(self._opposing, others))
+        chosen = await all_of(map(self._opposing, others))
         actions |= {turn.episode: action for turn, action in zip(others, chosen, strict=True)}
         return [actions[turn.episode] for turn in pending]
 
@@ -142,6 +142,16 @@ class SelfPlayPlayer(EpisodePlayer):
     def on_step_limit(self, episode: int) -> None:
         """Pass it on."""
         self._recording.on_step_limit(episode)
+
+
+async def all_of(choices: Iterable[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """What coroutines return that run at the same time, in their order. The first error ends the others."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(choice) for choice in choices]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in running]
 
 
 def _seat_of(observation: Any) -> int:

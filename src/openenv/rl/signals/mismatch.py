@@ -38,5 +38,5 @@ class MismatchWatch:
             f"generator and trainer disagree by {statistics.fmean(self._latest):.2g} nats a token, and by {began:.2g} "
             "at the beginning: lower off_by_n or trainer.kl_target, leave out what they disagree about "
             "(loss.mask_sequences: [0.99, 1.01], loss.mask_tokens: [0.5, 5.0]), or compute more of the model in "
-            "float32 (model.float32_output, model.precision)."
+            "float32 (model.precision, and in this process model.float32_output)."
         )
