@@ -67,7 +67,7 @@ def test_serve_shares_the_sessions_of_an_authors_own_application_among_workers(p
         _, errors = process.communicate(timeout=10)
 
     assert workers == {"w0", "w1"}
-    assert (process.returncode, b"Traceback" in errors) == (0, False)
+    assert (process.returncode, b"Traceback" in errors) == (130, False)
 
 
 @pytest.mark.parametrize("target", ["my_env:app", "echo"])

@@ -13,7 +13,7 @@ from openenv.agents.llm.http import LLMError
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.config import ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
-from openenv.rl.generators.probe import GeneratorDisagrees, Probe
+from openenv.rl.generators.probe import GeneratorDisagrees, require_agreement
 from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.generators.vllm_weights import Adapters
 from openenv.rl.models.chat import Chat
@@ -133,23 +133,13 @@ def test_a_busy_server_is_asked_again(stand_in: StandIn, serving: Callable[[Fast
     assert refused == ["/v1/completions"]
 
 
-def test_a_server_that_keeps_its_former_weights_ends_the_run(
-    stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
-) -> None:
-    store, model = WeightStore(), trained_model()
-    generator = vllm(serving(stand_in.app), stand_in, tmp_path, store)
-    store.probe = Probe(stand_in.model.config.vocab_size, "float32")
-    store.publish(model, 1)
-    assert generator.generate(*asked(stand_in.chat, 1))[0].policy_version == 1
+def test_a_generator_with_other_weights_is_refused_and_rounding_is_not() -> None:
+    require_agreement([-1.0, -2.0, -9.0], [-1.02, -2.1, -9.05], 2)
 
-    stand_in.keeps_weights = True
-    for weights in model.parameters():
-        if weights.requires_grad:
-            weights.data.mul_(10.0)  # the first matrix of an adapter is drawn at random
-    store.publish(model, 2)
-
-    with pytest.raises(GeneratorDisagrees, match=r"nats a token away from the trainer .* version 2: .* other weights"):
-        generator.generate(*asked(stand_in.chat, 1))
+    with pytest.raises(GeneratorDisagrees, match=r"0\.7 nats a token away .* version 2: .* other weights"):
+        require_agreement([-1.0, -2.0, -9.0], [-1.7, -1.3, -9.7], 2)
+    with pytest.raises(GeneratorDisagrees, match="nan nats"):
+        require_agreement([-1.0, -2.0], [-1.0, float("nan")], 2)
 
 
 def test_a_server_that_has_begun_anew_receives_the_same_version_again(

@@ -31,8 +31,6 @@ class StandIn:
         self._lock = threading.Lock()
         self.ignores_limits = False
         """Whether it draws replies as if none was limited."""
-        self.keeps_weights = False
-        """Whether it answers with the adapter that it used last."""
         self.app = FastAPI()
         self.app.post("/v1/load_lora_adapter")(self.load)
         self.app.post("/v1/unload_lora_adapter")(self.unload)
@@ -79,8 +77,7 @@ class StandIn:
         """The log-probability of each token of a prompt, but the first."""
         ids = torch.tensor([body["prompt"]])
         with self._lock, torch.no_grad():
-            if not self.keeps_weights:
-                load_adapter(self.model, Path(self.adapters[body["model"]]))
+            load_adapter(self.model, Path(self.adapters[body["model"]]))
             table = torch.log_softmax(self.model(ids).logits[0], dim=-1)
         values = table[:-1].gather(1, ids[0, 1:, None])[:, 0].tolist()
         rows = [{str(token): {"logprob": value}} for token, value in zip(body["prompt"][1:], values, strict=True)]
