@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from benchmarks.learning.__main__ import CONFIG, RECORDS, markdown
-from benchmarks.learning.runs import recorded
+from benchmarks.learning.runs import Run, recorded
 from benchmarks.learning.tasks import TASKS
 
 ROOT = Path(__file__).parent.parent
@@ -17,3 +17,9 @@ def test_the_documentation_has_the_figures_of_the_recorded_runs() -> None:
     assert {name for name, _ in keys} <= TASKS.keys()
     assert None not in runs, "a record has another configuration than benchmarks/learning.yaml"
     assert markdown([run for run in runs if run is not None]) in (ROOT / "docs" / "train.md").read_text()
+
+
+def test_a_run_that_failed_is_a_row_that_has_failed() -> None:
+    shown = markdown([Run("reasoning_gym", 0, minutes=0.2, error="ImportError: no extra")], "smollm2")
+
+    assert "| failed | 100.0 % | 2 x before |" in shown

@@ -95,7 +95,8 @@ class Row:
         if goal.ceiling is not None:
             wanted = f"at most {self._number(goal.ceiling)}"
         if goal.times_before is not None:
-            wanted = f"{goal.times_before:g} x {self._number(statistics.fmean(self.values('before')))}"
+            before = self.values("before")
+            wanted = f"{goal.times_before:g} x {self._number(statistics.fmean(before)) if before else 'before'}"
         return (
             f"{self.task}, {NAMES[goal.measure]}",
             self._number(statistics.fmean(random)) if random else "",

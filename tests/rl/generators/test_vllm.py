@@ -31,6 +31,7 @@ from openenv.rl.training.checkpoint import save_model
 from openenv.rl.training.trainer import ReferenceModel
 from openenv.text.constraints import ReplyConstraint
 from tests.core.env_server.probes import is_running
+from tests.rl.generators.logprob_distance import distance
 from tests.rl.models.test_real_model import MODEL
 
 pytestmark = [pytest.mark.vllm, pytest.mark.process, pytest.mark.real_model]
@@ -119,18 +120,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield one
     finally:
         one.generators.close()
-
-
-def distance(model: Any, segments: list[Segment]) -> float:
-    """The largest difference between recorded log-probabilities and those of the model's own forward."""
-    found = 0.0
-    for segment in segments:
-        with torch.no_grad():
-            table = torch.log_softmax(model(torch.tensor([segment.token_ids])).logits[0], dim=-1)
-        own = table[:-1].gather(1, torch.tensor(segment.token_ids[1:])[:, None])[:, 0]
-        mask = torch.tensor(segment.sampled[1:])
-        found = max(found, float((own[mask] - torch.tensor(segment.logprobs[1:])[mask]).abs().max()))
-    return found
 
 
 def test_each_version_of_the_whole_weights_samples_its_replies(served: Served) -> None:

@@ -10,10 +10,9 @@ import torch
 from fastapi import FastAPI, Request, Response
 
 from openenv.agents.llm.http import LLMError
-from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.config import ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
-from openenv.rl.generators.probe import GeneratorDisagrees, require_agreement
+from openenv.rl.generators.probe import EXACT, ROUNDED, GeneratorDisagrees, Probe
 from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.generators.vllm_weights import Adapters
 from openenv.rl.models.chat import Chat
@@ -21,6 +20,7 @@ from openenv.rl.models.language_model import WeightStore
 from openenv.rl.models.lora import adapter_config, add_adapter
 from openenv.rl.models.reply_masks import allows
 from openenv.text.constraints import ReplyConstraint
+from tests.rl.generators.logprob_distance import distance
 from tests.rl.generators.vllm_stand_in import StandIn
 from tests.rl.models.small_models import small_model
 
@@ -48,18 +48,6 @@ def asked(chat: Chat, number: int = 12) -> tuple[list[tuple[int, ...]], list[ran
     words = ("red", "green", "blue")
     prompts = [chat.prompt([{"role": "user", "content": f"word {words[i % 3]}"}]) for i in range(number)]
     return prompts, [random.Random(i) for i in range(number)]
-
-
-def distance(model: Any, segments: list[Segment]) -> float:
-    """The largest difference between recorded log-probabilities and those of the model's own forward."""
-    found = 0.0
-    for segment in segments:
-        with torch.no_grad():
-            table = torch.log_softmax(model(torch.tensor([segment.token_ids])).logits[0], dim=-1)
-        own = table[:-1].gather(1, torch.tensor(segment.token_ids[1:])[:, None])[:, 0]
-        mask = torch.tensor(segment.sampled[1:])
-        found = max(found, float((own[mask] - torch.tensor(segment.logprobs[1:])[mask]).abs().max()))
-    return found
 
 
 def vllm(url: str, stand_in: StandIn, folder: Path, store: WeightStore | None) -> VllmGenerator:
@@ -134,12 +122,21 @@ def test_a_busy_server_is_asked_again(stand_in: StandIn, serving: Callable[[Fast
 
 
 def test_a_generator_with_other_weights_is_refused_and_rounding_is_not() -> None:
-    require_agreement([-1.0, -2.0, -9.0], [-1.02, -2.1, -9.05], 2)
+    rounded = Probe(100, "bfloat16", ROUNDED)
+    rounded.require_agreement([-1.0, -2.0, -19.0], [-1.02, -2.1, -19.4], 2)
 
-    with pytest.raises(GeneratorDisagrees, match=r"0\.7 nats a token away .* version 2: .* other weights"):
-        require_agreement([-1.0, -2.0, -9.0], [-1.7, -1.3, -9.7], 2)
+    with pytest.raises(GeneratorDisagrees, match=r"0\.7 nats a token away .*, at most 5\.0%\) .* version 2: .* other"):
+        rounded.require_agreement([-1.0, -2.0, -9.0], [-1.7, -1.3, -9.7], 2)
     with pytest.raises(GeneratorDisagrees, match="nan nats"):
-        require_agreement([-1.0, -2.0], [-1.0, float("nan")], 2)
+        rounded.require_agreement([-1.0, -2.0], [-1.0, float("nan")], 2)
+
+
+def test_the_same_products_in_float32_agree_more_closely() -> None:
+    exact = Probe(100, "float32", EXACT)
+    exact.require_agreement([-1.0, -2.0, -19.0], [-1.0001, -2.0001, -19.001], 2)
+
+    with pytest.raises(GeneratorDisagrees, match=r"0\.17 nats"):
+        exact.require_agreement([-1.0, -2.0, -19.0], [-1.02, -2.1, -19.4], 2)
 
 
 def test_a_server_that_has_begun_anew_receives_the_same_version_again(

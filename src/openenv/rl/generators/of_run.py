@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 from openenv.rl.config import Config
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.embedded import Generator
-from openenv.rl.generators.probe import Probe
+from openenv.rl.generators.probe import EXACT, ROUNDED, Probe
 from openenv.rl.generators.vllm_process import VllmProcess
 from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.generators.vllm_weights import Adapters, AllWeights, Delivery
@@ -77,7 +77,10 @@ class RunGenerators:
         """A generator on the vLLM server. Without a store it has the weights that the server began with."""
         url = (self._config.generator.url or self._url()).rstrip("/")
         if store is not None and store.probe is None:
-            store.probe = Probe(self._vocab_size, self._config.model.precision)
+            is_exact = (
+                self._process is not None and self._dtype == float32
+            )  # a server of one's own has a type of its own
+            store.probe = Probe(self._vocab_size, self._config.model.precision, EXACT if is_exact else ROUNDED)
         generator = VllmGenerator(
             url,
             self._chat,

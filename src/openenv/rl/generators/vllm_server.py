@@ -19,7 +19,6 @@ from openenv.core.utils import run_async_safely
 from openenv.policies.conversations import ReplyRequest
 from openenv.rl.algorithm.trajectory import Segment
 from openenv.rl.generators.base import BaseGenerator
-from openenv.rl.generators.probe import require_agreement
 from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.generators.vllm_weights import Delivery
 from openenv.rl.models.chat import Chat
@@ -117,7 +116,7 @@ class VllmGenerator(BaseGenerator):
             found = [float(row[str(token)]["logprob"]) for row, token in zip(shown, probe.token_ids[1:], strict=True)]
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise LLMError(f"{url} returned no log-probabilities of the prompt: {error!r}") from error
-        require_agreement(known, found, version)
+        probe.require_agreement(known, found, version)
 
     def _connected(self) -> httpx.AsyncClient:
         limits = httpx.Limits(max_connections=_MAX_CONNECTIONS)

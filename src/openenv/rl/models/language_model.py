@@ -308,6 +308,10 @@ class Probe(Protocol):
         """The log-probability of each token but the first."""
         ...
 
+    def require_agreement(self, trainer: Sequence[float], generator: Sequence[float], version: int) -> None:
+        """Raise an error unless both have nearly the same log-probabilities of the tokens."""
+        ...
+
 
 class WeightStore:
     """Passes trained weights from the trainer to generators in other threads, with their policy version.
