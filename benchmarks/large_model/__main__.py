@@ -80,7 +80,7 @@ def generating(model: Any, rows: int, rounds: int) -> dict[str, float]:
 
     def write(prompts: torch.Tensor) -> None:
         segments = ours.generate([tuple(row) for row in prompts.tolist()], [random.Random(row) for row in range(rows)])
-        assert sum(map(sum, (segment.sampled for segment in segments))) > 0.9 * rows * REPLY
+        assert sum(int(segment.sampled.sum()) for segment in segments) > 0.9 * rows * REPLY
 
     def generate(prompts: torch.Tensor) -> None:
         with torch.no_grad():
@@ -117,7 +117,7 @@ def training(model: Any, config: Config, sequences: int, rounds: int) -> tuple[f
             for row in range(8):
                 ids = tuple(draw.randrange(100, shape.vocab_size) for _ in range(SEQUENCE))
                 logprobs = (0.0,) * half + (-11.9,) * half
-                segment = Segment(ids, (False,) * half + (True,) * half, logprobs, policy_version=0)
+                segment = Segment(ids, (False,) * half + (True,) * half, logprobs, versions=0)
                 trajectories.append(Trajectory(seed=index, segments=[segment], outcome="won", reward=float(row % 2)))
             groups.append(Group(index, trajectories))
         steps.append(seconds(lambda groups=groups: trainer.step(groups, 0.0), model.device))

@@ -46,8 +46,8 @@ def generate_app(trained_model: Callable[[], Any], tokenizer: Any) -> FastAPI:
         segments = generator.generate(copies, [random.Random(numbers.random()) for _ in copies])
         return GenerateResponse(
             prompt_ids=[list(prompt) for prompt in prompts],
-            completion_ids=[list(s.token_ids[len(p) :]) for s, p in zip(segments, copies, strict=True)],
-            logprobs=[list(s.logprobs[len(p) :]) for s, p in zip(segments, copies, strict=True)],
+            completion_ids=[s.token_ids[len(p) :].tolist() for s, p in zip(segments, copies, strict=True)],
+            logprobs=[s.logprobs[len(p) :].tolist() for s, p in zip(segments, copies, strict=True)],
         )
 
     return app

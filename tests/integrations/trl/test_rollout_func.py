@@ -258,8 +258,10 @@ class TrainersVllm:
         segments = self._generator.generate(
             [tuple(p) for p in prompts], [random.Random(n) for n in range(len(prompts))]
         )
-        ids = [list(s.token_ids[len(p) :]) for s, p in zip(segments, prompts, strict=True)]
-        logprobs = [[[value] for value in s.logprobs[len(p) :]] for s, p in zip(segments, prompts, strict=True)]
+        ids = [s.token_ids[len(p) :].tolist() for s, p in zip(segments, prompts, strict=True)]
+        logprobs = [
+            [[value] for value in s.logprobs[len(p) :].tolist()] for s, p in zip(segments, prompts, strict=True)
+        ]
         return prompts, ids, logprobs, [[[token] for token in reply] for reply in ids]
 
 

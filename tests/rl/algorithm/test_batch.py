@@ -42,9 +42,11 @@ def test_a_part_holds_sequences_of_nearly_one_length_up_to_its_number_of_tokens(
 
     assert sum(len(part.input_ids) for part in parts) == 30
     assert all(part.input_ids.numel() <= 64 or len(part.input_ids) == 1 for part in parts)
-    assert sum(part.input_ids.numel() for part in parts) < 1.1 * sum(len(part.token_ids) for part in segments)
+    assert sum(part.input_ids.numel() for part in parts) < 1.1 * sum(len(part) for part in segments)
     rows = [zip(part.input_ids.tolist(), part.lengths.tolist(), strict=True) for part in parts]
-    assert {tuple(ids[:length]) for part in rows for ids, length in part} == {part.token_ids for part in segments}
+    assert {tuple(ids[:length]) for part in rows for ids, length in part} == {
+        tuple(part.token_ids) for part in segments
+    }
     tokens = torch.cat([tokens for tokens, _ in batch.split(64)])
     assert sorted(tokens.tolist()) == list(range(len(batch.position)))
 
@@ -124,8 +126,8 @@ def test_the_gradient_is_that_of_every_row_run_by_itself() -> None:
         mean = sum(t.reward for t in group.trajectories) / 4
         for trajectory in group.trajectories:
             for part in trajectory.segments:
-                logprobs = torch.log_softmax(model(torch.tensor([part.token_ids[:-1]])).logits[0], dim=-1)
-                chosen = logprobs.gather(1, torch.tensor(part.token_ids[1:])[:, None])[:, 0]
+                logprobs = torch.log_softmax(model(torch.tensor([part.token_ids[:-1].tolist()])).logits[0], dim=-1)
+                chosen = logprobs.gather(1, torch.tensor(part.token_ids[1:].tolist())[:, None])[:, 0]
                 mask = torch.tensor(part.sampled[1:])
                 loss = loss - (trajectory.reward - mean) * chosen[mask].sum() / 20
     loss.backward()

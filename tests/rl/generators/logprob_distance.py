@@ -12,8 +12,8 @@ def distance(model: Any, segments: list[Segment]) -> float:
     found = 0.0
     for segment in segments:
         with torch.no_grad():
-            table = torch.log_softmax(model(torch.tensor([segment.token_ids])).logits[0], dim=-1)
-        own = table[:-1].gather(1, torch.tensor(segment.token_ids[1:])[:, None])[:, 0]
+            table = torch.log_softmax(model(torch.tensor([segment.token_ids.tolist()])).logits[0], dim=-1)
+        own = table[:-1].gather(1, torch.tensor(segment.token_ids[1:].tolist())[:, None])[:, 0]
         mask = torch.tensor(segment.sampled[1:])
         found = max(found, float((own[mask] - torch.tensor(segment.logprobs[1:])[mask]).abs().max()))
     return found

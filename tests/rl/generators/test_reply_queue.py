@@ -33,7 +33,7 @@ class Model:
 async def ask(queue: ReplyQueue, *episodes: int) -> list[tuple[int, ...]]:
     requests = [ReplyRequest(episode, []) for episode in episodes]
     segments = await asyncio.gather(*(queue.answer(request, random.Random(0)) for request in requests))
-    return [segment.token_ids for segment in segments]
+    return [tuple(segment.token_ids) for segment in segments]
 
 
 async def test_what_is_asked_at_once_and_what_is_asked_meanwhile_are_batches() -> None:

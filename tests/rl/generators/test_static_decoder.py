@@ -63,18 +63,18 @@ def test_replies_and_their_log_probabilities_are_equal(
     found, numbers_after = written(captured, 24, constraint)
 
     assert numbers_after == numbers
-    assert [one.token_ids for one in found] == [one.token_ids for one in expected]
+    assert [one.token_ids.tolist() for one in found] == [one.token_ids.tolist() for one in expected]
     assert [one.masks for one in found] == [one.masks for one in expected]
     for one, other in zip(found, expected, strict=True):
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
-    assert max(sum(one.sampled) for one in found) > 3
+    assert max(int(one.sampled.sum()) for one in found) > 3
 
 
 def test_storage_for_a_whole_reply_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     _, captured = pair("Llama", "cpu", max_new_tokens=40)
     monkeypatch.setattr(static_decoder, "STAGE", 8)
 
-    longest = max(sum(one.sampled) for one in written(captured, 24)[0])
+    longest = max(int(one.sampled.sum()) for one in written(captured, 24)[0])
 
     assert captured._captured is not None
     widths = {width for _, width in captured._captured._decoders._known}
@@ -85,7 +85,9 @@ def test_storage_for_a_whole_reply_is_made_once(monkeypatch: pytest.MonkeyPatch)
 def test_the_likeliest_tokens_are_equal(device: str) -> None:
     growing, captured = pair("Llama", device, max_new_tokens=30, temperature=0.0)
 
-    assert [one.token_ids for one in written(captured, 20)[0]] == [one.token_ids for one in written(growing, 20)[0]]
+    assert [one.token_ids.tolist() for one in written(captured, 20)[0]] == [
+        one.token_ids.tolist() for one in written(growing, 20)[0]
+    ]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -98,8 +100,8 @@ def test_newer_weights_are_used_by_what_was_captured(device: str) -> None:
             weights.mul_(1.1)
 
     after = written(captured, 12)[0]
-    assert [one.token_ids for one in after] == [one.token_ids for one in written(growing, 12)[0]]
-    assert [one.token_ids for one in after] != [one.token_ids for one in before]
+    assert [one.token_ids.tolist() for one in after] == [one.token_ids.tolist() for one in written(growing, 12)[0]]
+    assert [one.token_ids.tolist() for one in after] != [one.token_ids.tolist() for one in before]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -107,8 +109,8 @@ def test_more_rows_and_longer_prompts_than_before_get_larger_storage(device: str
     growing, captured = pair("Llama", device, max_new_tokens=12)
 
     for rows in (3, 40, 7, 90):
-        assert [one.token_ids for one in written(captured, rows)[0]] == [
-            one.token_ids for one in written(growing, rows)[0]
+        assert [one.token_ids.tolist() for one in written(captured, rows)[0]] == [
+            one.token_ids.tolist() for one in written(growing, rows)[0]
         ]
 
 

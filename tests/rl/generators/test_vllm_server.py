@@ -73,8 +73,8 @@ def test_replies_come_from_the_adapter_that_was_published_last(
     assert distance(model, second) < 1e-4
     assert distance(untrained, first) < 1e-4 < distance(untrained, second)
     prompts, _ = asked(stand_in.chat)
-    assert [segment.token_ids[: len(prompt)] for segment, prompt in zip(second, prompts, strict=True)] == prompts
-    assert all(segment.sampled.index(True) == len(prompt) for segment, prompt in zip(second, prompts, strict=True))
+    assert [tuple(segment.token_ids[: len(prompt)]) for segment, prompt in zip(second, prompts, strict=True)] == prompts
+    assert all(segment.sampled.argmax() == len(prompt) for segment, prompt in zip(second, prompts, strict=True))
     assert (len(stand_in.adapters), stand_in.max_loaded) == (1, 2)
     generator.close()
     assert stand_in.adapters == {}
@@ -186,7 +186,7 @@ def test_limits_of_replies_are_sent_and_the_segments_have_their_masks(
     segments = generator.generate(prompts, streams, (), [ReplyConstraint(choices=("red", "green"))] * len(prompts))
 
     for segment in segments:
-        tokens = [i for i, is_sampled in zip(segment.token_ids, segment.sampled, strict=True) if is_sampled]
+        tokens = segment.sampled_ids
         masks = [mask for mask, is_sampled in zip(segment.masks, segment.sampled, strict=True) if is_sampled]
         assert stand_in.chat.text(tokens) in ("red", "green", "gre", "r")  # or cut off
         assert all(mask is not None and allows(mask, token) for mask, token in zip(masks, tokens, strict=True))

@@ -70,8 +70,8 @@ class StandIn:
                 load_adapter(self.model, Path(self.adapters[body["model"]]))
                 (segment,) = generator.generate(prompt, stream, (), constraints)
         shown = len(body["prompt"])
-        logprobs = {"token_logprobs": list(segment.logprobs[shown:])}
-        return {"choices": [{"token_ids": list(segment.token_ids[shown:]), "logprobs": logprobs}]}
+        logprobs = {"token_logprobs": segment.logprobs[shown:].tolist()}
+        return {"choices": [{"token_ids": segment.token_ids[shown:].tolist(), "logprobs": logprobs}]}
 
     def measure(self, body: dict[str, Any]) -> dict[str, Any]:
         """The log-probability of each token of a prompt, but the first."""

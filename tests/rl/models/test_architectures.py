@@ -76,11 +76,11 @@ def plain_logprobs(model: Any, groups: list[Group]) -> torch.Tensor:
     found = []
     with torch.no_grad():
         for segment in (s for group in groups for t in group.trajectories for s in t.segments):
-            logits = model(torch.tensor([segment.token_ids], device=model.device)).logits[0].cpu().float()
+            logits = model(torch.tensor([segment.token_ids.tolist()], device=model.device)).logits[0].cpu().float()
             if segment.masks:
                 logits[:-1] = masked(logits[:-1], segment.masks[1:])
             table = torch.log_softmax(logits, dim=-1)
-            chosen = table[:-1].gather(1, torch.tensor(segment.token_ids[1:])[:, None])[:, 0]
+            chosen = table[:-1].gather(1, torch.tensor(segment.token_ids[1:].tolist())[:, None])[:, 0]
             found.append(chosen[torch.tensor(segment.sampled[1:])])
     return torch.cat(found)
 

@@ -69,7 +69,7 @@ def test_trainer_and_generator_agree(smollm2: tuple[Any, Chat], constraint: Repl
 
     assert metrics["mismatch_kl"] < 1e-6
     if constraint:
-        replies = {chat.text([i for i, s in zip(g.token_ids, g.sampled, strict=True) if s]) for g in segments}
+        replies = {chat.text(g.sampled_ids) for g in segments}
         assert replies == set(PLAYS.choices)
 
 
@@ -102,7 +102,7 @@ def test_tokens_that_sequences_share_are_run_once_with_equal_results(smollm2: tu
         shared = next_token_logits(model, ids, torch.arange(len(ids)), last)
         hook.remove()
         pairs = zip(segments, last.tolist(), strict=True)
-        alone = [model(torch.tensor([segment.token_ids])).logits[0, place] for segment, place in pairs]
+        alone = [model(torch.tensor([segment.token_ids.tolist()])).logits[0, place] for segment, place in pairs]
 
     assert sum(forwards) < 0.7 * ids.numel()
     assert (shared - torch.stack(alone)).abs().max() < 1e-3

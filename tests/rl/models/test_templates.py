@@ -306,7 +306,7 @@ class ThinkingGenerator(Generator):
                 prompt + reply,
                 (False,) * len(prompt) + (True,) * len(reply),
                 (0.0,) * len(prompt) + (-1.0,) * len(reply),
-                policy_version=0,
+                versions=0,
             )
             for prompt in prompts
         ]

@@ -65,7 +65,7 @@ def frame(shade: int) -> dict[str, Any]:
 
 def of_own_forward(model: Any, segment: Segment) -> torch.Tensor:
     """Log-probabilities of the sampled tokens from the model's forward with pixels, as transformers documents it."""
-    input_ids = torch.tensor([segment.token_ids], device=model.device)
+    input_ids = torch.tensor([segment.token_ids.tolist()], device=model.device)
     with torch.no_grad():
         logits = model(
             input_ids=input_ids,
@@ -75,7 +75,7 @@ def of_own_forward(model: Any, segment: Segment) -> torch.Tensor:
         ).logits[0]
     logits[:, model.config.image_token_id] = -1e9  # it stands for images alone
     table = torch.log_softmax(logits.cpu().float(), dim=-1)
-    chosen = table[:-1].gather(1, torch.tensor(segment.token_ids[1:])[:, None])[:, 0]
+    chosen = table[:-1].gather(1, torch.tensor(segment.token_ids[1:].tolist())[:, None])[:, 0]
     return chosen[torch.tensor(segment.sampled[1:])]
 
 
@@ -110,9 +110,9 @@ def test_equal_tokens_with_other_images_are_another_context() -> None:
 
     first, second, third = generator.answer(talks, [Random(3) for _ in talks], generator.chat)
 
-    assert first.token_ids[:20] == second.token_ids[:20]
-    assert first.logprobs == third.logprobs
-    assert first.logprobs != second.logprobs
+    assert first.token_ids[:20].tolist() == second.token_ids[:20].tolist()
+    assert first.logprobs.tolist() == third.logprobs.tolist()
+    assert first.logprobs.tolist() != second.logprobs.tolist()
 
 
 def test_an_image_for_a_model_of_text_is_an_error_that_names_the_field_and_what_to_do() -> None:

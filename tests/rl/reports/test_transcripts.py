@@ -52,17 +52,11 @@ def test_a_transcript_has_the_prompt_as_seen_the_reply_and_its_advantage() -> No
 def test_a_sequence_that_grows_shows_each_turn_what_was_added() -> None:
     one, other = episode(1.0, "red").segments[0], episode(1.0, "blue").segments[0]
     shown = len(CHAT.prompt([{"role": "user", "content": "word red"}]))
-    prompt = one.token_ids + CHAT.encode("word green")
-    second = Segment(
-        prompt + other.token_ids[shown:],
-        (False,) * len(prompt) + other.sampled[shown:],
-        (0.0,) * len(prompt) + other.logprobs[shown:],
-        0,
-    )
-    grown = one.continued_by(second)
-    assert grown is not None
+    prompt, reply = (*one.token_ids, *CHAT.encode("word green")), tuple(other.token_ids[shown:])
+    sampled = (False,) * len(prompt) + (True,) * len(reply)
+    assert one.extend(Segment(prompt + reply, sampled, (0.0,) * len(sampled), 0))
     whole = episode(1.0, "red", "blue")
-    whole.segments = [grown]
+    whole.segments = [one]
     group = Group(0, [whole, episode(0.0, "red")])
 
     first = sample_transcripts(1, StepGroups([group], [group]), 1, CHAT, "dr_grpo")[0]

@@ -81,7 +81,8 @@ async def test_delays_change_no_trajectory(settings: dict[str, Any]) -> None:
             for mine, others in zip(one.trajectories, other.trajectories, strict=True):
                 assert (mine.turns, mine.outcome, mine.reward) == (others.turns, others.outcome, others.reward)
                 for known, segment in zip(mine.segments, others.segments, strict=True):
-                    assert (known.token_ids, known.sampled) == (segment.token_ids, segment.sampled)
+                    assert known.token_ids.tolist() == segment.token_ids.tolist()
+                    assert known.sampled.tolist() == segment.sampled.tolist()
                     assert segment.logprobs == pytest.approx(known.logprobs, abs=1e-5)
 
 
@@ -104,7 +105,7 @@ class LegalGenerator(Generator):
 
 def num_sampled(trajectory: Trajectory) -> int:
     """Tokens of an episode that the model has sampled."""
-    return sum(sum(segment.sampled) for segment in trajectory.segments)
+    return sum(len(segment.sampled_ids) for segment in trajectory.segments)
 
 
 def mask(*parts: TokenIds) -> tuple[bool, ...]:
@@ -125,8 +126,8 @@ async def test_with_history_latest_each_decision_is_a_segment() -> None:
     for trajectory in trajectories:
         for segment, turn in zip(trajectory.segments, trajectory.turns, strict=True):
             prompt = echo_chat().prompt([{"role": "user", "content": turn.seen}])
-            assert segment.token_ids == prompt + reply_ids(turn)
-            assert segment.sampled == mask(prompt, reply_ids(turn))
+            assert tuple(segment.token_ids) == prompt + reply_ids(turn)
+            assert tuple(segment.sampled) == mask(prompt, reply_ids(turn))
 
 
 async def test_with_history_full_an_episode_is_one_growing_segment() -> None:
@@ -142,10 +143,10 @@ async def test_with_history_full_an_episode_is_one_growing_segment() -> None:
         ]
         opening, prompt = echo_chat().prompt(messages[:1]), echo_chat().prompt(messages)
         between = prompt[len(opening + reply_ids(first)) :]
-        assert segment.token_ids == prompt + reply_ids(second)
-        assert segment.sampled == mask(opening, reply_ids(first), between, reply_ids(second))
-        assert tuple(logprob != 0.0 for logprob in segment.logprobs) == segment.sampled
-        assert sum(segment.sampled) == num_sampled(trajectory) == 4
+        assert tuple(segment.token_ids) == prompt + reply_ids(second)
+        assert tuple(segment.sampled) == mask(opening, reply_ids(first), between, reply_ids(second))
+        assert (segment.logprobs != 0.0).tolist() == segment.sampled.tolist()
+        assert segment.sampled.sum() == num_sampled(trajectory) == 4
 
 
 async def test_a_reply_without_a_legal_action_ends_the_episode_and_has_its_price() -> None:

@@ -29,8 +29,7 @@ def trainer_and_groups(rewards: list[float], staleness: float = 0.0, **loss: Any
     prompts = [chat.prompt([{"role": "user", "content": rng.choice(WORDS)}]) for _ in rewards]
     segments = generator.generate(prompts, [random.Random(i) for i in range(len(rewards))])
     for segment in segments:
-        pairs = zip(segment.logprobs, segment.sampled, strict=True)
-        segment.logprobs = tuple(lp - staleness if is_sampled else 0.0 for lp, is_sampled in pairs)
+        segment.logprobs[segment.sampled] -= staleness
     trajectories = [episode(reward, segment) for reward, segment in zip(rewards, segments, strict=True)]
     groups = [Group(i, trajectories[4 * i : 4 * i + 4]) for i in range(len(rewards) // 4)]
     return Trainer(generator.model, reference, config, chat.pad_id), groups

@@ -184,13 +184,13 @@ def _fields(played: Sequence[Trajectory]) -> dict[str, Any]:
         reason = failed[0].reason or "they ended before a first reply"
         raise EpisodesFailed(f"{len(failed)} of {len(played)} episodes failed: {reason}")
     segments = [_whole(trajectory) for trajectory in played]
-    starts = [segment.sampled.index(True) for segment in segments]
+    starts = [int(segment.sampled.argmax()) for segment in segments]
     pairs = list(zip(segments, starts, strict=True))
     return {
-        "prompt_ids": [list(segment.token_ids[:start]) for segment, start in pairs],
-        "completion_ids": [list(segment.token_ids[start:]) for segment, start in pairs],
-        "logprobs": [list(segment.logprobs[start:]) for segment, start in pairs],
-        "env_mask": [[int(is_sampled) for is_sampled in segment.sampled[start:]] for segment, start in pairs],
+        "prompt_ids": [segment.token_ids[:start].tolist() for segment, start in pairs],
+        "completion_ids": [segment.token_ids[start:].tolist() for segment, start in pairs],
+        "logprobs": [segment.logprobs[start:].tolist() for segment, start in pairs],
+        "env_mask": [segment.sampled[start:].astype(int).tolist() for segment, start in pairs],
         "env_reward": [trajectory.reward for trajectory in played],
         "env_outcome": [trajectory.outcome for trajectory in played],
         "env_turns": [len(trajectory.turns) for trajectory in played],

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,7 +17,8 @@ from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import moved, padded
 from openenv.rl.models.reply_masks import Mask, is_choice, num_allowed
 
-TokenRow = tuple[tuple[int, ...], Images]
+_TokenRow = tuple[bytes, Images]
+"""The tokens of a sequence, as the bytes of their array, and its images."""
 _Place = tuple[int, int, int, Mask | None]
 """A row, the column of a sampled token in it, the token, and its mask."""
 _OF_TOKENS = ("targets", "position", "sequence", "episode", "advantages", "generator_logprobs")
@@ -138,13 +140,14 @@ def _assemble(
     learned = [pair for pair, columns in zip(pairs, free, strict=True) if columns] or pairs[:1]
     longest_first = sorted(dict.fromkeys(learned), key=lambda pair: -len(pair[0]))
     number_of = {pair: number for number, pair in enumerate(longest_first)}
+    tokens = [tuple(np.frombuffer(ids, np.int32).tolist()) for ids, _ in longest_first]
     places: dict[_Place, int] = {}
     found: list[int] = []
     for pair, segment, columns in zip(pairs, segments, free, strict=True):
         row = number_of.get(pair, 0)
-        for column in columns:
+        for column, token in zip(columns, segment.token_ids[columns].tolist(), strict=True):
             mask = segment.masks[column] if segment.masks else None
-            found.append(places.setdefault((row, column, segment.token_ids[column], mask), len(places)))
+            found.append(places.setdefault((row, column, token, mask), len(places)))
     ordered = sorted(places, key=lambda place: place[:3])
     rank = torch.empty(len(places), dtype=torch.long)
     rank[torch.tensor([places[place] for place in ordered], dtype=torch.long)] = torch.arange(len(places))
@@ -153,8 +156,8 @@ def _assemble(
     )
     sequence = torch.repeat_interleave(torch.arange(len(segments)), torch.tensor([len(columns) for columns in free]))
     return TrainingBatch(
-        input_ids=padded([ids for ids, _ in number_of], pad_id),
-        lengths=torch.tensor([len(ids) for ids, _ in number_of]),
+        input_ids=padded(tokens, pad_id),
+        lengths=torch.tensor([len(ids) for ids in tokens]),
         rows=torch.tensor([row for row, *_ in ordered], dtype=torch.long),
         columns=torch.tensor([column - 1 for _, column, *_ in ordered], dtype=torch.long),
         targets=torch.tensor([token for _, _, token, _ in ordered], dtype=torch.long),
@@ -162,8 +165,8 @@ def _assemble(
         sequence=sequence,
         episode=torch.tensor(episodes)[sequence],
         advantages=torch.tensor(advantages)[is_free],
-        generator_logprobs=torch.tensor(
-            [segment.logprobs[column] for segment, columns in zip(segments, free, strict=True) for column in columns]
+        generator_logprobs=torch.from_numpy(
+            np.concatenate([segment.logprobs[columns] for segment, columns in zip(segments, free, strict=True)])
         ),
         num_episodes=num_episodes,
         images=tuple(images for _, images in number_of) if any(segment.images for segment in segments) else (),
@@ -171,17 +174,19 @@ def _assemble(
     )
 
 
-def _drawn(segment: Segment) -> Iterator[int]:
+def _drawn(segment: Segment) -> list[int]:
     """The columns of the tokens that the model sampled."""
-    return (column for column, is_sampled in enumerate(segment.sampled) if is_sampled)
+    columns: list[int] = np.flatnonzero(segment.sampled).tolist()
+    return columns
 
 
 def _free_columns(segment: Segment) -> list[int]:
     """The columns of those that were drawn among several."""
-    return [column for column in _drawn(segment) if not segment.masks or is_choice(segment.masks[column])]
+    drawn = _drawn(segment)
+    return [column for column in drawn if is_choice(segment.masks[column])] if segment.masks else drawn
 
 
-def _row(segment: Segment, free: Sequence[int]) -> TokenRow:
+def _row(segment: Segment, free: Sequence[int]) -> _TokenRow:
     """The tokens that a model is run on: of a constrained segment those before the last free one."""
-    end = (max(free, default=1)) if segment.masks else len(segment.token_ids)
-    return segment.token_ids[:end], segment.images
+    end = max(free, default=1) if segment.masks else len(segment)
+    return segment.token_ids[:end].tobytes(), segment.images

@@ -8,6 +8,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
+
 from openenv.policies.conversations import ReplyRequest
 from openenv.policies.prompts import ChatMessage, SampledReply
 from openenv.rl.algorithm.trajectory import Segment
@@ -36,8 +38,9 @@ class _KnownReply:
     @classmethod
     def of(cls, segment: Segment) -> Self:
         """The reply of a prompt's segment."""
-        shown = segment.sampled.index(True) if any(segment.sampled) else len(segment.sampled)
-        return cls(segment.token_ids[shown:], segment.logprobs[shown:], segment.masks[shown:])
+        is_sampled = segment.sampled
+        logprobs = segment.logprobs[is_sampled].tolist()
+        return cls(tuple(segment.sampled_ids), tuple(logprobs), tuple(segment.masks[len(segment) - len(logprobs) :]))
 
 
 class BaseGenerator(ABC):
@@ -173,7 +176,7 @@ class BaseGenerator(ABC):
 
     def reply(self, segment: Segment) -> SampledReply:
         """The sampled tokens of a segment, as text and as ids. Without a token that ends it, the reply is cut off."""
-        ids = [token for token, sampled in zip(segment.token_ids, segment.sampled, strict=True) if sampled]
+        ids = segment.sampled_ids
         is_cut_off = bool(ids) and ids[-1] not in self.chat.end_ids
         is_thought = self.chat.template.opens_thinking
         return SampledReply(self.chat.text(ids), ids, is_cut_off=is_cut_off, is_thought=is_thought)
@@ -189,14 +192,15 @@ class BaseGenerator(ABC):
         logprobs: Sequence[float],
         images: Images = (),
         masks: Sequence[Mask | None] = (),
+        version: int | None = None,
     ) -> Segment:
-        """The segment of a prompt and the tokens sampled after it."""
-        shown, written = len(prompt), len(token_ids)
+        """The segment of a prompt and the tokens sampled after it. version: that sampled them; None: the newest."""
+        shown, length = len(prompt), len(prompt) + len(token_ids)
         return Segment(
             token_ids=(*prompt, *token_ids),
-            sampled=(False,) * shown + (True,) * written,
-            logprobs=(0.0,) * shown + tuple(logprobs),
-            policy_version=self.policy_version,
+            sampled=np.arange(length) >= shown,
+            logprobs=np.concatenate([np.zeros(shown), logprobs]),
+            versions=self.policy_version if version is None else version,
             images=images,
             masks=(None,) * shown + tuple(masks) if any(masks) else (),
         )

@@ -122,12 +122,13 @@ class Generator(BaseGenerator):
                 f"{name} cannot generate with the caches of transformers: {error!r}. {_OTHERS}"
             ) from error
         for segment in segments:
-            ids = torch.tensor([segment.token_ids])
-            columns = torch.tensor(segment.sampled[1:]).nonzero()[:, 0]
+            ids = torch.from_numpy(segment.token_ids).long()[None]
+            is_sampled = torch.from_numpy(segment.sampled)[1:]
+            columns = is_sampled.nonzero()[:, 0]
             with autocast(self.precision, self.model.device):
                 logits = next_token_logits(self.model, ids, torch.zeros_like(columns), columns, [segment.images])
             logprobs = torch.log_softmax(logits.cpu(), dim=-1).gather(1, ids[0, columns + 1][:, None])[:, 0]
-            recorded = torch.tensor(segment.logprobs)[1:][torch.tensor(segment.sampled[1:])]
+            recorded = torch.from_numpy(segment.logprobs)[1:][is_sampled]
             distance = float((logprobs - recorded).abs().mean())
             if distance > _MAX_DISTANCE:
                 raise UnsupportedModel(

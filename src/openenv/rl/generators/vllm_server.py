@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -178,7 +177,7 @@ class VllmGenerator(BaseGenerator):
             masks = [] if constraint is None else await asyncio.to_thread(masks_of, constraint, token_ids)
         except ValueError as error:
             raise LLMError(f"{url} ignored structured_outputs: {error}.") from error
-        return replace(self._segment(prompt, token_ids, logprobs, masks=masks), policy_version=version)
+        return self._segment(prompt, token_ids, logprobs, masks=masks, version=version)
 
 
 class _ConcurrentReplies:

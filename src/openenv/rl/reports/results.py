@@ -111,7 +111,7 @@ def play_metrics(played: Sequence[Group], trained: Sequence[Group], policy_versi
         "frac_reward_zero_std": _mean(group.all_equal for group in comparable),
         "return": _mean(t.game_return for t in valid if t.outcome != "unparseable"),
         "win_rate": _win_rate(valid),
-        "num_tokens": sum(len(segment.token_ids) for trajectory in valid for segment in trajectory.segments),
+        "num_tokens": sum(len(segment) for trajectory in valid for segment in trajectory.segments),
         "num_episodes": len(episodes),
         "num_groups/played": len(played),
         "num_groups/trained": len(trained),

@@ -269,8 +269,5 @@ def _record_tokens(trajectory: Trajectory, segment: Segment) -> None:
     Prompts that show the whole episode continue it, unless the chat template drops the thinking of earlier turns. The
     prompt of a retry continues that of the reply before it.
     """
-    whole = trajectory.segments[-1].continued_by(segment) if trajectory.segments else None
-    if whole is None:
+    if not (trajectory.segments and trajectory.segments[-1].extend(segment)):
         trajectory.segments.append(segment)
-    else:
-        trajectory.segments[-1] = whole
