@@ -18,7 +18,8 @@ from rich.table import Table
 from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
 
 from benchmarks.report import machine
-from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import Config, ModelConfig
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.generators.embedded import Generator

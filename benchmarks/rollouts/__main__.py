@@ -25,7 +25,8 @@ from benchmarks.report import machine
 from openenv.core.session_pool import SessionPool
 from openenv.policies.conversations import ReplyRequest
 from openenv.rl.algorithm.rewards import EpisodeReward
-from openenv.rl.algorithm.trajectory import Group, Segment
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config, EnvConfig
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.environments import serve_environment

@@ -10,7 +10,7 @@ import pytest
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import EnvironmentFault, OpenEnvError
-from openenv.evaluation.episodes import ConcurrentRunner, EpisodeRunner, PendingAction
+from openenv.evaluation.episodes import ConcurrentRunner, EpisodeRunner, FreeSessions, PendingAction
 from tests.rl.echo_game import EchoPool, SayAction
 
 
@@ -169,7 +169,7 @@ async def test_concurrent_episodes_do_not_wait_for_one_that_is_slow() -> None:
     pool = UnevenPool(8, num_sessions=3, turns=4)
 
     async with asyncio.timeout(20):
-        await ConcurrentRunner(pool, player).run(seeds(9))
+        await ConcurrentRunner(FreeSessions(pool), player).run(seeds(9))
 
     assert player.ended[-1] == 0
     assert sorted(player.ended) == list(range(9))
@@ -191,10 +191,29 @@ async def test_concurrent_episodes_have_the_ends_of_those_that_act_together(
 ) -> None:
     for runner in (EpisodeRunner, ConcurrentRunner):
         player = RecordingPlayer(frozenset(given_up))
-        await runner(EchoPool(num_sessions=2, **settings), player, max_steps=max_steps).run(seeds(6))
+        pool = EchoPool(num_sessions=2, **settings)
+        sessions: Any = FreeSessions(pool) if runner is ConcurrentRunner else pool
+        await runner(sessions, player, max_steps=max_steps).run(seeds(6))
 
         assert len(player.ended) == ended
         assert (sorted(player.failed), sorted(player.stopped)) == (failed, stopped)
+
+
+async def test_the_episodes_of_the_first_runner_receive_the_free_sessions_first() -> None:
+    pool, begun = EchoPool(num_sessions=2, turns=2), list[int]()
+    reset = pool.reset
+
+    async def noted(requests: Mapping[int, Mapping[str, Any]]) -> dict[int, Any]:
+        begun.extend(keywords["seed"] for keywords in requests.values())
+        return await reset(requests)
+
+    vars(pool)["reset"] = noted
+    sessions = FreeSessions(pool)
+    runners = [ConcurrentRunner(sessions, RecordingPlayer()) for _ in range(2)]
+    await asyncio.gather(runners[0].run(seeds(5)), runners[1].run({"seed": seed} for seed in range(50, 55)))
+
+    assert begun[:5] == list(range(5))
+    assert begun[5:] == list(range(50, 55))
 
 
 async def test_what_the_player_raises_ends_a_concurrent_run() -> None:
@@ -202,8 +221,9 @@ async def test_what_the_player_raises_ends_a_concurrent_run() -> None:
         def on_failure(self, episode: int, error: OpenEnvError) -> None:
             raise error
 
+    pool = EchoPool(broken_seeds=frozenset({2}))
     with pytest.raises(EnvironmentFault, match="the table broke"):
-        await ConcurrentRunner(EchoPool(broken_seeds=frozenset({2})), Raises()).run(seeds(4))
+        await ConcurrentRunner(FreeSessions(pool), Raises()).run(seeds(4))
 
 
 class DivergingPool(EchoPool):

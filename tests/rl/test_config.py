@@ -1,4 +1,5 @@
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,21 @@ def _is_field(line: str) -> bool:
 
 def test_defaults_make_a_run() -> None:
     assert Config().max_policy_age == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"sampling": {"partial_rollouts": True, "together": True}}, "sampling.together"),
+        ({"sampling": {"partial_rollouts": True}, "off_by_n": 0}, "sampling.partial_rollouts"),
+        ({"replay_buffer": {"age_of": "token"}}, "replay_buffer.age_of"),
+    ],
+)
+def test_partial_rollouts_are_refused_where_nothing_goes_on_across_an_update(
+    settings: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(named)):
+        config_from_mapping(settings)
 
 
 @pytest.mark.parametrize(("allowed", "age"), [(None, 2), (0, 0), (5, 2)])

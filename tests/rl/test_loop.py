@@ -24,7 +24,7 @@ from openenv.rl.loop import NothingPlayed, TrainingLoop
 from openenv.rl.models.language_model import WeightStore, choose_algorithms, tiny_model
 from openenv.rl.reports.results import read_rows
 from openenv.rl.reports.training_log import TrainingLog
-from openenv.rl.rollouts.rollout import Rollout
+from openenv.rl.rollouts.rollout import Rollout, group_seed
 from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
 from openenv.rl.training.pretraining import pretrain
 from openenv.rl.training.trainer import ReferenceModel, Trainer
@@ -105,13 +105,16 @@ class SmallRun:
             tokens_per_forward=512,
         )
 
-    async def run(self, steps: int, on_step: Any = None, evaluate: Any = None) -> list[dict[str, Any]]:
+    async def run(
+        self, steps: int, on_step: Any = None, evaluate: Any = None, *, turns: int = 1
+    ) -> list[dict[str, Any]]:
         config, self.store, self.budget = self.config, WeightStore(), Budget(self.config.max_minutes)
         self.store.publish(self.model, self.progress.step)
         generator = Generator(self.new_model(9), self.chat, max_new_tokens=config.max_res_tokens, store=self.store)
         reward = EpisodeReward(config.reward)
         rollouts = [
-            Rollout(self.pool_class(8, turns=1), EchoText(), generator, reward, config, self.executor) for _ in range(2)
+            Rollout(self.pool_class(8, turns=turns), EchoText(), generator, reward, config, self.executor)
+            for _ in range(2)
         ]
         training_log = TrainingLog(self.metrics_path.parent, config, first_step=self.progress.step)
         await TrainingLoop(self, [rollouts], training_log).run(steps, on_step, evaluate)
@@ -297,6 +300,41 @@ async def test_each_step_is_trained_on_groups_that_one_exact_version_played(tmp_
 
     # steps are numbered from 1; the run and each checkpoint begin with the weights that there are
     assert [row["off_policy/max_age"] for row in rows] == [0, 1, 2, 2, 0, 1, 2, 2]
+
+
+class TailPool(EchoPool):
+    """An episode of step 2 has seen its first word, and waits until one of step 3 begins."""
+
+    begun: asyncio.Event
+    slow: tuple[int, int] | None
+
+    async def reset(self, requests: Any) -> Any:
+        for session, keywords in requests.items():
+            if keywords["seed"] == group_seed(0, 4) and TailPool.slow is None:
+                TailPool.slow = id(self), session
+            if keywords["seed"] == group_seed(0, 8):
+                TailPool.begun.set()
+        return await super().reset(requests)
+
+    async def step(self, actions: Any) -> Any:
+        if TailPool.slow == (id(self), *actions):
+            await TailPool.begun.wait()
+        return await super().step(actions)
+
+
+@pytest.mark.parametrize("age_of", ["group", "episode", "token"])
+async def test_an_episode_goes_on_with_newer_weights_while_the_next_step_begins(tmp_path: Path, age_of: str) -> None:
+    sampling = {"partial_rollouts": True, "constrain": True}
+    config = echo_config(sampling=sampling, replay_buffer={"batch_size": 4, "age_of": age_of})
+    TailPool.begun, TailPool.slow = asyncio.Event(), None
+
+    async with asyncio.timeout(60):
+        rows = await SmallRun(config, tmp_path, pool_class=TailPool).run(4, turns=3)
+
+    assert [row["num_groups/trained"] for row in rows] == [4] * 4
+    assert rows[1]["off_policy/max_age"] == 1  # its first word
+    assert 0 < rows[1]["off_policy/mean_age"] < 1  # those that follow
+    assert max(row["off_policy/max_age"] for row in rows) <= 1
 
 
 async def test_a_run_does_not_depend_on_how_fast_its_rollouts_are(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """Plays numbered episodes over a pool of sessions; evaluation, rollouts and the quality checks all use this runner."""
 
 import asyncio
+import contextlib
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -144,38 +146,53 @@ class EpisodeRunner:
         self._free.append(session)
 
 
+class FreeSessions:
+    """The sessions of a pool that play no episode. The one that has waited longest receives the next."""
+
+    def __init__(self, pool: EpisodeSessions) -> None:
+        self.pool = pool
+        self._free = deque(range(len(pool)))
+        self._count = asyncio.Semaphore(len(pool))
+
+    @contextlib.asynccontextmanager
+    async def one(self) -> AsyncIterator[int]:
+        """A session, for the time of the `async with` statement."""
+        async with self._count:
+            session = self._free.popleft()
+            try:
+                yield session
+            finally:
+                self._free.append(session)
+
+
 class ConcurrentRunner:
-    """Plays each episode in a coroutine of its own, so that none waits for another.
+    """Plays each episode in a coroutine of its own, so that none waits for another but for a session.
 
     The player is asked for one action at a time, by as many episodes as there are sessions. Otherwise as
-    `EpisodeRunner`.
+    `EpisodeRunner`. Several runners may share the sessions; the episodes of the first begin first.
     """
 
-    def __init__(self, pool: EpisodeSessions, player: EpisodePlayer, *, max_steps: int | None = None) -> None:
+    def __init__(self, sessions: FreeSessions, player: EpisodePlayer, *, max_steps: int | None = None) -> None:
         """max_steps: actions after which an episode is stopped; None: no limit."""
-        self._pool = pool
+        self._sessions = sessions
+        self._pool = sessions.pool
         self._player = player
         self._max_steps = max_steps
 
     async def run(self, resets: Iterable[Mapping[str, Any]]) -> None:
         """As `EpisodeRunner.run`."""
-        waiting = enumerate(resets)
         try:
             async with asyncio.TaskGroup() as tasks:
-                for session, (episode, keywords) in zip(range(len(self._pool)), waiting, strict=False):
-                    tasks.create_task(self._play(session, episode, keywords, waiting))
+                for episode, keywords in enumerate(resets):
+                    tasks.create_task(self._play(episode, keywords))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None  # the first caused the others
 
-    async def _play(
-        self, session: int, episode: int, keywords: Mapping[str, Any], waiting: Iterator[tuple[int, Mapping[str, Any]]]
-    ) -> None:
-        """Play an episode in a session, then those that wait for one."""
-        await self._play_one(session, episode, keywords)
-        for number, others in waiting:
-            await self._play_one(session, number, others)
+    async def _play(self, episode: int, keywords: Mapping[str, Any]) -> None:
+        async with self._sessions.one() as session:
+            await self._play_in(session, episode, keywords)
 
-    async def _play_one(self, session: int, episode: int, keywords: Mapping[str, Any]) -> None:
+    async def _play_in(self, session: int, episode: int, keywords: Mapping[str, Any]) -> None:
         num_steps = 0
         result = (await self._pool.reset({session: keywords}))[session]
         while _goes_on(self._player, episode, result, num_steps, self._max_steps):

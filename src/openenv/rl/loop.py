@@ -3,6 +3,9 @@
 Step s trains weights of version s on its own groups. They were played by version s - max_policy_age exactly, so a run
 does not depend on how fast rollouts and trainer are. At a checkpoint both begin anew: the first groups after it are
 played by its weights, as in a run that is resumed there.
+
+With partial rollouts the episodes of step s begin once version s - off_by_n is there, beside those of the steps before
+that still run, and each reply has the newest weights.
 """
 
 import asyncio
@@ -84,6 +87,7 @@ class TrainingLoop:
         self._thread = ThreadPoolExecutor(1, "trainer", torch.set_num_threads, (self._config.threads,))
         self._watch = SignalWatch(self._config)
         self._curricula = Curricula(self._config.env, engine.progress.levels)
+        self._recovering, self._num_recoveries = asyncio.Lock(), 0
 
     async def run(self, steps: int, on_step: OnStep | None = None, evaluate: Evaluate | None = None) -> None:
         """Make `steps` more steps, or fewer if the time is up. A checkpoint is saved, also after a cancellation.
@@ -92,11 +96,13 @@ class TrainingLoop:
         Raises NothingToLearn if no group of many steps had episodes with different rewards.
         """
         first, last = self._engine.progress.step, self._engine.progress.step + steps
-        buffer = ReplayBuffer(self._config.max_policy_age, first)
+        buffer = ReplayBuffer(self._config.max_policy_age, first, self._config.replay_buffer.age_of)
         try:
             with self._budget.counting(), _loaded_objects_frozen():
                 async with asyncio.TaskGroup() as group:
-                    playing = group.create_task(self._play_steps(buffer, first, last))
+                    in_parts = self._config.sampling.partial_rollouts
+                    play = self._play_steps_at_once if in_parts else self._play_steps
+                    playing = group.create_task(play(buffer, first, last))
                     await self._train(buffer, last, on_step, evaluate)
                     playing.cancel()
         except ExceptionGroup as failures:
@@ -114,6 +120,21 @@ class TrainingLoop:
             await buffer.wait_for_version(version)
             self._store.pin(version)
             await buffer.put(step, await self._groups_of(step))
+
+    async def _play_steps_at_once(self, buffer: ReplayBuffer, first: int, last: int) -> None:
+        """The same with the newest weights. A step begins while episodes of those before run; sessions are free for it
+        when these have begun."""
+
+        async def play(step: int) -> None:
+            await buffer.put(step, await self._groups_of(step))
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for step in range(first, last):
+                    await buffer.wait_for_version(max(first, step - self._config.off_by_n))
+                    tasks.create_task(play(step))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
 
     async def _groups_of(self, step: int) -> StepGroups:
         """Play a step's groups, whose numbers follow from the step: one batch, or more if equal ones are redrawn."""
@@ -144,11 +165,12 @@ class TrainingLoop:
         played: dict[int, Group] = {}
         lost, num_failures, num_ends = list(indices), 0, 0
         while True:
+            known = self._num_recoveries
             try:
                 groups = await self._play_once(lost)
             except LLMError as error:
                 num_ends += 1
-                if num_ends == _MOST_ENDS or not await self._engine.recovered():
+                if num_ends == _MOST_ENDS or not await self._recovered(known):
                     raise
                 log.warning("the generator had ended, and runs again: %d groups are played again (%s)",
                             len(lost), error)  # fmt: skip
@@ -162,6 +184,13 @@ class TrainingLoop:
             if num_failures >= max(_MAX_FAILURES, 3 * len(indices)):
                 raise NothingPlayed(f"{len(lost)} of {len(indices)} groups of a step could not be played: {reason}")
             log.warning("%d of %d groups of a step are played again: %s", len(lost), len(indices), reason)
+
+    async def _recovered(self, known: int) -> bool:
+        """Whether the generator runs again. known: how often it had been started again before it failed."""
+        async with self._recovering:
+            if self._num_recoveries == known and await self._engine.recovered():
+                self._num_recoveries += 1
+            return self._num_recoveries > known
 
     async def _play_once(self, indices: Sequence[int]) -> list[Group]:
         try:
@@ -236,8 +265,8 @@ class TrainingLoop:
         part_done = self._part_done(step / max(self._config.trainer.training.steps, last))
         played = play_metrics(groups.played, groups.trained, step)
         played |= environment_metrics(groups.played, groups.levels, self._config.env)
-        age = played["off_policy/max_age"]
-        assert age <= self._config.max_policy_age, f"step {step} would train on groups of age {age}"
+        age, by_token = played["off_policy/max_age"], self._config.oldest_is_left_out
+        assert by_token or age <= self._config.max_policy_age, f"step {step} would train on groups of age {age}"
         # always the same thread: the matrix library keeps buffers for each thread that calls it
         loop = asyncio.get_running_loop()
         trained = await loop.run_in_executor(self._thread, self._trainer.step, groups.trained, part_done)

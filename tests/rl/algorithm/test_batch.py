@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from openenv.rl.algorithm.batch import make_batch
-from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.training.trainer import ReferenceModel, Trainer
 from tests.rl.echo_game import WORDS, echo_chat, echo_config, echo_generator
 
@@ -68,6 +69,19 @@ def test_all_tokens_of_an_episode_have_its_one_advantage() -> None:
     assert batch.advantages.tolist() == [1.0, 1.0, 1.0, -1.0]
     assert batch.episode.tolist() == [0, 0, 0, 1]
     assert batch.sequence.tolist() == [0, 0, 1, 2]
+
+
+def test_tokens_of_old_weights_are_left_out_and_the_others_keep_their_advantage() -> None:
+    mixed = Segment((5, 6, 7, 8), (False, True, False, True), (0.0, -1.0, 0.0, -2.0), (2, 2, 3, 3))
+    old = Segment((5, 9), (False, True), (0.0, -3.0), 2)
+    groups = [Group(0, [episode(3.0, mixed), episode(1.0, old)])]
+
+    batch = make_batch(groups, "dr_grpo", 0, oldest_version=3)
+
+    assert batch.input_ids.tolist() == [[5, 6, 7, 8]]
+    assert (batch.targets.tolist(), batch.generator_logprobs.tolist()) == ([8], [-2.0])
+    assert (batch.advantages.tolist(), batch.episode.tolist(), batch.num_episodes) == ([1.0], [0], 2)
+    assert len(make_batch(groups, "dr_grpo", 0, oldest_version=2).position) == 3
 
 
 def test_a_sequence_without_a_choice_is_not_run() -> None:

@@ -1,7 +1,11 @@
 import asyncio
 
-from openenv.rl.algorithm.replay_buffer import ReplayBuffer, StepGroups, fresh_indices
-from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
+import pytest
+
+from openenv.rl.algorithm.replay_buffer import ReplayBuffer, StepGroups, without_old
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Group, Trajectory
+from openenv.rl.config.learning import AgeOf
 
 
 def group(index: int, version: int) -> Group:
@@ -13,10 +17,32 @@ def step_groups(*groups: Group) -> StepGroups:
     return StepGroups(list(groups), list(groups))
 
 
-def test_fresh_groups_are_at_most_max_policy_age_versions_old() -> None:
-    groups = [group(0, 3), group(1, 5), group(2, 4)]
+def mixed(index: int, *versions: int) -> Group:
+    """A group of episodes of two replies each, the first by version 5."""
+    return Group(
+        index,
+        [
+            Trajectory(seed=0, segments=[Segment((1, 2, 3), (False, True, True), (0.0, -1.0, -1.0), (5, 5, version))])
+            for version in versions
+        ],
+    )
 
-    assert fresh_indices(groups, policy_version=5, max_policy_age=1) == [1, 2]
+
+@pytest.mark.parametrize(
+    ("age_of", "left", "num_old"),
+    [("group", {1: 2}, 2), ("episode", {0: 2, 1: 2}, 3), ("token", {0: 3, 1: 2, 2: 2}, 0)],
+)
+def test_an_old_token_costs_its_group_its_episode_or_itself(age_of: AgeOf, left: dict[int, int], num_old: int) -> None:
+    groups = [mixed(0, 5, 3, 4), mixed(1, 4, 5), mixed(2, 3, 3)]
+    for one in groups:
+        for trajectory in one.trajectories:
+            trajectory.outcome = "won"
+
+    kept, found = without_old(groups, 4, age_of)
+
+    assert {one.index: len(one.valid) for one in kept} == left
+    assert found == num_old
+    assert [len(one.trajectories) for one in groups] == [3, 2, 2]
 
 
 async def test_the_trainer_waits_for_the_groups_of_its_step() -> None:

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from openenv.rl.algorithm.trajectory import Segment
+from openenv.rl.algorithm.segment import Segment
 
 SHOWN, SAMPLED = (False, False), (True, True)
 

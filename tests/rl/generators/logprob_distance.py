@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from openenv.rl.algorithm.trajectory import Segment
+from openenv.rl.algorithm.segment import Segment
 
 
 def distance(model: Any, segments: list[Segment]) -> float:

@@ -10,7 +10,8 @@ import torch
 
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.algorithm.batch import make_batch
-from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import Precision
 from openenv.rl.generators import base
 from openenv.rl.generators.embedded import Generator

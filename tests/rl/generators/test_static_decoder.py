@@ -8,7 +8,7 @@ import torch
 
 from openenv.formats.json_text import json_text
 from openenv.policies.prompts import ChatMessage
-from openenv.rl.algorithm.trajectory import Segment
+from openenv.rl.algorithm.segment import Segment
 from openenv.rl.generators import static_decoder
 from openenv.rl.generators.drawing import drawn
 from openenv.rl.generators.embedded import Generator

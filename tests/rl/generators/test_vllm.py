@@ -1,5 +1,6 @@
 """Real vLLM samples the replies, in its own virtual environment: `make vllm`."""
 
+import asyncio
 import copy
 import json
 import os
@@ -15,7 +16,8 @@ from transformers import AutoTokenizer
 
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.algorithm.batch import make_batch
-from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import Config, ModelConfig
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.generators.of_run import RunGenerators
@@ -80,7 +82,7 @@ class Served:
 
 
 def config_of(folder: Path, **changes: Any) -> Config:
-    settings: dict[str, Any] = {"max_req_tokens": 120, "max_res_tokens": 40, "checkpoint": {"folder": str(folder)}}
+    settings: dict[str, Any] = {"max_req_tokens": 960, "max_res_tokens": 40, "checkpoint": {"folder": str(folder)}}
     return config_from_mapping({**settings, "generator": GENERATOR, **changes})
 
 
@@ -130,6 +132,34 @@ def test_each_version_of_the_whole_weights_samples_its_replies(served: Served) -
 
         assert {segment.policy_version for segment in segments} == {version}
         assert distance(served.model, segments) < BOUND
+
+
+async def test_a_reply_goes_on_with_the_weights_of_an_update_and_each_token_has_its_version(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = served.generator
+    monkeypatch.setattr(generator._delivery, "_interrupts", True)
+    monkeypatch.setattr(generator, "max_new_tokens", 900)
+    known = served.publish(0.3)
+    await generator.load_newest()
+    before = copy.deepcopy(served.model)
+    version = served.publish(0.3)
+
+    prompts = [served.chat.prompt(talk) for talk in TALKS]
+    monkeypatch.setattr(generator, "store", None)
+    writing = asyncio.ensure_future(generator._sampled(prompts, [1, 2, 3], [None] * 3))
+    await asyncio.sleep(0.2)  # a reply takes seconds
+    monkeypatch.setattr(generator, "store", served.store)
+    await generator.load_newest()
+
+    for segment in await writing:
+        written = segment.versions[segment.sampled].tolist()
+        assert written == sorted(written)
+        assert set(written) == {known, version}
+        for model, number in ((before, known), (served.model, version)):
+            (part,) = copy.deepcopy([segment])
+            part.sampled[part.versions != number] = False
+            assert distance(model, [part]) < BOUND
 
 
 def test_equal_random_numbers_give_equal_replies(served: Served) -> None:

@@ -154,6 +154,26 @@ def test_a_server_that_has_begun_anew_receives_the_same_version_again(
     assert len(stand_in.adapters) == 1
 
 
+async def test_an_adapter_stays_while_a_reply_uses_it(
+    stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
+) -> None:
+    store, model = WeightStore(), trained_model()
+    generator = vllm(serving(stand_in.app), stand_in, tmp_path / "adapters", store)
+    store.publish(model, 0)
+    await generator.load_newest()
+
+    with generator._delivery.in_use() as first:
+        store.publish(model, 1)
+        await generator.load_newest()
+        assert len(stand_in.adapters) == 2
+        assert first in stand_in.adapters
+    store.publish(model, 2)
+    await generator.load_newest()
+
+    assert len(stand_in.adapters) == 1
+    assert first not in stand_in.adapters
+
+
 def test_a_former_key_names_the_server() -> None:
     with pytest.warns(FutureWarning, match=r"now called generator\.url"):
         config = config_from_mapping({"model": {"path": "x", "lora": {}, "vllm_url": "http://localhost:8000"}})

@@ -9,7 +9,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, GPT2LMHeadModel
 
 from openenv.rl.algorithm.batch import make_batch
 from openenv.rl.algorithm.rewards import EpisodeReward
-from openenv.rl.algorithm.trajectory import Group, Segment
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config
 from openenv.rl.generators.embedded import Generator, UnsupportedModel
 from openenv.rl.models.chat import Chat

@@ -15,7 +15,7 @@ from openenv.envs.openspiel_env.server.environment import OpenSpielEnvironment
 from openenv.evaluation import play_episodes
 from openenv.policies import ChatMessage, LanguageModelPolicy, SampledReply
 from openenv.rl.algorithm.rewards import EpisodeReward
-from openenv.rl.algorithm.trajectory import Segment
+from openenv.rl.algorithm.segment import Segment
 from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.generators.embedded import Generator

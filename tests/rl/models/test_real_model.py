@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat

@@ -11,7 +11,7 @@ from openenv.evaluation import play_episodes
 from openenv.policies import ChatMessage, LanguageModelPolicy
 from openenv.policies.prompts import answer_of
 from openenv.rl.algorithm.rewards import EpisodeReward
-from openenv.rl.algorithm.trajectory import Segment
+from openenv.rl.algorithm.segment import Segment
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.chat_template import ChatTemplateError

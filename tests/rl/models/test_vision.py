@@ -15,7 +15,8 @@ from openenv.auto.environment import ServedEnvironment, named_environment
 from openenv.core.session_pool import SessionPool
 from openenv.rl.algorithm.batch import make_batch
 from openenv.rl.algorithm.rewards import EpisodeReward
-from openenv.rl.algorithm.trajectory import Group, Segment
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config, ConfigError, ModelConfig
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat, word_tokenizer

@@ -6,7 +6,8 @@ import pytest
 
 from openenv.formats.json_text import json_text
 from openenv.rl.algorithm.replay_buffer import StepGroups
-from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory, Turn
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Group, Trajectory, Turn
 from openenv.rl.reports.results import StepLog, read_rows
 from openenv.rl.reports.training_log import newest_transcripts
 from openenv.rl.reports.transcripts import recorded_transcripts, sample_transcripts, turn_rows

@@ -12,7 +12,8 @@ import pytest
 from openenv.policies import ChatMessage
 from openenv.rl.algorithm.batch import make_batch
 from openenv.rl.algorithm.rewards import EpisodeReward
-from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory, Turn
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Group, Trajectory, Turn
 from openenv.rl.config import Config
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import TokenIds

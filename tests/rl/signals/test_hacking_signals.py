@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.signals.hacking_signals import WINDOW, DriftWatch, completion_metrics, repetition
 
 END = 9

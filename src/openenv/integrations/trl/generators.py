@@ -8,7 +8,7 @@ from transformers import PreTrainedModel
 
 from openenv.agents.llm.http import post_json, unexpected
 from openenv.core.utils import run_async_safely
-from openenv.rl.algorithm.trajectory import Segment
+from openenv.rl.algorithm.segment import Segment
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat

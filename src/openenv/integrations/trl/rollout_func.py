@@ -19,7 +19,8 @@ from openenv.core.session_pool import SessionPool
 from openenv.core.utils import LoopThread
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.algorithm.rewards import EpisodeReward
-from openenv.rl.algorithm.trajectory import Segment, Trajectory
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Trajectory
 from openenv.rl.config import Config
 from openenv.rl.config_file import config_from_mapping
 

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from openenv.rl.algorithm.advantages import batch_advantages
-from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import AdvantageName
 from openenv.rl.models.images import Images
 from openenv.rl.models.language_model import moved, padded
@@ -106,8 +107,13 @@ class TrainingBatch:
         return tokens, part
 
 
-def make_batch(groups: Sequence[Group], advantage: AdvantageName, pad_id: int) -> TrainingBatch:
-    """The valid episodes of `groups` as one batch. Raises ValueError if a group has fewer than two of them."""
+def make_batch(
+    groups: Sequence[Group], advantage: AdvantageName, pad_id: int, oldest_version: int = -1
+) -> TrainingBatch:
+    """The valid episodes of `groups` as one batch. Tokens that a version before `oldest_version` sampled are left out.
+
+    Raises ValueError if a group has fewer than two valid episodes.
+    """
     segments: list[Segment] = []
     episodes: list[int] = []
     advantages: list[float] = []
@@ -119,7 +125,7 @@ def make_batch(groups: Sequence[Group], advantage: AdvantageName, pad_id: int) -
         segments.extend(trajectory.segments)
         episodes.extend([number] * len(trajectory.segments))
         advantages.extend(_token_advantages(trajectory, values))
-    return _assemble(segments, episodes, advantages, len(pairs), pad_id)
+    return _assemble(segments, episodes, advantages, len(pairs), pad_id, oldest_version)
 
 
 def _token_advantages(trajectory: Trajectory, values: Sequence[float]) -> list[float]:
@@ -131,11 +137,16 @@ def _token_advantages(trajectory: Trajectory, values: Sequence[float]) -> list[f
 
 
 def _assemble(
-    segments: list[Segment], episodes: list[int], advantages: list[float], num_episodes: int, pad_id: int
+    segments: list[Segment],
+    episodes: list[int],
+    advantages: list[float],
+    num_episodes: int,
+    pad_id: int,
+    oldest_version: int,
 ) -> TrainingBatch:
     """advantages: of all sampled tokens. A token that was drawn among one, such as the end of a constrained reply, has
     nothing to learn and is left out, and so are what follows the last other one, and sequences without any other."""
-    free = [_free_columns(segment) for segment in segments]
+    free = [_learned_columns(segment, oldest_version) for segment in segments]
     pairs = [_row(segment, columns) for segment, columns in zip(segments, free, strict=True)]
     learned = [pair for pair, columns in zip(pairs, free, strict=True) if columns] or pairs[:1]
     longest_first = sorted(dict.fromkeys(learned), key=lambda pair: -len(pair[0]))
@@ -180,9 +191,9 @@ def _drawn(segment: Segment) -> list[int]:
     return columns
 
 
-def _free_columns(segment: Segment) -> list[int]:
-    """The columns of those that were drawn among several."""
-    drawn = _drawn(segment)
+def _learned_columns(segment: Segment, oldest_version: int) -> list[int]:
+    """The columns of those that were drawn among several, by a version that is not older."""
+    drawn: list[int] = np.flatnonzero(segment.sampled & (segment.versions >= oldest_version)).tolist()
     return [column for column in drawn if is_choice(segment.masks[column])] if segment.masks else drawn
 
 

@@ -5,7 +5,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from openenv.rl.algorithm.trajectory import Group
+from openenv.rl.algorithm.trajectory import Group, Trajectory
+from openenv.rl.config.learning import AgeOf
 
 log = logging.getLogger(__name__)
 
@@ -22,9 +23,23 @@ class StepGroups:
     """`Curricula.state` after they were played."""
 
 
-def fresh_indices(groups: Sequence[Group], policy_version: int, max_policy_age: int) -> list[int]:
-    """Indices of the groups that were played by weights at most `max_policy_age` versions old."""
-    return [i for i, group in enumerate(groups) if policy_version - group.policy_version <= max_policy_age]
+def without_old(groups: Sequence[Group], oldest_version: int, age_of: AgeOf) -> tuple[list[Group], int]:
+    """The groups that are young enough, and how many groups or episodes were left out for tokens of older versions.
+
+    age_of: group, or episode, which leaves a group the others while there are two. Tokens are left out of the batch.
+    """
+    if age_of == "token":
+        return list(groups), 0
+    if age_of == "group":
+        kept = [group for group in groups if group.policy_version >= oldest_version]
+        return kept, len(groups) - len(kept)
+
+    def is_young(trajectory: Trajectory) -> bool:
+        return not trajectory.segments or trajectory.policy_version >= oldest_version
+
+    parts = [replace(group, trajectories=list(filter(is_young, group.valid))) for group in groups]
+    num_old = sum(len(group.valid) - len(part.valid) for group, part in zip(groups, parts, strict=True))
+    return [part for part in parts if len(part.valid) > 1], num_old
 
 
 class ReplayBuffer:
@@ -33,11 +48,12 @@ class ReplayBuffer:
     Rollouts wait for the version that plays a step's groups, the trainer waits for the groups.
     """
 
-    def __init__(self, max_policy_age: int, policy_version: int = 0) -> None:
-        """policy_version: that of the current weights."""
+    def __init__(self, max_policy_age: int, policy_version: int = 0, age_of: AgeOf = "group") -> None:
+        """policy_version: that of the current weights. age_of: what is evicted for an old token."""
         self.max_policy_age = max_policy_age
         self.num_evicted = 0
-        """Number of groups that were evicted because they were too old."""
+        """Number of groups, or of episodes, that were evicted because they were too old."""
+        self._age_of: AgeOf = age_of
         self._policy_version = policy_version
         self._steps: dict[int, StepGroups] = {}
         self._changed = asyncio.Condition()
@@ -58,16 +74,15 @@ class ReplayBuffer:
             self._changed.notify_all()
 
     async def get(self, step: int) -> StepGroups:
-        """Wait for the groups of a step and remove them. Groups that are too old to be trained on are evicted."""
+        """Wait for the groups of a step and remove them. What is too old to be trained on is evicted."""
         async with self._changed:
             await self._changed.wait_for(lambda: step in self._steps)
         groups = self._steps.pop(step)
-        fresh = fresh_indices(groups.trained, step, self.max_policy_age)
-        evicted = len(groups.trained) - len(fresh)
+        fresh, evicted = without_old(groups.trained, step - self.max_policy_age, self._age_of)
         if evicted:
-            log.warning("evicted groups that are too old: number=%d policy_version=%d", evicted, step)
+            log.warning("evicted what is too old: number=%d of=%s policy_version=%d", evicted, self._age_of, step)
         self.num_evicted += evicted
-        return replace(groups, trained=[groups.trained[i] for i in fresh])
+        return replace(groups, trained=fresh)
 
     async def advance(self, policy_version: int) -> None:
         """Mark a version of the weights as published."""

@@ -10,6 +10,7 @@ KLName = Literal["k1", "k2", "k3"]
 ImportanceLevel = Literal["token", "sequence"]
 Credit = Literal["episode", "step"]
 EqualGroups = Literal["keep", "drop", "redraw"]
+AgeOf = Literal["group", "episode", "token"]
 
 _TOKENS_PER_FORWARD = 16_384
 _CLIP, _GSPO_CLIP = (0.2, 0.28), (3e-4, 4e-4)
@@ -256,7 +257,10 @@ class ReplayBufferConfig:
     batch_decisions: int = 1400
     """Decisions in one training step, so that a step costs the same in games of one decision and of ten."""
     max_policy_age: int | None = None
-    """Maximum age, in steps, of the weights whose episodes may be trained on. None: `off_by_n`."""
+    """Maximum age, in steps, of the weights whose tokens may be trained on. None: `off_by_n`."""
+    age_of: AgeOf = "group"
+    """What is left out, with `sampling.partial_rollouts`, where a token is older than that. group: its group. episode:
+    its episode. token: the token alone; the others keep the episode's advantage."""
     equal_groups: EqualGroups = "keep"
     """What happens to groups whose rewards are all equal, whose only gradient is that of the divergence. keep: they are
     trained on. drop: they are left out. redraw: others are played instead until the batch is full (DAPO,

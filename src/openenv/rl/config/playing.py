@@ -80,7 +80,11 @@ class SamplingConfig:
     together: bool | None = None
     """Whether the generator is asked when all running episodes of a rollout wait for a reply, so that runs with equal
     seeds add the same numbers in the same order. false: none waits for another, and a slow environment or a long reply
-    stops no other episode. None: true, but false with vLLM."""
+    stops no other episode. None: true, but false with vLLM or partial_rollouts."""
+    partial_rollouts: bool = False
+    """Whether rollouts take the newest weights that there are: an episode goes on across an update, with vLLM even a
+    reply, and the episodes of the next steps begin in sessions that are free. Each token has the version that sampled
+    it. false: one version plays a step, so that a run does not depend on how fast anything is."""
     tokens_at_once: int | None = None
     """Most tokens, of prompts with their replies, whose keys and values the generator holds at the same time. More
     prompts are answered one part after another. None: all for the tiny model, and what fits for a loaded one."""
@@ -88,6 +92,8 @@ class SamplingConfig:
     def __post_init__(self) -> None:
         most = self.tokens_at_once
         require(most is None or most >= 1, "sampling.tokens_at_once", most, "must be at least 1.")
+        rule = "episodes of several steps cannot wait for each other. Leave it out with sampling.partial_rollouts."
+        require(not (self.partial_rollouts and self.together), "sampling.together", self.together, rule)
 
 
 @dataclass(frozen=True, kw_only=True)

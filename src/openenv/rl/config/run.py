@@ -97,7 +97,8 @@ class Config:
     """Groups that each of the two rollout workers plays at the same time, at most half of a batch."""
     off_by_n: int = 1
     """Age, in steps, of the weights that played an episode when it is trained on. 0 is strictly on-policy; with more,
-    rollouts and training run at the same time. The first steps of a run, and after a checkpoint, use newer ones."""
+    rollouts and training run at the same time. The first steps of a run, and after a checkpoint, use newer ones. With
+    `sampling.partial_rollouts` the age of those that begin an episode, at most."""
     max_req_tokens: int = 512
     """Maximum length of a prompt in tokens. `conversation.out_of_tokens` is what happens to a longer one."""
     max_res_tokens: int = 4
@@ -151,6 +152,11 @@ class Config:
         require(self.off_by_n >= 0, "off_by_n", self.off_by_n, "weights cannot be newer than the trainer's. Use 0.")
         batch = self.replay_buffer.batch_size
         require(batch is None or batch >= 1, "replay_buffer.batch_size", batch, "must be at least 1.")
+        rule = "all that one version plays has one age. Set sampling.partial_rollouts, or leave it out."
+        in_parts = self.sampling.partial_rollouts or self.replay_buffer.age_of == "group"
+        require(in_parts, "replay_buffer.age_of", self.replay_buffer.age_of, rule)
+        rule = "with 0 no episode sees an update. Use 1 or more, or leave it out."
+        require(self.off_by_n > 0 or not self.sampling.partial_rollouts, "sampling.partial_rollouts", True, rule)
         require(self.max_policy_age >= 0, "replay_buffer.max_policy_age", self.max_policy_age, "must be at least 0.")
         repeated = len(set(self.report_to)) < len(self.report_to)
         require(not repeated, "report_to", self.report_to, "names a tracker twice.")
@@ -180,13 +186,19 @@ class Config:
     def plays_together(self) -> bool:
         """Whether the episodes of a rollout wait for each other."""
         together = self.sampling.together
-        return not self.generator.is_vllm if together is None else together
+        waits_for_none = self.generator.is_vllm or self.sampling.partial_rollouts
+        return not waits_for_none if together is None else together
 
     @property
     def max_policy_age(self) -> int:
-        """Age of an episode when it is trained on, in steps: `off_by_n`, or less if the buffer allows less."""
+        """Most age of what is trained on, in steps: `off_by_n`, or less if the buffer allows less."""
         age = self.replay_buffer.max_policy_age
         return self.off_by_n if age is None else min(age, self.off_by_n)
+
+    @property
+    def oldest_is_left_out(self) -> bool:
+        """Whether single tokens are left out for their age."""
+        return self.sampling.partial_rollouts and self.replay_buffer.age_of == "token"
 
     @property
     def run_dir(self) -> Path:

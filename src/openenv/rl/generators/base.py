@@ -12,7 +12,7 @@ import numpy as np
 
 from openenv.policies.conversations import ReplyRequest
 from openenv.policies.prompts import ChatMessage, SampledReply
-from openenv.rl.algorithm.trajectory import Segment
+from openenv.rl.algorithm.segment import Segment
 from openenv.rl.generators.reply_queue import Replies, ReplyQueue
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from openenv.policies.prompts import ChatMessage
-from openenv.rl.algorithm.trajectory import Segment
+from openenv.rl.algorithm.segment import Segment
 from openenv.rl.config import Precision
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.drawing import chosen

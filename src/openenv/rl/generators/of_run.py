@@ -124,4 +124,5 @@ class RunGenerators:
         if config.model.lora:
             return Adapters(url, config.model.path, config.run_dir / "adapters", adapter_config(model))
         assert self._process is not None
-        return AllWeights(url, self._process.model, self._dtype)
+        interrupts = config.sampling.partial_rollouts
+        return AllWeights(url, self._process.model, self._dtype, interrupts=interrupts)

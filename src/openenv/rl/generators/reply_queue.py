@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 from typing import NamedTuple, Protocol
 
 from openenv.policies.conversations import ReplyRequest
-from openenv.rl.algorithm.trajectory import Segment
+from openenv.rl.algorithm.segment import Segment
 
 
 class Replies(Protocol):

@@ -59,7 +59,7 @@ class VllmProcess:
             "--model", model, "--host", "127.0.0.1", "--port", self.base_url.rpartition(":")[2],
             "--dtype", dtype, "--max-model-len", str(max(max_length, _PROBE_TOKENS)), "--generation-config", "vllm",
             "--logprobs-mode", "processed_logprobs", "--structured-outputs-config.backend", "guidance",
-            "--worker-extension-cls", "openenv_vllm.WholeWeights",
+            "--worker-extension-cls", "openenv_vllm.WholeWeights", "--middleware", "openenv_vllm.WeightVersions",
             *(_ON_PROCESSOR if on_processor else _ON_GPU),
             *(["--enable-lora", "--max-lora-rank", str(lora_rank), "--max-loras", "4"] if lora_rank else []), *options,
         ]  # fmt: skip

@@ -16,7 +16,7 @@ from openenv.agents.llm.http import LLMError, post_json
 from openenv.core.net.http_clients import async_http_client
 from openenv.core.utils import run_async_safely
 from openenv.policies.conversations import ReplyRequest
-from openenv.rl.algorithm.trajectory import Segment
+from openenv.rl.algorithm.segment import Segment
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.generators.vllm_weights import Delivery
@@ -143,27 +143,22 @@ class VllmGenerator(BaseGenerator):
         limits = {} if constraint is None else {"structured_outputs": _structured_outputs(constraint)}
         version, masks_of = self.policy_version, self._reply_masks.masks_of
         url = f"{self._url}/v1/completions"
-        answer = await post_json(
-            url,
-            {
-                "model": self._delivery.model,
-                "prompt": list(prompt),
-                "max_tokens": self.max_new_tokens,
-                "temperature": self.temperature,
-                "top_p": 1.0,
-                "top_k": -1,
-                "min_p": 0.0,
-                "repetition_penalty": 1.0,
-                "seed": seed,
-                "stop_token_ids": sorted(self.chat.end_ids),
-                "logprobs": 1,
-                "return_token_ids": True,
-                **limits,
-            },
-            {},
-            timeout_s=_TIMEOUT_S,
-            http=http,
-        )
+        asked = {
+            "prompt": list(prompt),
+            "max_tokens": self.max_new_tokens,
+            "temperature": self.temperature,
+            "top_p": 1.0,
+            "top_k": -1,
+            "min_p": 0.0,
+            "repetition_penalty": 1.0,
+            "seed": seed,
+            "stop_token_ids": sorted(self.chat.end_ids),
+            "logprobs": 1,
+            "return_token_ids": True,
+            **limits,
+        }
+        with self._delivery.in_use() as model:
+            answer = await post_json(url, {"model": model, **asked}, {}, timeout_s=_TIMEOUT_S, http=http)
         try:
             choice = answer["choices"][0]
             token_ids = [int(token) for token in choice["token_ids"]]
@@ -177,7 +172,11 @@ class VllmGenerator(BaseGenerator):
             masks = [] if constraint is None else await asyncio.to_thread(masks_of, constraint, token_ids)
         except ValueError as error:
             raise LLMError(f"{url} ignored structured_outputs: {error}.") from error
-        return self._segment(prompt, token_ids, logprobs, masks=masks, version=version)
+        segment = self._segment(prompt, token_ids, logprobs, masks=masks, version=version)
+        for first, label in answer.get("weight_versions") or []:
+            if label.isdecimal():  # the label of the weights that a server begins with is a word
+                segment.versions[len(prompt) + first :] = int(label)
+        return segment
 
 
 class _ConcurrentReplies:

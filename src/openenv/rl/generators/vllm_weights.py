@@ -1,12 +1,15 @@
 """Gives a vLLM server the weights of each step: an adapter, or all of them."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +31,10 @@ class Delivery(Protocol):
 
     model: str
     """The name by which the server knows what it was given last."""
+
+    def in_use(self) -> AbstractContextManager[str]:
+        """That name. The server keeps what it stands for during the `with` statement, also if a newer version comes."""
+        ...
 
     async def deliver(self, version: int, weights: Mapping[str, Tensor]) -> None:
         """Let the server answer with these weights from now on."""
@@ -53,32 +60,47 @@ class Adapters:
         self.model = self._base_model = base_model
         self._url, self._folder, self._adapter_config = url, folder, adapter_config
         self._prefix = f"policy-{secrets.token_hex(4)}"  # generators of one server do not share adapters
-        self._loaded: str | None = None
+        self._loaded: list[str] = []
+        self._uses = Counter[str]()
         self._number = 0
 
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[str]:
+        """As `Delivery.in_use`."""
+        name = self.model
+        self._uses[name] += 1
+        try:
+            yield name
+        finally:
+            self._uses[name] -= 1
+
     async def deliver(self, version: int, weights: Mapping[str, Tensor]) -> None:
-        """As `Delivery.deliver`. The adapter before is taken off."""
+        """As `Delivery.deliver`. Earlier adapters are taken off, but for those in use."""
         self._number += 1  # a delivery that was broken off is repeated under another name
-        name, before = f"{self._prefix}-{self._number}-{version}", self._loaded
+        name = f"{self._prefix}-{self._number}-{version}"
         await asyncio.to_thread(save_adapter, self._folder / name, weights, self._adapter_config)
         path = str((self._folder / name).resolve())
         await _post(self._url, "v1/load_lora_adapter", {"lora_name": name, "lora_path": path})
-        self.model = self._loaded = name
-        await self._unload(before)
+        self.model = name
+        for earlier in list(self._loaded):
+            if not self._uses[earlier]:
+                await self._unload(earlier)
+        self._loaded.append(name)
 
     def forget(self) -> None:
         """As `Delivery.forget`. Its files go too."""
         shutil.rmtree(self._folder, ignore_errors=True)
-        self.model, self._loaded = self._base_model, None
+        self.model, self._loaded = self._base_model, []
 
     async def close(self) -> None:
-        """Take the adapter off, and remove its files."""
-        await self._unload(self._loaded)
+        """Take the adapters off, and remove their files."""
+        for adapter in list(self._loaded):
+            await self._unload(adapter)
 
-    async def _unload(self, adapter: str | None) -> None:
-        if adapter is not None:
-            await _post(self._url, "v1/unload_lora_adapter", {"lora_name": adapter})
-            shutil.rmtree(self._folder / adapter, ignore_errors=True)
+    async def _unload(self, adapter: str) -> None:
+        await _post(self._url, "v1/unload_lora_adapter", {"lora_name": adapter})
+        self._loaded.remove(adapter)
+        shutil.rmtree(self._folder / adapter, ignore_errors=True)
 
 
 class AllWeights:
@@ -87,24 +109,34 @@ class AllWeights:
     method = "load_openenv_weights"
     """Of vLLM's workers, see `openenv_vllm.WholeWeights`."""
 
-    def __init__(self, url: str, model: str, dtype: torch.dtype) -> None:
-        """dtype: of the server's weights."""
+    def __init__(self, url: str, model: str, dtype: torch.dtype, *, interrupts: bool = False) -> None:
+        """
+        Args:
+            dtype: of the server's weights.
+            interrupts: whether replies that are being written go on with the new weights, which read what was written
+                anew. Otherwise they are finished before.
+        """
         self.model = model
-        self._url, self._dtype = url, dtype
+        self._url, self._dtype, self._interrupts = url, dtype, interrupts
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[str]:
+        """As `Delivery.in_use`. The name stands for the newest weights."""
+        yield self.model
 
     async def deliver(self, version: int, weights: Mapping[str, Tensor]) -> None:
-        """As `Delivery.deliver`. Requests that run are answered before."""
+        """As `Delivery.deliver`."""
         size = sum(tensor.numel() for tensor in weights.values()) * self._dtype.itemsize
         with tempfile.TemporaryDirectory(prefix="openenv-", dir=_folder_for(size)) as place:
             file = str(Path(place) / "weights.safetensors")
             await asyncio.to_thread(_write, weights, self._dtype, file)
-            await _post(self._url, "pause?mode=wait", {})
+            await _post(self._url, f"pause?mode={'keep' if self._interrupts else 'wait'}", {})
             try:
                 await _post(self._url, "collective_rpc", {"method": self.method, "args": [file]})
-                await _post(self._url, "reset_prefix_cache", {})
+                await _post(self._url, "reset_prefix_cache?reset_running_requests=true", {})
+                await _post(self._url, "update_weight_version", {"new_version": str(version)})
             finally:
                 await _post(self._url, "resume", {})
-        await _post(self._url, "update_weight_version", {"new_version": str(version)})
 
     def forget(self) -> None:
         """The server has those of its model again."""

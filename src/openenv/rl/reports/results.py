@@ -121,6 +121,7 @@ def play_metrics(played: Sequence[Group], trained: Sequence[Group], policy_versi
         "replies/unparseable": sum(turn.action is None for trajectory in valid for turn in trajectory.turns),
         "replies/cut_off": sum(turn.is_cut_off for trajectory in valid for turn in trajectory.turns),
         "off_policy/max_age": max((policy_version - group.policy_version for group in trained), default=0),
+        "off_policy/mean_age": _mean_age(trained, policy_version),
         **_part_metrics(valid),
         "decisions": decision_counts(played),
     }
@@ -153,6 +154,13 @@ def _mean(values: Iterable[float | None]) -> float | None:
     """The mean of those that are known; None without any."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
+
+
+def _mean_age(groups: Sequence[Group], policy_version: int) -> float:
+    """The mean age of the tokens that were sampled in valid episodes, in steps."""
+    segments = [segment for group in groups for trajectory in group.valid for segment in trajectory.segments]
+    versions = [segment.versions[segment.sampled] for segment in segments]
+    return policy_version - sum(int(of.sum()) for of in versions) / sum(map(len, versions)) if versions else 0.0
 
 
 def _part_metrics(episodes: Sequence[Trajectory]) -> MetricsRow:

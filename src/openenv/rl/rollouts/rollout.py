@@ -15,13 +15,15 @@ from openenv.evaluation.episodes import (
     EpisodePlayer,
     EpisodeRunner,
     EpisodeSessions,
+    FreeSessions,
     PendingAction,
 )
 from openenv.policies.base import Choice, EndEpisode
 from openenv.policies.conversations import Conversations, OnReply, ReplyRequest
 from openenv.policies.prompts import ChatMessage, PromptBuilder, answer_of, is_cut_off
 from openenv.rl.algorithm.rewards import Reward, rate
-from openenv.rl.algorithm.trajectory import Group, Segment, Trajectory, Turn
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Group, Trajectory, Turn
 from openenv.rl.config import Config
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.reply_queue import Replies
@@ -61,6 +63,7 @@ class Rollout:
             opponents: plays the seats that are not trained; None: the environment has opponents of its own.
         """
         self._pool = pool
+        self._sessions = FreeSessions(pool)
         self._text = text
         self._generator = generator
         self._reward = reward
@@ -112,8 +115,12 @@ class Rollout:
                 others = await stack.enter_async_context(self._opponents.replies(self._chat, self._executor))
                 seated = self._with_opponents(player, self._opponents, others, members)
                 keywords |= ALL_SEATS
-            runner_class = EpisodeRunner if config.plays_together else ConcurrentRunner
-            runner = runner_class(self._pool, seated, max_steps=config.conversation.max_turns)
+            most = config.conversation.max_turns
+            runner: EpisodeRunner | ConcurrentRunner = (
+                EpisodeRunner(self._pool, seated, max_steps=most)
+                if config.plays_together
+                else ConcurrentRunner(self._sessions, seated, max_steps=most)
+            )
             await runner.run({**keywords, "seed": seed} for seed in seeds)
         for trajectory in player.trajectories:
             rate(trajectory, self._reward)

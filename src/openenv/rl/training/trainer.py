@@ -154,7 +154,8 @@ class Trainer:
         self._set_learning_rate(progress)
         metrics: dict[str, float] = {"grad_norm": 0.0}
         if groups:
-            batch = make_batch(groups, self.config.advantage, self._pad_id)
+            oldest = self.step_count - self.config.max_policy_age if self.config.oldest_is_left_out else -1
+            batch = make_batch(groups, self.config.advantage, self._pad_id, oldest)
             weights = formulas.token_weights(
                 self.config.loss.name, batch.episode, batch.num_episodes, self.config.loss.constant_length
             )
