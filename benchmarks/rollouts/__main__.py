@@ -8,12 +8,10 @@ the model is in this process, where replies are written in batches.
 import argparse
 import asyncio
 import contextlib
-import random
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +20,15 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.report import machine
+from benchmarks.rollouts.busy import Busy
 from openenv.core.session_pool import SessionPool
-from openenv.policies.conversations import ReplyRequest
 from openenv.rl.algorithm.rewards import EpisodeReward
-from openenv.rl.algorithm.segment import Segment
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config, EnvConfig
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.environments import serve_environment
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.of_run import RunGenerators
-from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.language_model import WeightStore, tiny_model
 from openenv.rl.rollouts.rollout import Rollout
@@ -41,49 +37,6 @@ from openenv.rl.training.checkpoint import save_model
 FASTER, BUSY = 2.0, 0.9
 """Episodes a second as a multiple of those that wait, and the share of time in which the generator works."""
 _WORDS = " ".join(f"word{number}" for number in range(40))
-
-
-class Busy:
-    """Counts the seconds in which a generator has something to do."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._running = 0
-        self._began = 0.0
-
-    def __enter__(self) -> None:
-        if self._running == 0:
-            self._began = time.perf_counter()
-        self._running += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._running -= 1
-        if self._running == 0:
-            self.seconds += time.perf_counter() - self._began
-
-    def watch(self, generator: BaseGenerator) -> None:
-        """Count what a generator does from now on."""
-        replies = generator.replies
-
-        @contextlib.asynccontextmanager
-        async def watched(chat: Chat, executor: Executor) -> AsyncIterator[Replies]:
-            async with replies(chat, executor) as of_generator:
-                yield WatchedReplies(of_generator, self)
-
-        vars(generator)["replies"] = watched
-
-
-class WatchedReplies:
-    """Replies of which is known how long any of them takes."""
-
-    def __init__(self, replies: Replies, busy: Busy) -> None:
-        self._replies = replies
-        self._busy = busy
-
-    async def answer(self, request: ReplyRequest, stream: random.Random) -> Segment:
-        """As `Replies.answer`."""
-        with self._busy:
-            return await self._replies.answer(request, stream)
 
 
 def config_of(together: bool, args: argparse.Namespace) -> Config:

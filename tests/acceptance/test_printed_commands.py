@@ -94,6 +94,7 @@ NOT_RUN = {
     "python -m benchmarks.abuse": _MEASURES,
     "python -m benchmarks.traces.step": _MEASURES,
     "python -m benchmarks.rollouts --vllm .venv-vllm/bin/python": _MEASURES,
+    "python -m benchmarks.generators --vllm .venv-vllm/bin/python": _MEASURES,
     "trackio show --project openenv": NotRun("it needs the extra trackio", "tests/rl/reports/test_trackers.py"),
     "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve MODEL --enable-lora --max-lora-rank 16": NotRun("it needs a GPU"),
 }

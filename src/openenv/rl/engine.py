@@ -92,7 +92,8 @@ class Engine:
         """The thread of the generators."""
         self._generators = RunGenerators(config, chat, model, str(self.checkpoints.reference))
         self._served_player: tuple[BaseGenerator, WeightStore] | None = None
-        self._generator = self._generators.for_rollouts(model, self.store)
+        self.generator = self._generators.for_rollouts(model, self.store)
+        """What rollouts sample with."""
         self._opponents = {
             self_play: self._make_opponents(self_play) for env in environments if (self_play := env.config.self_play)
         }
@@ -194,7 +195,7 @@ class Engine:
         return Rollout(
             pool,
             played.served.text,
-            generator or self._generator,
+            generator or self.generator,
             played.reward,
             self.config,
             executor or self.executor,

@@ -86,13 +86,14 @@ def config_of(folder: Path, **changes: Any) -> Config:
     return config_from_mapping({**settings, "generator": GENERATOR, **changes})
 
 
-def guess_run(folder: Path, name: str, lora: dict[str, int] | None = None) -> Config:
+def guess_run(folder: Path, name: str, lora: dict[str, int] | None, replicas: int) -> Config:
     """A run of the model in this folder."""
     return config_of(
         folder,
         name=name,
         env={"name": "guess"},
         model={"path": str(folder / "model"), "precision": "float32", "lora": lora},
+        generator={**GENERATOR, "replicas": replicas},
         max_req_tokens=400,
         max_res_tokens=8,
         group_size=4,
@@ -113,8 +114,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         "        self.reload_weights(weights_iterator=iter(load_file(file).items()))\n"
     )
     one = Served(folder)
-    process = one.generators._process
-    assert process is not None
+    (process,) = one.generators._processes
     process._command += ["--worker-extension-cls", "extended.Workers"]
     process._env_vars["PYTHONPATH"] += f":{folder}"
     try:
@@ -206,22 +206,23 @@ def test_weights_that_vllm_keeps_in_part_end_the_run(served: Served, monkeypatch
     assert distance(served.model, served.segments()) < BOUND
 
 
-async def rows_of_run(folder: Path, name: str, lora: dict[str, int] | None = None, kills: int = 0) -> list[Any]:
-    """The metrics of three steps with a server of their own, which is gone afterwards."""
+async def rows_of_run(
+    folder: Path, name: str, lora: dict[str, int] | None = None, kills: int = 0, replicas: int = 1
+) -> list[Any]:
+    """The metrics of three steps with servers of their own, which are gone afterwards."""
     model, tokenizer = made()
     save_model(folder / "model", model, Chat(tokenizer))
-    run = await setup_training(guess_run(folder, name, lora))
-    process = run.engine._generators._process
-    assert process is not None
-    assert process._process is not None
-    pid = process._process.pid
-    kill(run.engine._generator, process, kills)
+    run = await setup_training(guess_run(folder, name, lora, replicas))
+    processes = run.engine._generators._processes
+    pids = [process._process.pid for process in processes if process._process is not None]
+    assert len(pids) == replicas
+    kill(run.engine.generator, processes[0], kills)
     try:
         await run.run(steps=3)
     finally:
         await run.shutdown()
-    assert not is_running(pid)
-    assert process.log_file.exists()
+    assert not any(map(is_running, pids))
+    assert all(process.log_file.exists() for process in processes)
     return read_rows(run.config.run_dir / "metrics.jsonl")
 
 
@@ -232,9 +233,9 @@ async def test_an_adapter_of_each_step_plays_also_on_a_server_that_was_killed(tm
     assert rows[0]["mismatch_kl"] < 1e-6
 
 
-async def test_a_server_that_is_killed_is_started_again_and_its_groups_are_played_again(tmp_path: Path) -> None:
+async def test_two_replicas_of_which_one_is_killed_play_the_same_groups_as_one_server(tmp_path: Path) -> None:
     undisturbed = await rows_of_run(tmp_path, "undisturbed")
-    disturbed = await rows_of_run(tmp_path, "disturbed", kills=1)
+    disturbed = await rows_of_run(tmp_path, "disturbed", kills=1, replicas=2)
 
     assert [row["off_policy/max_age"] for row in undisturbed] == [0, 1, 1]
     assert undisturbed[0]["mismatch_kl"] < 1e-6

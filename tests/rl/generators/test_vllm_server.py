@@ -51,9 +51,9 @@ def asked(chat: Chat, number: int = 12) -> tuple[list[tuple[int, ...]], list[ran
 
 
 def vllm(url: str, stand_in: StandIn, folder: Path, store: WeightStore | None) -> VllmGenerator:
-    adapters = Adapters(url, "base", folder, adapter_config(stand_in.model))
+    adapters = Adapters([url], "base", folder, adapter_config(stand_in.model))
     vocab_size = stand_in.model.config.vocab_size
-    return VllmGenerator(url, stand_in.chat, adapters, store=store, max_new_tokens=4, vocab_size=vocab_size)
+    return VllmGenerator([url], stand_in.chat, adapters, store=store, max_new_tokens=4, vocab_size=vocab_size)
 
 
 def test_replies_come_from_the_adapter_that_was_published_last(
@@ -97,7 +97,8 @@ def test_a_server_that_refuses_is_an_error_with_its_reason(
     stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
 ) -> None:
     def named(url: str, model: str) -> VllmGenerator:
-        return VllmGenerator(url, stand_in.chat, Adapters(url, model, tmp_path, None), max_new_tokens=4, vocab_size=8)
+        adapters = Adapters([url], model, tmp_path, None)
+        return VllmGenerator([url], stand_in.chat, adapters, max_new_tokens=4, vocab_size=8)
 
     with pytest.raises(LLMError, match=r"returned 404: .*the model another does not exist"):
         named(serving(stand_in.app), "another").generate(*asked(stand_in.chat, 1))
@@ -174,6 +175,24 @@ async def test_an_adapter_stays_while_a_reply_uses_it(
     assert first not in stand_in.adapters
 
 
+def test_replicas_receive_the_same_weights_and_divide_the_episodes(
+    stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
+) -> None:
+    other_model, tokenizer = small_model("Llama")
+    other = StandIn("base", other_model, Chat(tokenizer), LORA)
+    store, model = WeightStore(), trained_model()
+    urls = [serving(stand_in.app), serving(other.app)]
+    adapters = Adapters(urls, "base", tmp_path / "both", adapter_config(stand_in.model))
+    vocab_size = stand_in.model.config.vocab_size
+    both = VllmGenerator(urls, stand_in.chat, adapters, store=store, max_new_tokens=4, vocab_size=vocab_size)
+    alone = vllm(urls[0], stand_in, tmp_path / "alone", store)
+    store.publish(model, 3)
+
+    assert both.generate(*asked(stand_in.chat)) == alone.generate(*asked(stand_in.chat))
+    assert (stand_in.num_replies, other.num_replies) == (6 + 12, 6)
+    assert (len(stand_in.adapters), len(other.adapters)) == (2, 1)
+
+
 def test_a_former_key_names_the_server() -> None:
     with pytest.warns(FutureWarning, match=r"now called generator\.url"):
         config = config_from_mapping({"model": {"path": "x", "lora": {}, "vllm_url": "http://localhost:8000"}})
@@ -186,6 +205,8 @@ def test_a_former_key_names_the_server() -> None:
     [
         ({"name": "vllm", "url": "http://x"}, r"generator\.url='http://x': .* Set model\.lora"),
         ({"url": "http://localhost:8000"}, r"generator\.url=.* is for generator\.name: vllm"),
+        ({"replicas": 2}, r"generator\.replicas=2: is for generator\.name: vllm"),
+        ({"name": "vllm", "replicas": 2, "gpus": ["0"]}, r"generator\.gpus=.* one entry for each of the 2 replicas"),
         (
             {"name": "vllm", "url": "http://x", "python": "p"},
             r"generator\.python='p': belongs to a server that the run",

@@ -28,6 +28,7 @@ class StandIn:
         self.adapters: dict[str, str] = {}
         self.max_loaded = 0
         self.num_loaded = 0
+        self.num_replies = 0
         self._lock = threading.Lock()
         self.ignores_limits = False
         """Whether it draws replies as if none was limited."""
@@ -61,6 +62,7 @@ class StandIn:
         generator._reply_masks._think_id = None  # vLLM limits a reply from its first token
         prompt, stream = [tuple(body["prompt"])], [random.Random(body["seed"])]
         with self._lock:
+            self.num_replies += 1
             if body["model"] == self.name:
                 with adapter_disabled(self.model):
                     (segment,) = generator.generate(

@@ -39,14 +39,21 @@ class GeneratorConfig:
     """The interpreter of the environment that has vLLM. Empty: that of the run."""
     options: list[str] = field(default_factory=list)
     """Further options of the server that the run starts, such as --max-num-seqs=64."""
+    replicas: int = 1
+    """Servers that the run starts. Each has all weights, and answers its share of the episodes."""
+    gpus: list[str] = field(default_factory=list)
+    """CUDA_VISIBLE_DEVICES of each replica: ["1", "2"], or ["0,1"] with --tensor-parallel-size=2. Empty: the run's."""
 
     def __post_init__(self) -> None:
-        for key in ("url", "python", "options"):
-            is_free = self.name == "vllm" or not getattr(self, key)
-            require(is_free, f"generator.{key}", getattr(self, key), "is for generator.name: vllm.")
+        require(self.replicas >= 1, "generator.replicas", self.replicas, "must be at least 1.")
         rule = "belongs to a server that the run starts. Leave it or generator.url out."
-        for key in ("python", "options"):
-            require(not (self.url and getattr(self, key)), f"generator.{key}", getattr(self, key), rule)
+        for key, default in (("url", ""), ("python", ""), ("options", []), ("replicas", 1), ("gpus", [])):
+            value = getattr(self, key)
+            is_free = self.name == "vllm" or value == default
+            require(is_free, f"generator.{key}", value, "is for generator.name: vllm.")
+            require(key == "url" or not self.url or value == default, f"generator.{key}", value, rule)
+        rule = f"must have one entry for each of the {self.replicas} replicas."
+        require(len(self.gpus) in (0, self.replicas), "generator.gpus", self.gpus, rule)
 
     @property
     def is_vllm(self) -> bool:

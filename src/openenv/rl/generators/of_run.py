@@ -1,6 +1,8 @@
-"""The generators of a run: in this process, or on a vLLM server that the run has started or reaches."""
+"""The generators of a run: in this process, or on vLLM servers that the run has started or reaches."""
 
 import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from torch import bfloat16 as bfloat16_type
 from torch import dtype, float32
@@ -28,12 +30,12 @@ class RunGenerators:
         self._config = config
         self._chat = chat
         self._served: list[VllmGenerator] = []
-        self._process: VllmProcess | None = None
         self._vocab_size = model.config.get_text_config().vocab_size
         in_bfloat16 = multiplies_bfloat16(config.model.precision, model.device)
         self._dtype: dtype = bfloat16_type if in_bfloat16 else float32
-        if config.generator.is_vllm and not config.generator.url:
-            self._process = VllmProcess(
+        own = config.generator.is_vllm and not config.generator.url
+        self._processes = [
+            VllmProcess(
                 config.model.path if config.model.lora else folder,
                 python=config.generator.python,
                 dtype="bfloat16" if in_bfloat16 else "float32",
@@ -41,8 +43,11 @@ class RunGenerators:
                 on_processor=model.device.type == "cpu",
                 lora_rank=config.model.lora.rank if config.model.lora else None,
                 options=config.generator.options,
-                log_file=config.run_dir / "vllm.log",
+                gpus=config.generator.gpus[number] if config.generator.gpus else None,
+                log_file=config.run_dir / (f"vllm-{number}.log" if number else "vllm.log"),
             )
+            for number in range(config.generator.replicas if own else 0)
+        ]
 
     @property
     def serve_many(self) -> bool:
@@ -51,21 +56,26 @@ class RunGenerators:
         return self._config.generator.is_vllm and self._config.model.lora is not None
 
     def start(self) -> None:
-        """Start the vLLM server of the run, if it has one. Raises NotReady or ContainerFault."""
-        if self._process is not None:
-            self._process.start()
+        """Start the vLLM servers of the run, if it has any. Raises NotReady or ContainerFault."""
+        self._start(self._processes)
 
     def restart(self) -> bool:
-        """Start the vLLM server of the run again if it has ended; it receives the weights anew. Returns whether it
+        """Start the vLLM servers of the run that have ended again; all receive the weights anew. Returns whether one
         had."""
-        if self._process is None or not self._process.has_ended():
-            return False
-        self._process.stop()
-        log.warning("vLLM has ended: %s has its output", self._process.log_file)
-        self._process.start()
-        for generator in self._served:
+        ended = [process for process in self._processes if process.has_ended()]
+        for process in ended:
+            process.stop()
+            log.warning("vLLM has ended: %s has its output", process.log_file)
+        self._start(ended)
+        for generator in self._served if ended else []:
             generator.forget()
-        return True
+        return bool(ended)
+
+    def _start(self, processes: Sequence[VllmProcess]) -> None:
+        """Start servers at the same time, and wait for all."""
+        if processes:
+            with ThreadPoolExecutor(len(processes), "vllm-start") as threads:
+                list(threads.map(VllmProcess.start, processes))
 
     def for_rollouts(self, model: PreTrainedModel, store: WeightStore) -> BaseGenerator:
         """The generator that plays with the weights of a store. model: has the trained weights."""
@@ -75,16 +85,15 @@ class RunGenerators:
 
     def served(self, model: PreTrainedModel, store: WeightStore | None) -> VllmGenerator:
         """A generator on the vLLM server. Without a store it has the weights that the server began with."""
-        url = (self._config.generator.url or self._url()).rstrip("/")
+        own = [process.base_url for process in self._processes]
+        urls = own or [self._config.generator.url.rstrip("/")]
         if store is not None and store.probe is None:
-            is_exact = (
-                self._process is not None and self._dtype == float32
-            )  # a server of one's own has a type of its own
+            is_exact = bool(self._processes) and self._dtype == float32  # a server of one's own has a type of its own
             store.probe = Probe(self._vocab_size, self._config.model.precision, EXACT if is_exact else ROUNDED)
         generator = VllmGenerator(
-            url,
+            urls,
             self._chat,
-            self._delivery(url, model),
+            self._delivery(urls, model),
             max_new_tokens=self._config.max_res_tokens,
             vocab_size=self._vocab_size,
             store=store,
@@ -106,23 +115,19 @@ class RunGenerators:
         )
 
     def close(self) -> None:
-        """Take the adapters off a vLLM server, and end the one that the run has started."""
-        if self._process is None:
+        """Take the adapters off a vLLM server, and end those that the run has started."""
+        if not self._processes:
             for generator in self._served:
                 generator.close()
             return
-        self._process.stop()
+        for process in self._processes:
+            process.stop()
         for generator in self._served:
             generator.forget()
 
-    def _url(self) -> str:
-        assert self._process is not None
-        return self._process.base_url
-
-    def _delivery(self, url: str, model: PreTrainedModel) -> Delivery:
+    def _delivery(self, urls: Sequence[str], model: PreTrainedModel) -> Delivery:
         config = self._config
         if config.model.lora:
-            return Adapters(url, config.model.path, config.run_dir / "adapters", adapter_config(model))
-        assert self._process is not None
+            return Adapters(urls, config.model.path, config.run_dir / "adapters", adapter_config(model))
         interrupts = config.sampling.partial_rollouts
-        return AllWeights(url, self._process.model, self._dtype, interrupts=interrupts)
+        return AllWeights(urls, self._processes[0].model, self._dtype, interrupts=interrupts)

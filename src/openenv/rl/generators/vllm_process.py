@@ -37,6 +37,7 @@ class VllmProcess:
         on_processor: bool,
         lora_rank: int | None,
         options: list[str],
+        gpus: str | None,
         log_file: Path,
     ) -> None:
         """Starts nothing yet.
@@ -49,6 +50,7 @@ class VllmProcess:
             on_processor: whether it runs without a GPU.
             lora_rank: of the adapters that it receives; None: it receives all weights.
             options: further ones of vLLM's server.
+            gpus: its CUDA_VISIBLE_DEVICES; None: those of this process.
             log_file: what it has written is there when it has ended.
         """
         self.model = model
@@ -69,6 +71,7 @@ class VllmProcess:
             "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
             "VLLM_NO_USAGE_STATS": "1",
             "HF_HUB_OFFLINE": os.environ.get("HF_HUB_OFFLINE", "1"),
+            **({} if gpus is None else {"CUDA_VISIBLE_DEVICES": gpus}),
             **({"VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1")} if on_processor else {}),
         }
         self._process: ServerProcess | None = None

@@ -22,7 +22,7 @@ from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.generators.vllm_weights import Delivery
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.images import Images
-from openenv.rl.models.language_model import WeightStore
+from openenv.rl.models.language_model import Probe, WeightStore
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.models.reply_masks import JSON_FORM
 from openenv.text.constraints import ReplyConstraint
@@ -38,7 +38,7 @@ class VllmGenerator(BaseGenerator):
 
     def __init__(
         self,
-        url: str,
+        urls: Sequence[str],
         chat: Chat,
         delivery: Delivery,
         *,
@@ -49,12 +49,12 @@ class VllmGenerator(BaseGenerator):
     ) -> None:
         """
         Args:
-            url: without /v1.
-            delivery: gives the server the weights of the store.
+            urls: of servers of the same model, without /v1, among which the episodes are divided.
+            delivery: gives the servers the weights of the store.
             vocab_size: columns of the model's logits.
         """
         super().__init__(chat, max_new_tokens=max_new_tokens, store=store, temperature=temperature)
-        self._url = url.rstrip("/")
+        self._urls = [url.rstrip("/") for url in urls]
         self._delivery = delivery
         self._reply_masks = chat.reply_masks(vocab_size)
         self._loading = asyncio.Lock()
@@ -102,24 +102,27 @@ class VllmGenerator(BaseGenerator):
                 log.info("vLLM has the weights of version %d: %.2f s", newer[0], time.monotonic() - began)
 
     async def _require_agreement(self, version: int) -> None:
-        """Raise GeneratorDisagrees unless the server has the weights of a version."""
+        """Raise GeneratorDisagrees unless all servers have the weights of a version."""
         assert self.store is not None
         known, probe = self.store.probed(version), self.store.probe
-        if known is None or probe is None:
-            return
-        url = f"{self._url}/v1/completions"
+        if known is not None and probe is not None:
+            for url in self._urls:
+                probe.require_agreement(known, await self._measured(url, probe), version)
+
+    async def _measured(self, server: str, probe: Probe) -> list[float]:
+        """The log-probabilities of the tokens of a probe."""
+        url = f"{server}/v1/completions"
         body = {"model": self._delivery.model, "prompt": list(probe.token_ids), "max_tokens": 1, "temperature": 1.0}
         answer = await post_json(url, {**body, "prompt_logprobs": 0}, {}, timeout_s=_TIMEOUT_S)
         try:
             shown = answer["choices"][0]["prompt_logprobs"][1:]
-            found = [float(row[str(token)]["logprob"]) for row, token in zip(shown, probe.token_ids[1:], strict=True)]
+            return [float(row[str(token)]["logprob"]) for row, token in zip(shown, probe.token_ids[1:], strict=True)]
         except (ValueError, KeyError, IndexError, TypeError) as error:
             raise LLMError(f"{url} returned no log-probabilities of the prompt: {error!r}") from error
-        probe.require_agreement(known, found, version)
 
     def _connected(self) -> httpx.AsyncClient:
-        limits = httpx.Limits(max_connections=_MAX_CONNECTIONS)
-        return async_http_client(self._url, timeout=None, limits=limits)
+        limits = httpx.Limits(max_connections=_MAX_CONNECTIONS * len(self._urls))
+        return async_http_client(self._urls[0], timeout=None, limits=limits)
 
     async def _sampled(
         self, prompts: Sequence[TokenIds], seeds: Sequence[int], constraints: Sequence[ReplyConstraint | None]
@@ -128,7 +131,8 @@ class VllmGenerator(BaseGenerator):
         await self.load_newest()
         async with self._connected() as http:
             tasks = [
-                asyncio.ensure_future(self.sample(http, *one)) for one in zip(prompts, seeds, constraints, strict=True)
+                asyncio.ensure_future(self.sample(http, number, *one))
+                for number, one in enumerate(zip(prompts, seeds, constraints, strict=True))
             ]
             try:
                 return list(await asyncio.gather(*tasks))
@@ -137,12 +141,15 @@ class VllmGenerator(BaseGenerator):
                     task.cancel()  # after a failure the others would use a client that is closed
 
     async def sample(
-        self, http: httpx.AsyncClient, prompt: TokenIds, seed: int, constraint: ReplyConstraint | None
+        self, http: httpx.AsyncClient, episode: int, prompt: TokenIds, seed: int, constraint: ReplyConstraint | None
     ) -> Segment:
-        """One reply. All settings that a server may take from the model's generation config are given."""
+        """One reply. All settings that a server may take from the model's generation config are given.
+
+        episode: the server is chosen by it, so that one server has all turns of an episode in its cache.
+        """
         limits = {} if constraint is None else {"structured_outputs": _structured_outputs(constraint)}
         version, masks_of = self.policy_version, self._reply_masks.masks_of
-        url = f"{self._url}/v1/completions"
+        url = f"{self._urls[episode % len(self._urls)]}/v1/completions"
         asked = {
             "prompt": list(prompt),
             "max_tokens": self.max_new_tokens,
@@ -192,7 +199,9 @@ class _ConcurrentReplies:
         _refuse_images([self._chat.images(request.messages)])
         prompt = self._chat.prompt(request.messages)
         await self._generator.load_newest()
-        return await self._generator.sample(self._http, prompt, stream.getrandbits(31), request.constraint)
+        return await self._generator.sample(
+            self._http, request.episode, prompt, stream.getrandbits(31), request.constraint
+        )
 
 
 def _refuse_images(images: Sequence[Images]) -> None:

@@ -1,4 +1,4 @@
-"""Gives a vLLM server the weights of each step: an adapter, or all of them."""
+"""Gives vLLM servers the weights of each step: an adapter, or all of them."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ import secrets
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
@@ -55,10 +55,10 @@ class Adapters:
     Start the server with `VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve MODEL --enable-lora --max-lora-rank RANK`.
     """
 
-    def __init__(self, url: str, base_model: str, folder: Path, adapter_config: Any) -> None:
-        """adapter_config: peft's."""
+    def __init__(self, urls: Sequence[str], base_model: str, folder: Path, adapter_config: Any) -> None:
+        """urls: of all servers. adapter_config: peft's."""
         self.model = self._base_model = base_model
-        self._url, self._folder, self._adapter_config = url, folder, adapter_config
+        self._urls, self._folder, self._adapter_config = urls, folder, adapter_config
         self._prefix = f"policy-{secrets.token_hex(4)}"  # generators of one server do not share adapters
         self._loaded: list[str] = []
         self._uses = Counter[str]()
@@ -80,7 +80,7 @@ class Adapters:
         name = f"{self._prefix}-{self._number}-{version}"
         await asyncio.to_thread(save_adapter, self._folder / name, weights, self._adapter_config)
         path = str((self._folder / name).resolve())
-        await _post(self._url, "v1/load_lora_adapter", {"lora_name": name, "lora_path": path})
+        await _post(self._urls, "v1/load_lora_adapter", {"lora_name": name, "lora_path": path})
         self.model = name
         for earlier in list(self._loaded):
             if not self._uses[earlier]:
@@ -98,7 +98,7 @@ class Adapters:
             await self._unload(adapter)
 
     async def _unload(self, adapter: str) -> None:
-        await _post(self._url, "v1/unload_lora_adapter", {"lora_name": adapter})
+        await _post(self._urls, "v1/unload_lora_adapter", {"lora_name": adapter})
         self._loaded.remove(adapter)
         shutil.rmtree(self._folder / adapter, ignore_errors=True)
 
@@ -109,15 +109,16 @@ class AllWeights:
     method = "load_openenv_weights"
     """Of vLLM's workers, see `openenv_vllm.WholeWeights`."""
 
-    def __init__(self, url: str, model: str, dtype: torch.dtype, *, interrupts: bool = False) -> None:
+    def __init__(self, urls: Sequence[str], model: str, dtype: torch.dtype, *, interrupts: bool = False) -> None:
         """
         Args:
-            dtype: of the server's weights.
+            urls: of all servers.
+            dtype: of the servers' weights.
             interrupts: whether replies that are being written go on with the new weights, which read what was written
                 anew. Otherwise they are finished before.
         """
         self.model = model
-        self._url, self._dtype, self._interrupts = url, dtype, interrupts
+        self._urls, self._dtype, self._interrupts = urls, dtype, interrupts
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[str]:
@@ -130,13 +131,13 @@ class AllWeights:
         with tempfile.TemporaryDirectory(prefix="openenv-", dir=_folder_for(size)) as place:
             file = str(Path(place) / "weights.safetensors")
             await asyncio.to_thread(_write, weights, self._dtype, file)
-            await _post(self._url, f"pause?mode={'keep' if self._interrupts else 'wait'}", {})
+            await _post(self._urls, f"pause?mode={'keep' if self._interrupts else 'wait'}", {})
             try:
-                await _post(self._url, "collective_rpc", {"method": self.method, "args": [file]})
-                await _post(self._url, "reset_prefix_cache?reset_running_requests=true", {})
-                await _post(self._url, "update_weight_version", {"new_version": str(version)})
+                await _post(self._urls, "collective_rpc", {"method": self.method, "args": [file]})
+                await _post(self._urls, "reset_prefix_cache?reset_running_requests=true", {})
+                await _post(self._urls, "update_weight_version", {"new_version": str(version)})
             finally:
-                await _post(self._url, "resume", {})
+                await _post(self._urls, "resume", {})
 
     def forget(self) -> None:
         """The server has those of its model again."""
@@ -156,6 +157,10 @@ def _write(weights: Mapping[str, Tensor], dtype: torch.dtype, file: str) -> None
     save_file({name: tensor.detach().to("cpu", dtype).contiguous() for name, tensor in weights.items()}, file)
 
 
-async def _post(url: str, route: str, body: dict[str, Any]) -> None:
-    """Send a command, which the server answers in words. Raises LLMError."""
-    await post_json(f"{url}/{route}", body, {}, timeout_s=_TIMEOUT_S, takes_text=True)
+async def _post(urls: Sequence[str], route: str, body: dict[str, Any]) -> None:
+    """Send all servers a command, which they answer in words. Raises the LLMError of the first that fails, once all
+    have answered."""
+    sent = (post_json(f"{url}/{route}", body, {}, timeout_s=_TIMEOUT_S, takes_text=True) for url in urls)
+    for answer in await asyncio.gather(*sent, return_exceptions=True):
+        if isinstance(answer, BaseException):
+            raise answer

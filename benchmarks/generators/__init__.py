@@ -1,0 +1,1 @@
+"""The generators of a training run beside each other."""
