@@ -4,8 +4,9 @@
 """
 
 from openenv.evaluation.episodes import EpisodePlayer, EpisodeRunner, PendingAction
-from openenv.evaluation.evaluator import EpisodeObserver, evaluate, play_episodes, play_random_policy
+from openenv.evaluation.evaluator import evaluate, play_episodes, play_random_policy
 from openenv.evaluation.intervals import EpisodeResult, Summary, summarize
+from openenv.evaluation.policy_player import EpisodeObserver
 from openenv.evaluation.tables import medal_table, replies_table, show_openenv_observation
 
 __all__ = [

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from openenv.evaluation.evaluator import EpisodeObserver
 from openenv.evaluation.intervals import EpisodeResult, Summary, summarize
+from openenv.evaluation.policy_player import EpisodeObserver
 from openenv.evaluation.tables import ranked
 
 

@@ -17,8 +17,9 @@ from openenv.core.env_server.types import Action
 from openenv.core.session_pool import SessionPool
 from openenv.core.utils import run_async_safely
 from openenv.core.wire.json_codec import to_plain_or_text, write_json
-from openenv.evaluation.evaluator import EpisodeObserver, play_episodes
+from openenv.evaluation.evaluator import play_episodes
 from openenv.evaluation.intervals import EpisodeResult
+from openenv.evaluation.policy_player import EpisodeObserver
 from openenv.pages.live_results import LiveResults
 from openenv.policies.base import PolicyReply
 from openenv.text.interface import TextInterface

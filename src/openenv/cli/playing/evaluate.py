@@ -23,8 +23,8 @@ from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.core.utils import run_async_safely
 from openenv.evaluation import Summary, medal_table, replies_table
 from openenv.evaluation import evaluate as run_evaluation
-from openenv.evaluation.evaluator import EpisodeObserver
 from openenv.evaluation.intervals import EpisodeResult
+from openenv.evaluation.policy_player import EpisodeObserver
 from openenv.evaluation.tables import CUT_OFF_REMEDY, STOPPED_REMEDY, table_console
 from openenv.formats.json_text import json_text
 from openenv.pages.live_results import LiveResults

@@ -13,8 +13,8 @@ from openenv.evaluation.episode_files.records import (
     RecordedTurn,
     group_of,
 )
-from openenv.evaluation.evaluator import EpisodeObserver
 from openenv.evaluation.intervals import EpisodeResult
+from openenv.evaluation.policy_player import EpisodeObserver
 from openenv.policies.base import PolicyReply
 from openenv.policies.prompts import ChatMessage, PromptBuilder
 from openenv.text.interface import TextInterface

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from openenv.evaluation import play_episodes
 from openenv.evaluation.episodes import EpisodeSessions
-from openenv.evaluation.evaluator import OnEpisodes
 from openenv.evaluation.intervals import EpisodeResult
+from openenv.evaluation.policy_player import OnEpisodes
 from openenv.policies import LanguageModelPolicy
 from openenv.rl.algorithm.curricula import level_keywords
 from openenv.rl.config import Config, EnvConfig

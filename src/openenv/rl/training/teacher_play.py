@@ -14,7 +14,7 @@ from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
 from openenv.core.schema.legal_actions import REFUSED_REMEDY
 from openenv.evaluation.episodes import EpisodeRunner, EpisodeSessions, PendingAction
-from openenv.evaluation.evaluator import choices_of
+from openenv.evaluation.policy_player import choices_of
 from openenv.policies.base import EndEpisode, Policy, as_action
 from openenv.policies.baselines import RandomPolicy
 from openenv.policies.prompts import ChatMessage, PromptBuilder, assistant_message
