@@ -18,6 +18,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from torch import Tensor
 
 from benchmarks.report import machine
 from benchmarks.rollouts.busy import Busy
@@ -108,15 +109,14 @@ async def played(args: argparse.Namespace, generator: Mapping[str, Any]) -> Play
 
 
 def _time_updates(generator: VllmGenerator, times_s: list[float]) -> None:
-    load = generator.load_newest
+    deliver = generator.deliver
 
-    async def timed() -> None:
-        known, began = generator.policy_version, time.perf_counter()
-        await load()
-        if generator.policy_version > known:
-            times_s.append(time.perf_counter() - began)
+    async def timed(version: int, weights: Mapping[str, Tensor]) -> None:
+        began = time.perf_counter()
+        await deliver(version, weights)
+        times_s.append(time.perf_counter() - began)
 
-    vars(generator)["load_newest"] = timed
+    vars(generator)["deliver"] = timed
 
 
 def main() -> None:

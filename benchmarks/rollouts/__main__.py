@@ -88,7 +88,9 @@ async def played(
             )
         half = args.groups // 2
         began = time.perf_counter()
-        parts = await asyncio.gather(rollouts[0].play(range(half)), rollouts[1].play(range(half, 2 * half)))
+        reset = {} if args.step_s is None else {"step_s": args.step_s}
+        indices = range(half), range(half, 2 * half)
+        parts = await asyncio.gather(*(one.play(part, reset) for one, part in zip(rollouts, indices, strict=True)))
         vars(generator).pop("replies")
         return [*parts[0], *parts[1]], time.perf_counter() - began, busy.seconds
 
@@ -103,6 +105,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rollouts", description=__doc__)
     parser.add_argument("--episodes", type=int, default=256, help="That run at a time (default %(default)s).")
     parser.add_argument("--groups", type=int, default=96, help="Of eight episodes each (default %(default)s).")
+    parser.add_argument("--step-s", type=float, help="Seconds of each step (default 0.01 to 0.5, drawn).")
     parser.add_argument("--rounds", type=int, default=3, help="Each row is played so often (default %(default)s).")
     parser.add_argument("--vllm", default="", metavar="PYTHON",
                         help="The interpreter of an environment with vLLM, as `make vllm` makes one.")  # fmt: skip

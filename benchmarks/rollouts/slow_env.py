@@ -28,16 +28,20 @@ class SlowEnvironment(Environment[Line, Answer, State]):
     def __init__(self) -> None:
         self._state = State()
         self._random = random.Random()
+        self._step_s: float | None = None
 
-    def reset(self, seed: int | None = None, episode_id: str | None = None, **keywords: Any) -> Answer:
-        """Begin an episode at once."""
-        self._state, self._random = State(episode_id=episode_id), random.Random(seed)
+    def reset(
+        self, seed: int | None = None, episode_id: str | None = None, step_s: float | None = None, **keywords: Any
+    ) -> Answer:
+        """Begin an episode at once. step_s: the time of each step instead."""
+        self._state, self._random, self._step_s = State(episode_id=episode_id), random.Random(seed), step_s
         return self._answer()
 
     def step(self, action: Line, timeout_s: float | None = None, **keywords: Any) -> Answer:
         """Take a while. The reward is the number of words modulo 3."""
         self._state.step_count += 1
-        time.sleep(SHORTEST_S * (LONGEST_S / SHORTEST_S) ** self._random.random() ** 3)
+        drawn_s = SHORTEST_S * (LONGEST_S / SHORTEST_S) ** self._random.random() ** 3
+        time.sleep(drawn_s if self._step_s is None else self._step_s)
         answer = self._answer()
         answer.reward, answer.done = float(len(action.text.split()) % 3), self._state.step_count == TURNS
         return answer

@@ -154,6 +154,11 @@ def test_defaults_make_a_run() -> None:
         ({"sampling": {"partial_rollouts": True, "together": True}}, "sampling.together"),
         ({"sampling": {"partial_rollouts": True}, "off_by_n": 0}, "sampling.partial_rollouts"),
         ({"replay_buffer": {"age_of": "token"}}, "replay_buffer.age_of"),
+        ({"sampling": {"partial_rollouts": True}, "env": {"name": "echo", "self_play": {}}}, "env.self_play"),
+        (
+            {"sampling": {"partial_rollouts": True}, "env": {"name": "echo", "curriculum": {"levels": [{}, {}]}}},
+            "env.curriculum",
+        ),
     ],
 )
 def test_partial_rollouts_are_refused_where_nothing_goes_on_across_an_update(

@@ -322,19 +322,37 @@ class TailPool(EchoPool):
         return await super().step(actions)
 
 
-@pytest.mark.parametrize("age_of", ["group", "episode", "token"])
-async def test_an_episode_goes_on_with_newer_weights_while_the_next_step_begins(tmp_path: Path, age_of: str) -> None:
+async def partial_run(folder: Path, **replay_buffer: Any) -> list[dict[str, Any]]:
+    """Four steps with partial rollouts and `TailPool`."""
     sampling = {"partial_rollouts": True, "constrain": True}
-    config = echo_config(sampling=sampling, replay_buffer={"batch_size": 4, "age_of": age_of})
+    config = echo_config(sampling=sampling, replay_buffer={"batch_size": 4, **replay_buffer})
     TailPool.begun, TailPool.slow = asyncio.Event(), None
-
     async with asyncio.timeout(60):
-        rows = await SmallRun(config, tmp_path, pool_class=TailPool).run(4, turns=3)
+        return await SmallRun(config, folder, pool_class=TailPool).run(4, turns=3)
+
+
+async def test_an_episode_goes_on_with_newer_weights_while_the_next_step_begins(tmp_path: Path) -> None:
+    rows = await partial_run(tmp_path)
 
     assert [row["num_groups/trained"] for row in rows] == [4] * 4
     assert rows[1]["off_policy/max_age"] == 1  # its first word
     assert 0 < rows[1]["off_policy/mean_age"] < 1  # those that follow
     assert max(row["off_policy/max_age"] for row in rows) <= 1
+    assert rows[-1]["buffer/evicted"] == 0
+
+
+@pytest.mark.parametrize(
+    ("age_of", "least", "most", "trained"), [("group", 1, 4, 3), ("episode", 5, 16, 4), ("token", 17, 96, 4)]
+)
+async def test_what_is_too_old_is_left_out_by_groups_episodes_or_tokens(
+    tmp_path: Path, age_of: str, least: int, most: int, trained: int
+) -> None:
+    rows = await partial_run(tmp_path, age_of=age_of, max_policy_age=0)
+
+    assert least <= rows[1]["buffer/evicted"] <= most  # most of step 2 was played by version 0
+    assert rows[1]["num_groups/trained"] <= trained
+    assert (rows[1]["num_groups/trained"] == 4) == (age_of == "token")
+    assert rows[0]["buffer/evicted"] == 0
 
 
 async def test_a_run_does_not_depend_on_how_fast_its_rollouts_are(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ class ConcurrentRunner:
         self._max_steps = max_steps
 
     async def run(self, resets: Iterable[Mapping[str, Any]]) -> None:
-        """As `EpisodeRunner.run`."""
+        """As `EpisodeRunner.run`. All of `resets` is read at once."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 for episode, keywords in enumerate(resets):

@@ -230,10 +230,13 @@ class Engine:
         """Start what has ended by itself again, after a failure of a rollout. Returns False if nothing had ended."""
         return await asyncio.to_thread(self._generators.restart)
 
-    def player(self, *, temperature: float, before: bool = False) -> BaseGenerator:
-        """A generator with the current weights, or those before GRPO, whose `complete` is used in evaluation."""
+    def player(self, *, temperature: float, before: bool = False, alone: bool = False) -> BaseGenerator:
+        """A generator with the current weights, or those before GRPO, whose `complete` is used in evaluation.
+
+        alone: no rollout plays meanwhile, so that the vLLM server of whole weights may have those of the evaluation.
+        """
         self._release_freed()
-        generator = self._player_before() if before else self._player_now()
+        generator = self._player_before(alone) if before else self._player_now(alone)
         generator.temperature = temperature
         generator.seed(self.config.seed)
         return generator
@@ -251,7 +254,9 @@ class Engine:
         if self.config.model.path:  # a tiny model leaves nothing that is worth the time
             release_freed()
 
-    def _player_now(self) -> BaseGenerator:
+    def _player_now(self, alone: bool) -> BaseGenerator:
+        if alone and self.config.generator.is_vllm and not self._generators.serve_many:
+            return self._generators.served_alone(self.trainer.model, self.trainer.step_count)
         if not self._generators.serve_many:
             return self._generators.embedded(copy_of(self.trainer.model), None)
         if self._served_player is None:  # one for all evaluations, so that the server keeps one adapter for them
@@ -262,8 +267,9 @@ class Engine:
             store.publish(self.trainer.model, self.trainer.step_count)
         return generator
 
-    def _player_before(self) -> BaseGenerator:
-        if self._generators.serve_many and self.config.warm_start is None:
+    def _player_before(self, alone: bool) -> BaseGenerator:
+        began_so = self.config.warm_start is None if self._generators.serve_many else alone and not self.progress.step
+        if self.config.generator.is_vllm and began_so:  # the server has these weights already
             return self._generators.served(self.trainer.model, None)
         before = self.checkpoints.load_reference(self.config.model)[0]
         if not self._generators.serve_many:

@@ -122,8 +122,8 @@ class TrainingLoop:
             await buffer.put(step, await self._groups_of(step))
 
     async def _play_steps_at_once(self, buffer: ReplayBuffer, first: int, last: int) -> None:
-        """The same with the newest weights. A step begins while episodes of those before run; sessions are free for it
-        when these have begun."""
+        """The same with the newest weights. A step begins while episodes of those before run. Free sessions go to the
+        episodes that have waited longest."""
 
         async def play(step: int) -> None:
             await buffer.put(step, await self._groups_of(step))
@@ -188,9 +188,9 @@ class TrainingLoop:
     async def _recovered(self, known: int) -> bool:
         """Whether the generator runs again. known: how often it had been started again before it failed."""
         async with self._recovering:
-            if self._num_recoveries == known and await self._engine.recovered():
+            if await self._engine.recovered():
                 self._num_recoveries += 1
-            return self._num_recoveries > known
+            return self._num_recoveries > known  # or another step has started it again
 
     async def _play_once(self, indices: Sequence[int]) -> list[Group]:
         try:

@@ -30,7 +30,7 @@ def mixed(index: int, *versions: int) -> Group:
 
 @pytest.mark.parametrize(
     ("age_of", "left", "num_old"),
-    [("group", {1: 2}, 2), ("episode", {0: 2, 1: 2}, 3), ("token", {0: 3, 1: 2, 2: 2}, 0)],
+    [("group", {1: 2}, 2), ("episode", {0: 2, 1: 2}, 3), ("token", {0: 3, 1: 2, 2: 2}, 3)],
 )
 def test_an_old_token_costs_its_group_its_episode_or_itself(age_of: AgeOf, left: dict[int, int], num_old: int) -> None:
     groups = [mixed(0, 5, 3, 4), mixed(1, 4, 5), mixed(2, 3, 3)]

@@ -20,6 +20,7 @@ from openenv.rl.algorithm.segment import Segment
 from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import Config, ModelConfig
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.of_run import RunGenerators
 from openenv.rl.generators.probe import GeneratorDisagrees
 from openenv.rl.generators.vllm_process import VllmProcess
@@ -61,7 +62,11 @@ class Served:
         self.model, tokenizer = made()
         self.chat = Chat(tokenizer)
         save_model(folder / "model", self.model, self.chat)
-        config = config_of(folder, model={"path": str(folder / "model"), "precision": "float32"})
+        config = config_of(
+            folder,
+            model={"path": str(folder / "model"), "precision": "float32"},
+            sampling={"partial_rollouts": True},
+        )
         self.store = WeightStore()
         self.generators = RunGenerators(config, self.chat, self.model, str(folder / "model"))
         self.generator = self.generators.for_rollouts(self.model, self.store)
@@ -138,7 +143,6 @@ async def test_a_reply_goes_on_with_the_weights_of_an_update_and_each_token_has_
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     generator = served.generator
-    monkeypatch.setattr(generator._delivery, "_interrupts", True)
     monkeypatch.setattr(generator, "max_new_tokens", 900)
     known = served.publish(0.3)
     await generator.load_newest()
@@ -206,6 +210,11 @@ def test_weights_that_vllm_keeps_in_part_end_the_run(served: Served, monkeypatch
     assert distance(served.model, served.segments()) < BOUND
 
 
+def replies_of(player: BaseGenerator, chat: Chat) -> list[Segment]:
+    assert isinstance(player, VllmGenerator)
+    return player.answer(TALKS * 4, [random.Random(number) for number in range(len(TALKS) * 4)], chat)
+
+
 async def rows_of_run(
     folder: Path, name: str, lora: dict[str, int] | None = None, kills: int = 0, replicas: int = 1
 ) -> list[Any]:
@@ -217,8 +226,14 @@ async def rows_of_run(
     pids = [process._process.pid for process in processes if process._process is not None]
     assert len(pids) == replicas
     kill(run.engine.generator, processes[0], kills)
+    before = run.engine.player(temperature=1.0, before=True, alone=True)
+    assert distance(run.engine.trainer.model, await asyncio.to_thread(replies_of, before, run.engine.chat)) < BOUND
     try:
         await run.run(steps=3)
+        after = run.engine.player(temperature=1.0, alone=True)
+        found = await asyncio.to_thread(replies_of, after, run.engine.chat)
+        assert {segment.policy_version for segment in found} == {3}
+        assert distance(run.engine.trainer.model, found) < BOUND
     finally:
         await run.shutdown()
     assert not any(map(is_running, pids))

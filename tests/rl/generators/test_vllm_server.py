@@ -124,20 +124,20 @@ def test_a_busy_server_is_asked_again(stand_in: StandIn, serving: Callable[[Fast
 
 def test_a_generator_with_other_weights_is_refused_and_rounding_is_not() -> None:
     rounded = Probe(100, "bfloat16", ROUNDED)
-    rounded.require_agreement([-1.0, -2.0, -19.0], [-1.02, -2.1, -19.4], 2)
+    rounded.require_agreement([-1.0, -2.0, -19.0], [-1.02, -2.1, -19.4], 2, "http://x")
 
-    with pytest.raises(GeneratorDisagrees, match=r"0\.7 nats a token away .*, at most 5\.0%\) .* version 2: .* other"):
-        rounded.require_agreement([-1.0, -2.0, -9.0], [-1.7, -1.3, -9.7], 2)
+    with pytest.raises(GeneratorDisagrees, match=r"http://x is 0\.7 nats .*, at most 5\.0%\) .* version 2: .* other"):
+        rounded.require_agreement([-1.0, -2.0, -9.0], [-1.7, -1.3, -9.7], 2, "http://x")
     with pytest.raises(GeneratorDisagrees, match="nan nats"):
-        rounded.require_agreement([-1.0, -2.0], [-1.0, float("nan")], 2)
+        rounded.require_agreement([-1.0, -2.0], [-1.0, float("nan")], 2, "http://x")
 
 
 def test_the_same_products_in_float32_agree_more_closely() -> None:
     exact = Probe(100, "float32", EXACT)
-    exact.require_agreement([-1.0, -2.0, -19.0], [-1.0001, -2.0001, -19.001], 2)
+    exact.require_agreement([-1.0, -2.0, -19.0], [-1.0001, -2.0001, -19.001], 2, "http://x")
 
     with pytest.raises(GeneratorDisagrees, match=r"0\.17 nats"):
-        exact.require_agreement([-1.0, -2.0, -19.0], [-1.02, -2.1, -19.4], 2)
+        exact.require_agreement([-1.0, -2.0, -19.0], [-1.02, -2.1, -19.4], 2, "http://x")
 
 
 def test_a_server_that_has_begun_anew_receives_the_same_version_again(

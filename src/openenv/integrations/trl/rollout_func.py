@@ -185,6 +185,8 @@ def _fields(played: Sequence[Trajectory]) -> dict[str, Any]:
         reason = failed[0].reason or "they ended before a first reply"
         raise EpisodesFailed(f"{len(failed)} of {len(played)} episodes failed: {reason}")
     segments = [_whole(trajectory) for trajectory in played]
+    if not all(segment.sampled.any() for segment in segments):
+        raise EpisodesFailed("a reply of an episode has no token")
     starts = [int(segment.sampled.argmax()) for segment in segments]
     pairs = list(zip(segments, starts, strict=True))
     return {

@@ -24,12 +24,13 @@ class StepGroups:
 
 
 def without_old(groups: Sequence[Group], oldest_version: int, age_of: AgeOf) -> tuple[list[Group], int]:
-    """The groups that are young enough, and how many groups or episodes were left out for tokens of older versions.
+    """The groups that are young enough, and how many groups, episodes or tokens of older versions were left out.
 
     age_of: group, or episode, which leaves a group the others while there are two. Tokens are left out of the batch.
     """
     if age_of == "token":
-        return list(groups), 0
+        segments = [segment for group in groups for one in group.valid for segment in one.segments]
+        return list(groups), sum(int((one.versions[one.sampled] < oldest_version).sum()) for one in segments)
     if age_of == "group":
         kept = [group for group in groups if group.policy_version >= oldest_version]
         return kept, len(groups) - len(kept)
@@ -38,8 +39,8 @@ def without_old(groups: Sequence[Group], oldest_version: int, age_of: AgeOf) -> 
         return not trajectory.segments or trajectory.policy_version >= oldest_version
 
     parts = [replace(group, trajectories=list(filter(is_young, group.valid))) for group in groups]
-    num_old = sum(len(group.valid) - len(part.valid) for group, part in zip(groups, parts, strict=True))
-    return [part for part in parts if len(part.valid) > 1], num_old
+    kept = [part for part in parts if len(part.valid) > 1 and any(one.segments for one in part.valid)]
+    return kept, sum(len(group.valid) for group in groups) - sum(len(part.valid) for part in kept)
 
 
 class ReplayBuffer:
@@ -52,7 +53,7 @@ class ReplayBuffer:
         """policy_version: that of the current weights. age_of: what is evicted for an old token."""
         self.max_policy_age = max_policy_age
         self.num_evicted = 0
-        """Number of groups, or of episodes, that were evicted because they were too old."""
+        """Number of groups, episodes or tokens that were left out because they were too old."""
         self._age_of: AgeOf = age_of
         self._policy_version = policy_version
         self._steps: dict[int, StepGroups] = {}
@@ -80,7 +81,7 @@ class ReplayBuffer:
         groups = self._steps.pop(step)
         fresh, evicted = without_old(groups.trained, step - self.max_policy_age, self._age_of)
         if evicted:
-            log.warning("evicted what is too old: number=%d of=%s policy_version=%d", evicted, self._age_of, step)
+            log.warning("too old at step %d, and not trained on: %d %ss", step, evicted, self._age_of)
         self.num_evicted += evicted
         return replace(groups, trained=fresh)
 

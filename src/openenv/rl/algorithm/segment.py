@@ -85,7 +85,7 @@ class Segment:
     @property
     def policy_version(self) -> int:
         """The oldest policy version that sampled in this segment."""
-        return int(self.versions.min())
+        return int(self.versions[self.sampled].min())
 
     @property
     def sampled_ids(self) -> list[int]:

@@ -157,6 +157,10 @@ class Config:
         require(in_parts, "replay_buffer.age_of", self.replay_buffer.age_of, rule)
         rule = "with 0 no episode sees an update. Use 1 or more, or leave it out."
         require(self.off_by_n > 0 or not self.sampling.partial_rollouts, "sampling.partial_rollouts", True, rule)
+        rule = "has one level, and opponents of one version, for all of a step. Leave sampling.partial_rollouts out."
+        for key in ("curriculum", "self_play"):
+            is_used = self.sampling.partial_rollouts and any(getattr(env, key) for env in self.env)
+            require(not is_used, f"env.{key}", "with partial rollouts", rule)
         require(self.max_policy_age >= 0, "replay_buffer.max_policy_age", self.max_policy_age, "must be at least 0.")
         repeated = len(set(self.report_to)) < len(self.report_to)
         require(not repeated, "report_to", self.report_to, "names a tracker twice.")

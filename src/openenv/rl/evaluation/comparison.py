@@ -47,7 +47,7 @@ class Comparison:
         Where time is limited, the model plays as many games as a share of it allows.
         """
         known = {row.name for row in self._results}
-        before = self._training.engine.player(temperature=1.0, before=True)
+        before = self._training.engine.player(temperature=1.0, before=True, alone=True)
         for number, environment in enumerate(self._training.engine.environments):
             players: list[tuple[str, Role, Any]] = [
                 ("random", "baseline", RandomPolicy(self._config.seed, text=environment.served.text)),
@@ -62,7 +62,7 @@ class Comparison:
         """Evaluate the model after GRPO, add optimal play, and record a few games."""
         temperature = self._config.evaluation.temperature
         name = f"after GRPO ({'sampled' if temperature else 'greedy'})"
-        after = self._training.engine.player(temperature=temperature)
+        after = self._training.engine.player(temperature=temperature, alone=True)
         for number in range(len(self._config.env)):
             await self._evaluate(number, name, "after", self._model(number, after))
             for best in self._optimum(number):

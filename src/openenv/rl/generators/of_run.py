@@ -1,6 +1,7 @@
 """The generators of a run: in this process, or on vLLM servers that the run has started or reaches."""
 
 import logging
+import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,7 +9,7 @@ from torch import bfloat16 as bfloat16_type
 from torch import dtype, float32
 from transformers import PreTrainedModel
 
-from openenv.rl.config import Config
+from openenv.rl.config import Config, require
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.generators.probe import EXACT, ROUNDED, Probe
@@ -20,6 +21,8 @@ from openenv.rl.models.language_model import WeightStore, cast_matrices, copy_of
 from openenv.rl.models.lora import adapter_config
 
 log = logging.getLogger(__name__)
+
+_ADAPTERS = "adapters"  # the folder in that of the run
 
 
 class RunGenerators:
@@ -34,6 +37,9 @@ class RunGenerators:
         in_bfloat16 = multiplies_bfloat16(config.model.precision, model.device)
         self._dtype: dtype = bfloat16_type if in_bfloat16 else float32
         own = config.generator.is_vllm and not config.generator.url
+        share = config.generator.replicas > 1 and not config.generator.gpus and model.device.type != "cpu"
+        rule = "several servers do not fit on the GPU of the run. Name one for each, such as ['1', '2']."
+        require(not share, "generator.gpus", config.generator.gpus, rule)
         self._processes = [
             VllmProcess(
                 config.model.path if config.model.lora else folder,
@@ -43,6 +49,7 @@ class RunGenerators:
                 on_processor=model.device.type == "cpu",
                 lora_rank=config.model.lora.rank if config.model.lora else None,
                 options=config.generator.options,
+                interrupts=config.sampling.partial_rollouts,
                 gpus=config.generator.gpus[number] if config.generator.gpus else None,
                 log_file=config.run_dir / (f"vllm-{number}.log" if number else "vllm.log"),
             )
@@ -66,9 +73,9 @@ class RunGenerators:
         for process in ended:
             process.stop()
             log.warning("vLLM has ended: %s has its output", process.log_file)
-        self._start(ended)
         for generator in self._served if ended else []:
-            generator.forget()
+            generator.forget()  # before a server answers with the weights that it begins with
+        self._start(ended)
         return bool(ended)
 
     def _start(self, processes: Sequence[VllmProcess]) -> None:
@@ -88,8 +95,10 @@ class RunGenerators:
         own = [process.base_url for process in self._processes]
         urls = own or [self._config.generator.url.rstrip("/")]
         if store is not None and store.probe is None:
-            is_exact = bool(self._processes) and self._dtype == float32  # a server of one's own has a type of its own
-            store.probe = Probe(self._vocab_size, self._config.model.precision, EXACT if is_exact else ROUNDED)
+            # other weights round before they are multiplied, and so may a server that the run has not started
+            is_exact = bool(own) and self._dtype == float32 and self._config.model.weights == "float32"
+            limit = EXACT if is_exact and not any("dtype" in one for one in self._config.generator.options) else ROUNDED
+            store.probe = Probe(self._vocab_size, self._config.model.precision, limit)
         generator = VllmGenerator(
             urls,
             self._chat,
@@ -99,6 +108,15 @@ class RunGenerators:
             store=store,
         )
         self._served.append(generator)
+        return generator
+
+    def served_alone(self, model: PreTrainedModel, version: int) -> VllmGenerator:
+        """A generator with all weights of a model. The others deliver theirs again when they are used next."""
+        for other in self._served:
+            other.forget()
+        store = WeightStore()
+        generator = self.served(model, store)
+        store.publish(model, version)
         return generator
 
     def embedded(self, model: PreTrainedModel, store: WeightStore | None) -> Generator:
@@ -124,10 +142,11 @@ class RunGenerators:
             process.stop()
         for generator in self._served:
             generator.forget()
+        shutil.rmtree(self._config.run_dir / _ADAPTERS, ignore_errors=True)
 
     def _delivery(self, urls: Sequence[str], model: PreTrainedModel) -> Delivery:
         config = self._config
         if config.model.lora:
-            return Adapters(urls, config.model.path, config.run_dir / "adapters", adapter_config(model))
+            return Adapters(urls, config.model.path, config.run_dir / _ADAPTERS, adapter_config(model))
         interrupts = config.sampling.partial_rollouts
         return AllWeights(urls, self._processes[0].model, self._dtype, interrupts=interrupts)

@@ -49,14 +49,14 @@ class Probe:
         found: list[float] = values.tolist()
         return found
 
-    def require_agreement(self, trainer: Sequence[float], generator: Sequence[float], version: int) -> None:
-        """Raise GeneratorDisagrees unless both have nearly the same log-probabilities of the tokens."""
+    def require_agreement(self, trainer: Sequence[float], generator: Sequence[float], version: int, url: str) -> None:
+        """Raise GeneratorDisagrees unless both have nearly the same log-probabilities of the tokens. url: names it."""
         pairs = list(zip(trainer, generator, strict=True))
         nats = sum(abs(one - other) for one, other in pairs) / len(pairs)
         distance = sum(abs(one - other) / (1 - one) for one, other in pairs) / len(pairs)
         if not distance <= self.max_distance:
             raise GeneratorDisagrees(
-                f"the generator is {nats:.2g} nats a token away from the trainer ({distance:.2%} of the "
+                f"the generator at {url} is {nats:.2g} nats a token away from the trainer ({distance:.2%} of the "
                 f"log-probabilities, at most {self.max_distance:.1%}) after the update to version {version}: it has "
                 "other weights, or computes them in another way. Is it the model of model.path, in the type of "
                 "model.precision?"

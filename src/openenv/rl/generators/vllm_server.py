@@ -6,11 +6,12 @@ import json
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
 import httpx
+from torch import Tensor
 
 from openenv.agents.llm.http import LLMError, post_json
 from openenv.core.net.http_clients import async_http_client
@@ -57,7 +58,7 @@ class VllmGenerator(BaseGenerator):
         self._urls = [url.rstrip("/") for url in urls]
         self._delivery = delivery
         self._reply_masks = chat.reply_masks(vocab_size)
-        self._loading = asyncio.Lock()
+        self._delivering: asyncio.Future[None] | None = None
 
     def generate(
         self,
@@ -85,21 +86,27 @@ class VllmGenerator(BaseGenerator):
 
     def close(self) -> None:
         """Take off what was delivered."""
-        try:
-            run_async_safely(self._delivery.close())
-        except LLMError as error:
-            log.warning("the adapter stays on the server: %s", error)
+        run_async_safely(self._delivery.close())
 
     async def load_newest(self) -> None:
-        """Give the server the store's weights, if they are newer than those that it has."""
-        async with self._loading:
+        """Give the servers the store's weights, if they are newer than those that they have.
+
+        A delivery goes on also if all that wait for it are cancelled, so that no server is left with half of it.
+        """
+        if self._delivering is None or self._delivering.done():
             newer = None if self.store is None else self.store.newer(self.policy_version)
-            if newer is not None:
-                began = time.monotonic()
-                await self._delivery.deliver(*newer)
-                await self._require_agreement(newer[0])
-                self.policy_version = newer[0]
-                log.info("vLLM has the weights of version %d: %.2f s", newer[0], time.monotonic() - began)
+            if newer is None:
+                return
+            self._delivering = asyncio.ensure_future(self.deliver(*newer))
+        await asyncio.shield(self._delivering)
+
+    async def deliver(self, version: int, weights: Mapping[str, Tensor]) -> None:
+        """Give the servers these weights. Raises LLMError, and GeneratorDisagrees if one has others afterwards."""
+        began = time.monotonic()
+        await self._delivery.deliver(version, weights)
+        await self._require_agreement(version)
+        self.policy_version = version
+        log.info("vLLM has the weights of version %d: %.2f s", version, time.monotonic() - began)
 
     async def _require_agreement(self, version: int) -> None:
         """Raise GeneratorDisagrees unless all servers have the weights of a version."""
@@ -107,7 +114,7 @@ class VllmGenerator(BaseGenerator):
         known, probe = self.store.probed(version), self.store.probe
         if known is not None and probe is not None:
             for url in self._urls:
-                probe.require_agreement(known, await self._measured(url, probe), version)
+                probe.require_agreement(known, await self._measured(url, probe), version, url)
 
     async def _measured(self, server: str, probe: Probe) -> list[float]:
         """The log-probabilities of the tokens of a probe."""

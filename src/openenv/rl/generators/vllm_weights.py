@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from openenv.agents.llm.http import post_json
+from openenv.agents.llm.http import LLMError, post_json
 from openenv.rl.models.lora import save_adapter
 
 log = logging.getLogger(__name__)
@@ -82,14 +82,13 @@ class Adapters:
         path = str((self._folder / name).resolve())
         await _post(self._urls, "v1/load_lora_adapter", {"lora_name": name, "lora_path": path})
         self.model = name
-        for earlier in list(self._loaded):
+        self._loaded.append(name)
+        for earlier in self._loaded[:-1]:
             if not self._uses[earlier]:
                 await self._unload(earlier)
-        self._loaded.append(name)
 
     def forget(self) -> None:
-        """As `Delivery.forget`. Its files go too."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """As `Delivery.forget`."""
         self.model, self._loaded = self._base_model, []
 
     async def close(self) -> None:
@@ -98,8 +97,11 @@ class Adapters:
             await self._unload(adapter)
 
     async def _unload(self, adapter: str) -> None:
-        await _post(self._urls, "v1/unload_lora_adapter", {"lora_name": adapter})
-        self._loaded.remove(adapter)
+        self._loaded.remove(adapter)  # one that a server refuses to take off is not asked for again
+        try:
+            await _post(self._urls, "v1/unload_lora_adapter", {"lora_name": adapter})
+        except LLMError as error:
+            log.warning("an adapter stays on the server: %s", error)
         shutil.rmtree(self._folder / adapter, ignore_errors=True)
 
 
@@ -131,8 +133,8 @@ class AllWeights:
         with tempfile.TemporaryDirectory(prefix="openenv-", dir=_folder_for(size)) as place:
             file = str(Path(place) / "weights.safetensors")
             await asyncio.to_thread(_write, weights, self._dtype, file)
-            await _post(self._urls, f"pause?mode={'keep' if self._interrupts else 'wait'}", {})
             try:
+                await _post(self._urls, f"pause?mode={'keep' if self._interrupts else 'wait'}", {})
                 await _post(self._urls, "collective_rpc", {"method": self.method, "args": [file]})
                 await _post(self._urls, "reset_prefix_cache?reset_running_requests=true", {})
                 await _post(self._urls, "update_weight_version", {"new_version": str(version)})

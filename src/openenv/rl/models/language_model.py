@@ -308,7 +308,7 @@ class Probe(Protocol):
         """The log-probability of each token but the first."""
         ...
 
-    def require_agreement(self, trainer: Sequence[float], generator: Sequence[float], version: int) -> None:
+    def require_agreement(self, trainer: Sequence[float], generator: Sequence[float], version: int, url: str) -> None:
         """Raise an error unless both have nearly the same log-probabilities of the tokens."""
         ...
 

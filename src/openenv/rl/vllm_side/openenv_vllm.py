@@ -57,9 +57,12 @@ class WeightVersions:
 
         await self._app(scope, receive, hold)
         body = b"".join(message.get("body", b"") for message in sent)
-        if sent[0]["status"] == 200 and spans:
-            added = json.dumps({"weight_versions": spans}).encode()  # noqa: TID251  it imports vLLM alone; finite numbers
-            body = body.rstrip()[:-1] + b", " + added[1:]
+        if not spans or not body.endswith(b"}"):  # an error, or a stream
+            for message in sent:
+                await send(message)
+            return
+        added = json.dumps({"weight_versions": spans}).encode()  # noqa: TID251  it imports vLLM alone; finite numbers
+        body = body[:-1] + b", " + added[1:]
         headers = [(name, value) for name, value in sent[0]["headers"] if name.lower() != b"content-length"]
         await send({**sent[0], "headers": [*headers, (b"content-length", str(len(body)).encode())]})
         await send({"type": "http.response.body", "body": body})
