@@ -163,7 +163,7 @@ async def test_a_reply_goes_on_with_the_weights_of_an_update_and_each_token_has_
         for model, number in ((before, known), (served.model, version)):
             (part,) = copy.deepcopy([segment])
             part.sampled[part.versions != number] = False
-            assert distance(model, [part]) < BOUND
+            assert distance(model, [part]) < 10 * BOUND  # of 900 tokens; the other version is nats away
 
 
 def test_equal_random_numbers_give_equal_replies(served: Served) -> None:
