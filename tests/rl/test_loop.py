@@ -256,6 +256,20 @@ async def test_the_groups_of_a_generator_that_has_ended_are_played_again_twice(
     assert run.num_restarts == restarts
 
 
+async def test_steps_that_overlap_start_a_generator_that_has_ended_again_once(tmp_path: Path) -> None:
+    run = SmallRun(echo_config(), tmp_path)
+    loop = TrainingLoop(run, [], TrainingLog(tmp_path, run.config))
+
+    async def once() -> bool:
+        run.num_restarts += 1
+        return run.num_restarts == 1
+
+    run.recovered = once  # type: ignore[method-assign]
+
+    assert await asyncio.gather(loop._recovered(0), loop._recovered(0)) == [True, True]
+    assert not await loop._recovered(1)
+
+
 class BrieflyFailingPool(EchoPool):
     """Its first sessions of a run fail, most of a step's."""
 

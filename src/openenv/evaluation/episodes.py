@@ -147,7 +147,7 @@ class EpisodeRunner:
 
 
 class FreeSessions:
-    """The sessions of a pool that play no episode. The one that has waited longest receives the next."""
+    """The sessions of a pool that play no episode. The episode that has waited longest receives the next one."""
 
     def __init__(self, pool: EpisodeSessions) -> None:
         self.pool = pool

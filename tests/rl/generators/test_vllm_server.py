@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from fastapi import FastAPI, Request, Response
 from openenv.agents.llm.http import LLMError
 from openenv.rl.config import ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.generators.of_run import RunGenerators
 from openenv.rl.generators.probe import EXACT, ROUNDED, GeneratorDisagrees, Probe
 from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.generators.vllm_weights import Adapters
@@ -191,6 +193,23 @@ def test_replicas_receive_the_same_weights_and_divide_the_episodes(
     assert both.generate(*asked(stand_in.chat)) == alone.generate(*asked(stand_in.chat))
     assert (stand_in.num_replies, other.num_replies) == (6 + 12, 6)
     assert (len(stand_in.adapters), len(other.adapters)) == (2, 1)
+
+
+def run_generators(folder: Path, device: str, **generator: Any) -> RunGenerators:
+    model, tokenizer = small_model("Llama")
+    shown: Any = SimpleNamespace(config=model.config, device=torch.device(device))
+    settings = {"generator": {"name": "vllm", **generator}, "checkpoint": {"folder": str(folder)}}
+    return RunGenerators(config_from_mapping(settings), Chat(tokenizer), shown, "model")
+
+
+def test_each_replica_has_its_gpu_and_several_without_are_refused(tmp_path: Path) -> None:
+    replicas = run_generators(tmp_path, "cuda", replicas=2, gpus=["1", "2"])._processes
+
+    assert [one._env_vars["CUDA_VISIBLE_DEVICES"] for one in replicas] == ["1", "2"]
+    assert len({one.base_url for one in replicas}) == len({one.log_file for one in replicas}) == 2
+    assert "CUDA_VISIBLE_DEVICES" not in run_generators(tmp_path, "cuda")._processes[0]._env_vars
+    with pytest.raises(ConfigError, match=r"generator\.gpus=\[\]: .* Name one for each"):
+        run_generators(tmp_path, "cuda", replicas=2)
 
 
 def test_a_former_key_names_the_server() -> None:

@@ -53,6 +53,27 @@ def count_forwards(model: PreTrainedModel) -> list[int]:
     return counted
 
 
+def test_with_ages_of_tokens_old_ones_change_nothing_and_those_of_the_current_weights_do() -> None:
+    config = echo_config(
+        loss=NO_DIVERGENCE,
+        sampling={"partial_rollouts": True},
+        replay_buffer={"batch_size": 4, "age_of": "token", "max_policy_age": 0},
+    )
+    model, tokenizer = small_model("Qwen3")
+    chat = Chat(tokenizer)
+    groups = groups_of(model, chat)
+    trainer = Trainer(model, None, config, chat.pad_id)
+    trainer.step_count = 5
+    segments = [segment for group in groups for one in group.trajectories for segment in one.segments]
+
+    for segment in segments:
+        segment.versions[:] = 4
+    assert trainer.step(groups, 0.0)["grad_norm"] == 0.0
+    for segment in segments:
+        segment.versions[:] = 6
+    assert trainer.step(groups, 0.0)["grad_norm"] > 0.0
+
+
 def test_without_a_weight_of_the_divergence_there_is_no_reference_model() -> None:
     config = echo_config(loss=NO_DIVERGENCE)
     model, tokenizer = small_model("Qwen3")

@@ -95,8 +95,9 @@ class RunGenerators:
         own = [process.base_url for process in self._processes]
         urls = own or [self._config.generator.url.rstrip("/")]
         if store is not None and store.probe is None:
-            # other weights round before they are multiplied, and so may a server that the run has not started
+            # other weights round before they are multiplied, and so may a GPU, and a server that runs already
             is_exact = bool(own) and self._dtype == float32 and self._config.model.weights == "float32"
+            is_exact &= model.device.type == "cpu"
             limit = EXACT if is_exact and not any("dtype" in one for one in self._config.generator.options) else ROUNDED
             store.probe = Probe(self._vocab_size, self._config.model.precision, limit)
         generator = VllmGenerator(

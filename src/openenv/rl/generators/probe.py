@@ -13,10 +13,10 @@ from openenv.rl.models.prompt_tokens import TokenIds
 
 _TOKENS = 48
 EXACT = 0.003
-"""Largest distance where trainer and generator both compute in float32: 1e-7 on a processor. It is a share of a
+"""Largest distance where both compute in float32 on a processor, where it is 1e-7. It is a share of a
 log-probability, since rounding grows with it, on average over the tokens."""
 ROUNDED = 0.05
-"""The same for bfloat16: SmolLM2 on a processor is 0.02 away, 0.35 of 19 nats."""
+"""The same elsewhere: SmolLM2 in bfloat16 on a processor is 0.02 away, 0.35 of 19 nats."""
 
 
 class GeneratorDisagrees(OpenEnvError):
