@@ -80,7 +80,7 @@ def config_of(args: argparse.Namespace, generator: Mapping[str, Any], **changes:
 
 async def distance_of(run: TrainingRun) -> float:
     """The largest difference between the log-probabilities of sampled tokens and the trainer's."""
-    async with run.pool() as pool:
+    async with run.engine.pool() as pool:
         groups = await run.engine.rollout(pool, 0).play(range(4))
     batch = make_batch(groups, run.config.advantage, run.engine.chat.pad_id)
     scores = ReferenceModel(run.engine.trainer.model, run.config.model.precision).scores(batch)

@@ -16,7 +16,7 @@ from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult
 from openenv.rl.algorithm.rewards import EpisodeReward, RandomReturns
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import config_from_mapping
-from openenv.rl.engine import TrainingEnvironment
+from openenv.rl.engines.embedded import TrainingEnvironment
 from openenv.rl.evaluation.curve import EvaluationCurve, greedy_metrics, sampled_metrics, score_of
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.language_model import copy_of, load_model
@@ -35,10 +35,10 @@ EVALUATION = {"interval": 2, "interval_games": 12, "pass_k": 3}
 class EvaluatedRun(SmallRun):
     """A run on the echo game with its evaluation."""
 
-    pools: list[EchoPool]
+    evaluation_pools: list[EchoPool]
 
     async def train(self, steps: int, **kwargs: Any) -> list[dict[str, Any]]:
-        self.pools = []
+        self.evaluation_pools = []
         return await self.run(steps, evaluate=self.curve(), **kwargs)
 
     def curve(self) -> EvaluationCurve:
@@ -48,8 +48,8 @@ class EvaluatedRun(SmallRun):
             return Generator(copy_of(self.model), self.chat, max_new_tokens=self.config.max_res_tokens)
 
         def pool(_environment: int, num_sessions: int) -> Any:
-            self.pools.append(EchoPool(num_sessions, turns=1))
-            return contextlib.nullcontext(self.pools[-1])
+            self.evaluation_pools.append(EchoPool(num_sessions, turns=1))
+            return contextlib.nullcontext(self.evaluation_pools[-1])
 
         environment = TrainingEnvironment(
             label="echo",
@@ -87,7 +87,7 @@ async def test_a_run_has_the_same_metrics_and_weights_with_and_without_evaluatio
     assert without(rows, ("eval/",)) == without(expected, ())
     assert [row["step"] for row in rows if "eval/score" in row] == [2, 4, 5], "the last one is compared with the best"
     assert all(torch.equal(*pair) for pair in zip(evaluated.model.parameters(), plain.model.parameters(), strict=True))
-    games = [pool.first_words for pool in evaluated.pools]
+    games = [pool.first_words for pool in evaluated.evaluation_pools]
     assert games[0] == games[1] == games[2]
     assert {len(words) for words in games[0].values()} == {1 + EVALUATION["pass_k"]}
     assert min(games[0]) == evaluated.config.evaluation.seed + evaluated.config.evaluation.num_games

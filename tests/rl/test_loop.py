@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import gc
 from collections import Counter
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,15 @@ from openenv.rl.algorithm.learning_signal import NothingToLearn
 from openenv.rl.algorithm.rewards import EpisodeReward
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, PretrainConfig
+from openenv.rl.engines.trainer import EmbeddedTrainer
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.loop import NothingPlayed, TrainingLoop
 from openenv.rl.models.language_model import WeightStore, choose_algorithms, tiny_model
+from openenv.rl.progress import TrainingProgress
 from openenv.rl.reports.results import read_rows
 from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rollout import Rollout, group_seed
-from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
+from openenv.rl.training.checkpoint import Checkpoints
 from openenv.rl.training.pretraining import pretrain
 from openenv.rl.training.trainer import ReferenceModel, Trainer
 from tests.rl.echo_game import WORDS, EchoPool, EchoText, echo_chat, echo_config
@@ -75,15 +78,21 @@ class SmallRun:
         self.config = config
         self.chat = echo_chat()
         self.model = self.new_model(config.seed)
-        self.trainer = Trainer(self.model, ReferenceModel(self.model, "float32"), config, self.chat.pad_id)
+        self.reference = ReferenceModel(self.model, "float32")
+        self.in_thread = Trainer(self.model, self.reference, config, self.chat.pad_id)
         self.checkpoints = Checkpoints(folder)
         self.metrics_path = folder / "metrics.jsonl"
         start = TrainingProgress(step=0, training_s=0.0)
-        self.progress = self.checkpoints.restore(self.trainer) if resume else start
+        self.progress = self.checkpoints.restore(self.in_thread) if resume else start
         self.executor = ThreadPoolExecutor(1)
-        self.store, self.budget = WeightStore(), Budget(config.max_minutes)
+        self.budget = Budget(config.max_minutes)
+        self.publish_to(WeightStore())
         self.batch_size = config.replay_buffer.batch_size or 4
         self.can_restart, self.num_restarts = True, 0
+
+    def publish_to(self, store: WeightStore) -> None:
+        self.store = store
+        self.trainer = EmbeddedTrainer(self.in_thread, store, self.checkpoints, self.chat)
 
     def new_model(self, seed: int) -> PreTrainedModel:
         return tiny_model(self.config.model, self.chat.tokenizer, max_length=64, seed=seed, device=self.device)
@@ -108,17 +117,22 @@ class SmallRun:
     async def run(
         self, steps: int, on_step: Any = None, evaluate: Any = None, *, turns: int = 1
     ) -> list[dict[str, Any]]:
-        config, self.store, self.budget = self.config, WeightStore(), Budget(self.config.max_minutes)
-        self.store.publish(self.model, self.progress.step)
-        generator = Generator(self.new_model(9), self.chat, max_new_tokens=config.max_res_tokens, store=self.store)
-        reward = EpisodeReward(config.reward)
-        rollouts = [
-            Rollout(self.pool_class(8, turns=turns), EchoText(), generator, reward, config, self.executor)
-            for _ in range(2)
-        ]
-        training_log = TrainingLog(self.metrics_path.parent, config, first_step=self.progress.step)
-        await TrainingLoop(self, [rollouts], training_log).run(steps, on_step, evaluate)
+        self.budget = Budget(self.config.max_minutes)
+        self.publish_to(WeightStore())
+        await self.trainer.publish()
+        self.pools: list[EchoPool] = [self.pool_class(8, turns=turns) for _ in range(2)]
+        training_log = TrainingLog(self.metrics_path.parent, self.config, first_step=self.progress.step)
+        await TrainingLoop(self, training_log).run(steps, on_step, evaluate)
         return read_rows(self.metrics_path)
+
+    @contextlib.asynccontextmanager
+    async def workers(self) -> AsyncIterator[list[list[Rollout]]]:
+        config, reward = self.config, EpisodeReward(self.config.reward)
+        generator = Generator(self.new_model(9), self.chat, max_new_tokens=config.max_res_tokens, store=self.store)
+        yield [[Rollout(pool, EchoText(), generator, reward, config, self.executor) for pool in self.pools]]
+
+    def pin(self, version: int) -> None:
+        self.store.pin(version)
 
     async def recovered(self) -> bool:
         self.num_restarts += 1
@@ -218,10 +232,9 @@ async def test_rollouts_that_fail_end_the_run_with_their_error(
     tmp_path: Path, pool: EchoPool, error: type[Exception], reason: str
 ) -> None:
     run = SmallRun(echo_config(), tmp_path)
-    generator = Generator(run.model, run.chat, max_new_tokens=2)
-    rollout = Rollout(pool, EchoText(), generator, EpisodeReward(), run.config, run.executor)
-    run.store.publish(run.model, 0)
-    loop = TrainingLoop(run, [[rollout]], TrainingLog(tmp_path, run.config))
+    run.pools = [pool]
+    await run.trainer.publish()
+    loop = TrainingLoop(run, TrainingLog(tmp_path, run.config))
 
     with pytest.raises(error, match=reason):
         await asyncio.wait_for(loop.run(2), 20)
@@ -258,7 +271,7 @@ async def test_the_groups_of_a_generator_that_has_ended_are_played_again_twice(
 
 async def test_steps_that_overlap_start_a_generator_that_has_ended_again_once(tmp_path: Path) -> None:
     run = SmallRun(echo_config(), tmp_path)
-    loop = TrainingLoop(run, [], TrainingLog(tmp_path, run.config))
+    loop = TrainingLoop(run, TrainingLog(tmp_path, run.config))
 
     async def once() -> bool:
         run.num_restarts += 1
@@ -399,7 +412,7 @@ async def rows_of_the_reference(folder: Path, interval: int) -> list[int]:
         nonlocal rows
         rows += len(keywords["input_ids"])
 
-    run.trainer.reference.model.base_model.register_forward_pre_hook(count, with_kwargs=True)
+    run.reference.model.base_model.register_forward_pre_hook(count, with_kwargs=True)
     await run.run(4, lambda _row: counts.append(rows))
     return counts
 

@@ -15,11 +15,8 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Protocol
-
-import torch
+from typing import Any
 
 from openenv.agents.llm.http import LLMError
 from openenv.core.errors import OpenEnvError
@@ -27,16 +24,10 @@ from openenv.rl.algorithm.curricula import Curricula, environment_of
 from openenv.rl.algorithm.learning_signal import NothingToLearn, SignalWatch, has_signal
 from openenv.rl.algorithm.replay_buffer import ReplayBuffer, StepGroups
 from openenv.rl.algorithm.trajectory import Group
-from openenv.rl.budget import Budget
-from openenv.rl.config import Config
-from openenv.rl.models.chat import Chat
-from openenv.rl.models.language_model import WeightStore
+from openenv.rl.engines.protocol import Engine, RolloutWorker
 from openenv.rl.reports.results import environment_metrics, play_metrics
 from openenv.rl.reports.training_log import TrainingLog
-from openenv.rl.rollouts.rollout import Rollout
 from openenv.rl.signals.collapse import Collapsed
-from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
-from openenv.rl.training.trainer import Trainer
 
 log = logging.getLogger(__name__)
 
@@ -55,38 +46,17 @@ Evaluate = Callable[[int, bool], Awaitable[dict[str, Any]]]
 """Evaluates the current weights where it is due: receives the step, and whether it is the last. Returns metrics."""
 
 
-class LoopParts(Protocol):
-    """What the loop needs of an engine."""
-
-    config: Config
-    budget: Budget
-    batch_size: int
-    """Number of groups in one training step."""
-    progress: TrainingProgress
-    """How far the run is. The loop sets it after each step."""
-    chat: Chat
-    trainer: Trainer
-    store: WeightStore
-    checkpoints: Checkpoints
-
-    async def recovered(self) -> bool:
-        """Start what has ended by itself again, after a failure of a rollout. Returns False if nothing had ended."""
-        ...
-
-
 class TrainingLoop:
     """Runs rollouts and training concurrently until the wanted number of steps is made. Used for one call of `run`."""
 
-    def __init__(self, engine: LoopParts, rollouts: Sequence[Sequence[Rollout]], training_log: TrainingLog) -> None:
-        """rollouts: those of each environment."""
+    def __init__(self, engine: Engine, training_log: TrainingLog) -> None:
         self._engine = engine
-        self._rollouts = rollouts
         self._log = training_log
-        self._config, self._budget = engine.config, engine.budget
-        self._trainer, self._store, self._checkpoints = engine.trainer, engine.store, engine.checkpoints
-        self._thread = ThreadPoolExecutor(1, "trainer", torch.set_num_threads, (self._config.threads,))
+        self._config, self._budget, self._trainer = engine.config, engine.budget, engine.trainer
         self._watch = SignalWatch(self._config)
         self._curricula = Curricula(self._config.env, engine.progress.levels)
+        self._workers: Sequence[Sequence[RolloutWorker]] = []
+        """Those of each environment."""
         self._recovering, self._num_recoveries = asyncio.Lock(), 0
 
     async def run(self, steps: int, on_step: OnStep | None = None, evaluate: Evaluate | None = None) -> None:
@@ -97,19 +67,18 @@ class TrainingLoop:
         """
         first, last = self._engine.progress.step, self._engine.progress.step + steps
         buffer = ReplayBuffer(self._config.max_policy_age, first, self._config.replay_buffer.age_of)
-        try:
-            with self._budget.counting(), _loaded_objects_frozen():
-                async with asyncio.TaskGroup() as group:
-                    in_parts = self._config.sampling.partial_rollouts
-                    play = self._play_steps_at_once if in_parts else self._play_steps
-                    playing = group.create_task(play(buffer, first, last))
-                    await self._train(buffer, last, on_step, evaluate)
-                    playing.cancel()
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None  # the first caused the others
-        finally:
-            self._thread.shutdown()
-            self._checkpoints.save(self._trainer, self._engine.chat, self._engine.progress)
+        play = self._play_steps_at_once if self._config.sampling.partial_rollouts else self._play_steps
+        with self._budget.counting(), _loaded_objects_frozen():
+            async with self._engine.workers() as self._workers:
+                try:
+                    async with asyncio.TaskGroup() as group:
+                        playing = group.create_task(play(buffer, first, last))
+                        await self._train(buffer, last, on_step, evaluate)
+                        playing.cancel()
+                except ExceptionGroup as failures:
+                    raise failures.exceptions[0] from None  # the first caused the others
+                finally:
+                    await _uninterrupted(self._trainer.save(self._engine.progress))
 
     async def _play_steps(self, buffer: ReplayBuffer, first: int, last: int) -> None:
         """Play the groups of the steps from `first` to before `last`, each with its version of the weights."""
@@ -118,7 +87,7 @@ class TrainingLoop:
             checkpoint = max(first, step - step % interval) if interval else first
             version = max(checkpoint, step - self._config.max_policy_age)
             await buffer.wait_for_version(version)
-            self._store.pin(version)
+            self._engine.pin(version)
             await buffer.put(step, await self._groups_of(step))
 
     async def _play_steps_at_once(self, buffer: ReplayBuffer, first: int, last: int) -> None:
@@ -196,9 +165,9 @@ class TrainingLoop:
         try:
             async with asyncio.TaskGroup() as tasks:
                 playing = [
-                    tasks.create_task(rollout.play(part, self._curricula.keywords(number)))
-                    for number, rollouts in enumerate(self._rollouts)
-                    for rollout, part in zip(rollouts, self._parts(indices, number, len(rollouts)), strict=True)
+                    tasks.create_task(worker.play(part, self._curricula.keywords(number)))
+                    for number, workers in enumerate(self._workers)
+                    for worker, part in zip(workers, self._parts(indices, number, len(workers)), strict=True)
                     if part
                 ]
         except ExceptionGroup as failures:
@@ -267,12 +236,12 @@ class TrainingLoop:
         played |= environment_metrics(groups.played, groups.levels, self._config.env)
         age, by_token = played["off_policy/max_age"], self._config.oldest_is_left_out
         assert by_token or age <= self._config.max_policy_age, f"step {step} would train on groups of age {age}"
-        # always the same thread: the matrix library keeps buffers for each thread that calls it
-        loop = asyncio.get_running_loop()
-        trained = await loop.run_in_executor(self._thread, self._trainer.step, groups.trained, part_done)
+        trained = await self._trainer.step(groups.trained, part_done)
         is_collapsed = self._config.on_collapse == "rollback" and self._log.collapse.sign is not None
-        rolled_back = is_collapsed and await asyncio.to_thread(self._roll_back)
-        self._store.publish(self._trainer.model, self._trainer.step_count)
+        rolled_back = is_collapsed and await self._trainer.restore_good()
+        if rolled_back:
+            log.warning("step %d: back to the last good weights, with half the step", self._trainer.step_count)
+        await self._trainer.publish()
         took_s = time.monotonic() - began
         self._engine.progress = replace(
             self._engine.progress,
@@ -298,21 +267,13 @@ class TrainingLoop:
         part_of_time = 0.0 if left_s is None else spent_s / max(1e-9, spent_s + left_s)
         return min(1.0, max(part_of_steps, part_of_time))
 
-    def _roll_back(self) -> bool:
-        """Go back to the last good weights, with half the step. False if there are none."""
-        if not self._checkpoints.restore_good(self._trainer):
-            return False
-        self._trainer.halve_step()
-        log.warning("step %d: back to the last good weights, with half the step", self._trainer.step_count)
-        return True
-
     async def _act_on_collapse(self) -> None:
         """Keep good weights where a collapse is to end there. Raises Collapsed if it is to stop the run."""
         collapse, action = self._log.collapse, self._config.on_collapse
         if action == "stop" and collapse.sign is not None:
             raise Collapsed(f"step {self._engine.progress.step}: {collapse.remedy}")
         if action == "rollback" and collapse.is_clear and self._engine.progress.step % _GOOD_INTERVAL == 1:
-            await _uninterrupted(asyncio.to_thread(self._checkpoints.save_good, self._trainer, self._engine.chat))
+            await _uninterrupted(self._trainer.save_good())
 
     def _end_without_signal(self, row: dict[str, Any]) -> None:
         """Say that training ends early. Raises NothingToLearn if no step of the run had a signal."""
@@ -323,11 +284,7 @@ class TrainingLoop:
     async def _checkpoint_when_due(self) -> None:
         interval = self._config.checkpoint.interval
         if interval and self._engine.progress.step % interval == 0:
-            await _uninterrupted(
-                asyncio.to_thread(self._checkpoints.save, self._trainer, self._engine.chat, self._engine.progress)
-            )
-            if self._trainer.reference is not None:
-                self._trainer.reference.clear()  # a resumed run has nothing cached either
+            await _uninterrupted(self._trainer.save(self._engine.progress))
 
 
 def _is_lost(group: Group) -> bool:

@@ -1,6 +1,7 @@
-"""What a run reports while it works."""
+"""How far a run is, and what it reports while it works."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from openenv.rl.budget import Budget
@@ -9,6 +10,22 @@ OnProgress = Callable[[str, int, int, dict[str, Any]], None]
 """Called with the phase (`random play`, `pretrain`, `teacher`, `warm start`, `train`, `evaluate ...`), how much of it
 is done, how much there is, and in training the metrics of the step, and as `transcripts` the newest sample
 transcripts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingProgress:
+    """The progress of a run. Its random numbers follow from the run's seed and the group numbers."""
+
+    step: int
+    """Number of batches trained on, which is the policy version. The numbers of the groups follow from it."""
+    training_s: float
+    """Seconds of training so far."""
+    spent_s: float = 0.0
+    """Seconds of the run's time budget so far."""
+    last_signal: int = 0
+    """The last step with a group whose episodes differ in reward; 0 if there was none."""
+    levels: list[list[int]] = field(default_factory=list)
+    """`Curricula.state` after the groups of these steps; empty before the first step."""
 
 
 def pace(times_s: Sequence[float], left: int) -> dict[str, float]:

@@ -8,20 +8,18 @@ import contextlib
 import itertools
 import json
 import logging
-import math
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from openenv.core.session_pool import SessionPool
 from openenv.formats.json_text import json_text
-from openenv.rl.algorithm.curricula import shares
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import config_from_mapping, load_config, require_model, with_current_keys
 from openenv.rl.environments import serve_environment
 from openenv.rl.evaluation.curve import EvaluationCurve
+from openenv.rl.loop import TrainingLoop
 from openenv.rl.progress import OnProgress, pace, with_time_left
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.results import replace_text
@@ -31,7 +29,7 @@ from openenv.rl.reports.training_log import TrainingLog
 
 if TYPE_CHECKING:
     from openenv.rl.algorithm.rewards import Reward
-    from openenv.rl.engine import Engine
+    from openenv.rl.engines.embedded import EmbeddedEngine
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +53,7 @@ class TrainingRun:
         self,
         config: Config,
         stack: contextlib.AsyncExitStack,
-        engine: "Engine",
+        engine: "EmbeddedEngine",
         training_log: TrainingLog,
         on_progress: OnProgress,
     ) -> None:
@@ -88,14 +86,9 @@ class TrainingRun:
                 log.info("step %d: %.1f s a step, %.1f minutes to the end", *figures)
             self._on_progress("train", done, wanted, known)
 
-        async with contextlib.AsyncExitStack() as pools:
-            pools.enter_context(failure_kept(self.config.run_dir))
-            pools.enter_context(self.engine.budget.counting())
-            rollouts = [
-                [self.engine.rollout(await pools.enter_async_context(self.pool(number)), number) for _ in range(2)]
-                for number in range(len(self.config.env))
-            ]
-            await self.engine.train(rollouts, wanted, self.training_log, on_step, self._evaluation(first, wanted))
+        with failure_kept(self.config.run_dir):
+            evaluation = self._evaluation(first, wanted)
+            await TrainingLoop(self.engine, self.training_log).run(wanted, on_step, evaluation)
         return TrainingResult(run_dir=self.config.run_dir, steps=self.engine.progress.step, metrics=last)
 
     def _evaluation(self, first: int, wanted: int) -> EvaluationCurve:
@@ -110,21 +103,12 @@ class TrainingRun:
             self.config,
             engine.environments,
             player=partial(engine.player, temperature=0.0),
-            pool=self.pool,
+            pool=engine.pool,
             executor=engine.executor,
             best=BestCheckpoint.load(self.config.run_dir),
             save_best=engine.save_best,
             on_progress=on_progress,
         )
-
-    def pool(self, environment: int = 0, num_sessions: int | None = None) -> SessionPool[Any, Any]:
-        """Sessions of an environment's server. num_sessions: None for as many as one of its rollout workers uses."""
-        groups = math.ceil(self.config.groups_in_flight * shares(self.config.env)[environment])
-        served = self.engine.environments[environment].served
-        number = num_sessions or groups * self.config.group_size
-        # the environments of a shared session wait for each other, as those of an evaluation do
-        may_share = self.config.plays_together or num_sessions is not None
-        return SessionPool(served.client, served.base_url, number, may_share=may_share)
 
     async def shutdown(self) -> None:
         """Stop the threads, and the servers that the run started. A second call does nothing."""
@@ -152,7 +136,7 @@ async def setup_training(
     budget = Budget(config.max_minutes)
     on_progress = with_time_left(on_progress, budget)
     require_model(config.model.path)
-    from openenv.rl.engine import Engine  # imports torch
+    from openenv.rl.engines.embedded import EmbeddedEngine  # imports torch
     from openenv.rl.models.sources.hub_id import require_on_hub
     from openenv.rl.planning.plan import require_weights_fit
     from openenv.rl.supervised_phase import require_teacher
@@ -176,7 +160,9 @@ async def setup_training(
             first_step = Checkpoints(config.run_dir).latest_step
             trackers = await asyncio.to_thread(Trackers.open, config, first_step)
             stack.push_async_callback(asyncio.to_thread, trackers.close)
-            engine = await Engine.make(config, served, reward, resume=resuming, budget=budget, on_progress=on_progress)
+            engine = await EmbeddedEngine.make(
+                config, served, reward, resume=resuming, budget=budget, on_progress=on_progress
+            )
         stack.callback(engine.close)
         training_log = TrainingLog(config.run_dir, config, trackers, first_step=first_step)
         return TrainingRun(config, stack.pop_all(), engine, training_log, on_progress)

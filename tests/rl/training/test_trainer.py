@@ -17,7 +17,8 @@ from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore, checkpoint_activations, copy_of, device_of, load_model
 from openenv.rl.models.lora import add_adapter
-from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
+from openenv.rl.progress import TrainingProgress
+from openenv.rl.training.checkpoint import Checkpoints
 from openenv.rl.training.trainer import ReferenceModel, Trainer, make_reference
 from tests.rl.echo_game import echo_config
 from tests.rl.models.small_models import small_model

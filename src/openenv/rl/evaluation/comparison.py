@@ -107,7 +107,7 @@ class Comparison:
             if report is not None:
                 report(f"evaluate {name}", len(episodes) + done, evaluation.num_games, {})
 
-        async with self._training.pool(number, at_once) as pool:
+        async with self._training.engine.pool(number, at_once) as pool:
             while len(episodes) < evaluation.num_games and (not episodes or budget.spent_s < deadline_s):
                 episodes += await play_games(
                     pool,
@@ -146,7 +146,7 @@ class Comparison:
         recorded: list[Trajectory] = []
         with ThreadPoolExecutor(1) as executor:
             for number in range(len(self._config.env)):
-                async with self._training.pool(number, games) as pool:
+                async with self._training.engine.pool(number, games) as pool:
                     rollout = self._training.engine.rollout(pool, number, generator=generator, executor=executor)
                     groups = await rollout.play(indices, self._keywords(number))
                 recorded += [group.trajectories[0] for group in groups]

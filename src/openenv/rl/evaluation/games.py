@@ -14,7 +14,7 @@ from openenv.rl.algorithm.curricula import level_keywords
 from openenv.rl.config import Config, EnvConfig
 
 if TYPE_CHECKING:
-    from openenv.rl.engine import TrainingEnvironment
+    from openenv.rl.engines.embedded import TrainingEnvironment
     from openenv.rl.generators.base import BaseGenerator
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from openenv.policies.conversations import ReplyRequest
 from openenv.policies.prompts import ChatMessage, SampledReply
 from openenv.rl.algorithm.segment import Segment
 from openenv.rl.generators.reply_queue import Replies, ReplyQueue
-from openenv.rl.models.chat import Chat
-from openenv.rl.models.images import Images
-from openenv.rl.models.language_model import WeightStore
 from openenv.rl.models.prompt_tokens import TokenIds
-from openenv.rl.models.reply_masks import Mask
 from openenv.text.constraints import ReplyConstraint
+
+if TYPE_CHECKING:
+    from openenv.rl.models.chat import Chat
+    from openenv.rl.models.images import Images
+    from openenv.rl.models.language_model import WeightStore
+    from openenv.rl.models.reply_masks import Mask
 
 _MOST_KNOWN_TOKENS = 1 << 22  # of prompts and replies that are kept: some hundred megabytes
 
@@ -33,7 +35,7 @@ class _KnownReply:
 
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    masks: tuple[Mask | None, ...]
+    masks: "tuple[Mask | None, ...]"
 
     @classmethod
     def of(cls, segment: Segment) -> Self:
@@ -50,7 +52,7 @@ class BaseGenerator(ABC):
     temperature 0 the weights change in no other way: replies are kept until then.
     """
 
-    def __init__(self, chat: Chat, *, max_new_tokens: int, store: WeightStore | None, temperature: float) -> None:
+    def __init__(self, chat: "Chat", *, max_new_tokens: int, store: "WeightStore | None", temperature: float) -> None:
         self.chat = chat
         self.max_new_tokens = max_new_tokens
         self.store = store
@@ -67,7 +69,7 @@ class BaseGenerator(ABC):
         self,
         prompts: Sequence[TokenIds],
         streams: Sequence[random.Random],
-        images: Sequence[Images] = (),
+        images: "Sequence[Images]" = (),
         constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
         """One reply for each prompt, as a segment of prompt and sampled tokens.
@@ -82,7 +84,7 @@ class BaseGenerator(ABC):
         """
 
     @contextlib.asynccontextmanager
-    async def replies(self, chat: Chat, executor: Executor) -> AsyncIterator[Replies]:
+    async def replies(self, chat: "Chat", executor: Executor) -> AsyncIterator[Replies]:
         """The replies to the coroutines of an event loop, inside the `async with` statement.
 
         executor: runs this generator.
@@ -99,7 +101,7 @@ class BaseGenerator(ABC):
         conversations: Sequence[Sequence[ChatMessage]],
         constraints: Sequence[ReplyConstraint | None] = (),
         *,
-        chat: Chat | None = None,
+        chat: "Chat | None" = None,
     ) -> list[SampledReply]:
         """The model's reply to each conversation: the `complete` of a `LanguageModelPolicy`.
 
@@ -113,7 +115,7 @@ class BaseGenerator(ABC):
         self,
         conversations: Sequence[Sequence[ChatMessage]],
         streams: Sequence[random.Random],
-        chat: Chat,
+        chat: "Chat",
         constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
         """`generate` for messages, which a chat makes prompts.
@@ -130,7 +132,7 @@ class BaseGenerator(ABC):
         self,
         prompts: Sequence[TokenIds],
         streams: Sequence[random.Random],
-        images: Sequence[Images],
+        images: "Sequence[Images]",
         constraints: Sequence[ReplyConstraint | None],
     ) -> list[Segment]:
         """The most likely reply to each prompt. What is known for the current weights is not generated again."""
@@ -190,8 +192,8 @@ class BaseGenerator(ABC):
         prompt: TokenIds,
         token_ids: Sequence[int],
         logprobs: Sequence[float],
-        images: Images = (),
-        masks: Sequence[Mask | None] = (),
+        images: "Images" = (),
+        masks: "Sequence[Mask | None]" = (),
         version: int | None = None,
     ) -> Segment:
         """The segment of a prompt and the tokens sampled after it. version: that sampled them; None: the newest."""

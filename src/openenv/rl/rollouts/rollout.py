@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
@@ -27,10 +27,12 @@ from openenv.rl.algorithm.trajectory import Group, Trajectory, Turn
 from openenv.rl.config import Config
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.reply_queue import Replies
-from openenv.rl.models.chat import Chat
 from openenv.rl.rollouts.self_play import ALL_SEATS, SelfPlayPlayer, all_of
 from openenv.text.content import text_of
 from openenv.text.interface import TextInterface
+
+if TYPE_CHECKING:
+    from openenv.rl.models.chat import Chat
 
 Member = tuple[int, int]
 """The number of a group, and the place of an episode in it."""
@@ -51,7 +53,7 @@ class Rollout:
         config: Config,
         executor: Executor,
         *,
-        chat: Chat | None = None,
+        chat: "Chat | None" = None,
         environment: int = 0,
         opponents: BaseGenerator | None = None,
     ) -> None:

@@ -1,72 +1,22 @@
 """Self-play: one seat of a game is trained, and an earlier version of the policy plays the others."""
 
 import asyncio
-import logging
 import random
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-
-import torch
-from safetensors.torch import load_file, save_file
-from torch import Tensor
 
 from openenv.core.client_types import StepResult
 from openenv.core.errors import OpenEnvError
 from openenv.evaluation.episodes import EpisodePlayer, PendingAction
 from openenv.policies.base import EndEpisode
 from openenv.policies.conversations import CompleteTurn, Conversations
-from openenv.rl.models.language_model import WeightStore
 from openenv.text.interface import TextInterface
-
-log = logging.getLogger(__name__)
 
 ALL_SEATS = {"agent_player": "all"}
 """The keyword of resets with which an environment lets one session act for every seat. The metadata of its observations
 has `agent_player`, the seat to act, and `rewards`, the reward of each seat since the observation before; that of the
 first has `num_players`."""
-
-
-class PastWeights(WeightStore):
-    """The weights of the opponents: those of the newest version that is a multiple of `every`, at most the one played.
-
-    They are kept in files, so that a resumed run has the same opponents.
-    """
-
-    def __init__(self, store: WeightStore, every: int, folder: Path) -> None:
-        """store: of the trained policy. folder: of the files; it is made."""
-        super().__init__()
-        self._store = store
-        self._every = every
-        self._folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        store.on_publish.append(self._keep)
-
-    def _keep(self, version: int, weights: Mapping[str, Tensor]) -> None:
-        """Write the weights of a version that opponents will have."""
-        if version % self._every:
-            return
-        path = self._path(version)
-        written = path.with_suffix(".part")
-        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, written)
-        written.replace(path)
-
-    def load_newer(self, model: torch.nn.Module, than: int) -> int:
-        """Load the opponents' weights into `model` unless it has them, version `than`. Returns their version."""
-        found = self._store.newer(-1)
-        assert found is not None, "the trained policy has published no weights yet"
-        version = found[0] // self._every * self._every
-        if version != than:
-            parameters = dict(model.named_parameters())
-            with torch.no_grad():
-                for name, tensor in load_file(self._path(version)).items():
-                    parameters[name].copy_(tensor)
-            log.info("self-play: the opponents have the weights of step %d", version)
-        return version
-
-    def _path(self, version: int) -> Path:
-        return self._folder / f"{version:06d}.safetensors"
 
 
 class SelfPlayPlayer(EpisodePlayer):

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from openenv.rl.models.images import ImageReader, load_image_reader
 from openenv.rl.models.language_model import device_of, load_model, without_progress_bars
 from openenv.rl.models.lora import add_adapter, has_adapter, load_adapter
 from openenv.rl.models.output_layer import compute_output_in_float32
+from openenv.rl.progress import TrainingProgress
 from openenv.rl.reports.best_checkpoint import BEST, BestCheckpoint
 from openenv.rl.reports.results import replace_text
 from openenv.rl.training.trainer import Trainer
@@ -34,22 +35,6 @@ _REFERENCE = "before_grpo"
 _GOOD, _CANDIDATE = "good", "good_candidate"
 _PASSES = "passes.json"
 _RANDOM_RETURNS = "random_returns.json"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainingProgress:
-    """The progress of a run. Its random numbers follow from the run's seed and the group numbers."""
-
-    step: int
-    """Number of batches trained on, which is the policy version. The numbers of the groups follow from it."""
-    training_s: float
-    """Seconds of training so far."""
-    spent_s: float = 0.0
-    """Seconds of the run's time budget so far."""
-    last_signal: int = 0
-    """The last step with a group whose episodes differ in reward; 0 if there was none."""
-    levels: list[list[int]] = field(default_factory=list)
-    """`Curricula.state` after the groups of these steps; empty before the first step."""
 
 
 class Checkpoints:

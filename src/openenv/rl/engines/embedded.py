@@ -1,8 +1,10 @@
 """The embedded engine: model, generator, trainer and reference in one process."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
@@ -11,14 +13,17 @@ import torch
 from transformers import PreTrainedModel
 
 from openenv.auto.environment import ServedEnvironment
+from openenv.core.session_pool import SessionPool
 from openenv.evaluation.episodes import EpisodeSessions
+from openenv.rl.algorithm.curricula import shares
 from openenv.rl.algorithm.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, EnvConfig, SelfPlayConfig
+from openenv.rl.engines.trainer import EmbeddedTrainer
 from openenv.rl.environments import labels
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.of_run import RunGenerators
-from openenv.rl.loop import Evaluate, OnStep, TrainingLoop
+from openenv.rl.generators.past_weights import PastWeights
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import (
     WeightStore,
@@ -29,12 +34,10 @@ from openenv.rl.models.language_model import (
 )
 from openenv.rl.planning.memory import release_freed
 from openenv.rl.planning.plan import with_planned_passes
-from openenv.rl.progress import OnProgress
+from openenv.rl.progress import OnProgress, TrainingProgress
 from openenv.rl.random_play import random_play, require_signal
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
-from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rollout import Rollout
-from openenv.rl.rollouts.self_play import PastWeights
 from openenv.rl.starting_model import (
     StartingModel,
     groups_in_batch,
@@ -43,7 +46,7 @@ from openenv.rl.starting_model import (
     require_room,
 )
 from openenv.rl.supervised_phase import pretrain_on, warm_start
-from openenv.rl.training.checkpoint import Checkpoints, TrainingProgress
+from openenv.rl.training.checkpoint import Checkpoints
 from openenv.rl.training.trainer import Trainer, make_reference
 
 log = logging.getLogger(__name__)
@@ -64,8 +67,8 @@ class TrainingEnvironment:
     """What random play has shown about its returns."""
 
 
-class Engine:
-    """The parts of a run that hold the model: weights, generator, trainer and checkpoints."""
+class EmbeddedEngine:
+    """As `engines.protocol.Engine`: weights, generator, trainer and checkpoints, with what evaluations need of them."""
 
     def __init__(
         self,
@@ -82,17 +85,18 @@ class Engine:
         self.environments = environments
         """The environments, in the order of the configuration."""
         self.chat = chat = environments[0].chat
-        self.store = WeightStore()
+        self._store = WeightStore()
         self.checkpoints = Checkpoints(config.run_dir)
         self.progress = TrainingProgress(step=0, training_s=0.0)
-        self.trainer = Trainer(model, make_reference(model, config), config, chat.pad_id)
+        trainer = Trainer(model, make_reference(model, config), config, chat.pad_id)
+        self.trainer = EmbeddedTrainer(trainer, self._store, self.checkpoints, chat)
         self.executor = ThreadPoolExecutor(
             1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,)
         )
         """The thread of the generators."""
         self._generators = RunGenerators(config, chat, model, str(self.checkpoints.reference))
         self._served_player: tuple[BaseGenerator, WeightStore] | None = None
-        self.generator = self._generators.for_rollouts(model, self.store)
+        self.generator = self._generators.for_rollouts(model, self._store)
         """What rollouts sample with."""
         self._opponents = {
             self_play: self._make_opponents(self_play) for env in environments if (self_play := env.config.self_play)
@@ -116,12 +120,15 @@ class Engine:
         """
         torch.set_num_threads(config.threads)
         choose_algorithms(device_of(config.model.device), deterministic=config.model.deterministic)
-        if resume and Checkpoints(config.run_dir).has_reference:
+        resuming = resume and Checkpoints(config.run_dir).has_reference
+        if resuming:
             engine = cls._resumed(config, served, reward, budget)
         else:
             engine = await cls._begun(config, served, reward, budget, on_progress)
-        engine.store.publish(engine.trainer.model, engine.progress.step)
         try:
+            if resuming:
+                await engine._restore()
+            await engine.trainer.publish()
             await asyncio.to_thread(engine._generators.start)
         except BaseException:
             engine.close()
@@ -140,12 +147,7 @@ class Engine:
         environments = _environments(config, served, start, reward, returns)
         if config.model.gradient_checkpointing:
             checkpoint_activations(model)
-        engine = cls(config, model, environments, batch_size, budget)
-        if checkpoints.has_any:
-            engine.progress = checkpoints.restore(engine.trainer)
-            budget.earlier_s += engine.progress.spent_s
-        log.info("resumed: step=%d", engine.progress.step)
-        return engine
+        return cls(config, model, environments, batch_size, budget)
 
     @classmethod
     async def _begun(
@@ -181,6 +183,13 @@ class Engine:
         checkpoints.save_random_returns(returns)
         return cls(config, start.model, environments, batch_size, budget)
 
+    async def _restore(self) -> None:
+        """Go on where the latest checkpoint was made, if there is one."""
+        if self.checkpoints.has_any:
+            self.progress = await self.trainer.restore()
+            self.budget.earlier_s += self.progress.spent_s
+        log.info("resumed: step=%d", self.progress.step)
+
     def rollout(
         self,
         pool: EpisodeSessions,
@@ -206,25 +215,30 @@ class Engine:
 
     def _make_opponents(self, self_play: SelfPlayConfig) -> BaseGenerator:
         folder = self.config.run_dir / "opponents" / f"every_{self_play.refresh}"
-        past = PastWeights(self.store, self_play.refresh, folder)
+        past = PastWeights(self._store, self_play.refresh, folder)
         return self._generators.embedded(copy_of(self.trainer.model), past)
 
-    async def train(
-        self,
-        rollouts: Sequence[Sequence[Rollout]],
-        steps: int,
-        training_log: TrainingLog,
-        on_step: OnStep,
-        evaluate: Evaluate,
-    ) -> None:
-        """Make `steps` more steps, as `TrainingLoop.run`. rollouts: those of each environment."""
-        loop = TrainingLoop(self, rollouts, training_log)
+    @contextlib.asynccontextmanager
+    async def workers(self) -> AsyncIterator[list[list[Rollout]]]:
+        """Two for each environment: one plays while the generator answers the other."""
+        async with contextlib.AsyncExitStack() as pools:
+            yield [
+                [self.rollout(await pools.enter_async_context(self.pool(number)), number) for _ in range(2)]
+                for number in range(len(self.environments))
+            ]
 
-        def after_step(row: dict[str, Any]) -> None:
-            self._release_freed()
-            on_step(row)
+    def pool(self, environment: int = 0, num_sessions: int | None = None) -> SessionPool[Any, Any]:
+        """Sessions of an environment's server. num_sessions: None for as many as one of its rollout workers uses."""
+        groups = math.ceil(self.config.groups_in_flight * shares(self.config.env)[environment])
+        served = self.environments[environment].served
+        number = num_sessions or groups * self.config.group_size
+        # the environments of a shared session wait for each other, as those of an evaluation do
+        may_share = self.config.plays_together or num_sessions is not None
+        return SessionPool(served.client, served.base_url, number, may_share=may_share)
 
-        await loop.run(steps, after_step, evaluate)
+    def pin(self, version: int) -> None:
+        """As `engines.protocol.Engine.pin`."""
+        self._store.pin(version)
 
     async def recovered(self) -> bool:
         """Start what has ended by itself again, after a failure of a rollout. Returns False if nothing had ended."""
@@ -235,7 +249,8 @@ class Engine:
 
         alone: no rollout plays meanwhile, so that the vLLM server of whole weights may have those of the evaluation.
         """
-        self._release_freed()
+        if self.config.model.path:
+            release_freed()
         generator = self._player_before(alone) if before else self._player_now(alone)
         generator.temperature = temperature
         generator.seed(self.config.seed)
@@ -246,13 +261,10 @@ class Engine:
         self.checkpoints.save_best(self.trainer.model, self.chat, best)
 
     def close(self) -> None:
-        """End the generators: their thread, and the vLLM server that the run has started."""
+        """End the threads, and the vLLM server that the run has started."""
         self.executor.shutdown(cancel_futures=True)
+        self.trainer.close()
         self._generators.close()
-
-    def _release_freed(self) -> None:
-        if self.config.model.path:  # a tiny model leaves nothing that is worth the time
-            release_freed()
 
     def _player_now(self, alone: bool) -> BaseGenerator:
         if alone and self.config.generator.is_vllm and not self._generators.serve_many:

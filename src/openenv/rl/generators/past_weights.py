@@ -1,0 +1,54 @@
+"""Earlier weights of the trained policy, for its opponents in self-play."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from openenv.rl.models.language_model import WeightStore
+
+log = logging.getLogger(__name__)
+
+
+class PastWeights(WeightStore):
+    """The weights of the opponents: those of the newest version that is a multiple of `every`, at most the one played.
+
+    They are kept in files, so that a resumed run has the same opponents.
+    """
+
+    def __init__(self, store: WeightStore, every: int, folder: Path) -> None:
+        """store: of the trained policy. folder: of the files; it is made."""
+        super().__init__()
+        self._store = store
+        self._every = every
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        store.on_publish.append(self._keep)
+
+    def _keep(self, version: int, weights: Mapping[str, Tensor]) -> None:
+        """Write the weights of a version that opponents will have."""
+        if version % self._every:
+            return
+        path = self._path(version)
+        written = path.with_suffix(".part")
+        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, written)
+        written.replace(path)
+
+    def load_newer(self, model: torch.nn.Module, than: int) -> int:
+        """Load the opponents' weights into `model` unless it has them, version `than`. Returns their version."""
+        found = self._store.newer(-1)
+        assert found is not None, "the trained policy has published no weights yet"
+        version = found[0] // self._every * self._every
+        if version != than:
+            parameters = dict(model.named_parameters())
+            with torch.no_grad():
+                for name, tensor in load_file(self._path(version)).items():
+                    parameters[name].copy_(tensor)
+            log.info("self-play: the opponents have the weights of step %d", version)
+        return version
+
+    def _path(self, version: int) -> Path:
+        return self._folder / f"{version:06d}.safetensors"
