@@ -12,18 +12,20 @@ from typing import Any, cast
 import pytest
 import torch
 
+from openenv.agents.llm.http import LLMError
 from openenv.evaluation.intervals import EpisodeOutcome, EpisodeResult
 from openenv.rl.algorithm.rewards import EpisodeReward, RandomReturns
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.engines.embedded import TrainingEnvironment
 from openenv.rl.evaluation.curve import EvaluationCurve, greedy_metrics, sampled_metrics, score_of
+from openenv.rl.evaluation.games import play_games
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.language_model import copy_of, load_model
 from openenv.rl.reports.best_checkpoint import BestCheckpoint, best_line
 from openenv.rl.reports.results import StepLog, read_rows
 from openenv.rl.training.checkpoint import Checkpoints
-from tests.rl.echo_game import EchoPool, EchoText, echo_config
+from tests.rl.echo_game import EchoPool, EchoText, SayAction, echo_config
 from tests.rl.test_loop import SmallRun
 
 pytestmark = pytest.mark.process
@@ -51,23 +53,27 @@ class EvaluatedRun(SmallRun):
             self.evaluation_pools.append(EchoPool(num_sessions, turns=1))
             return contextlib.nullcontext(self.evaluation_pools[-1])
 
-        environment = TrainingEnvironment(
-            label="echo",
-            config=self.config.env[0],
-            served=cast(Any, SimpleNamespace(text=EchoText())),
-            chat=self.chat,
-            reward=EpisodeReward(),
-            random_returns=RandomReturns(worst=-1.0, deviation=0.5),
-        )
         return EvaluationCurve(
             self.config,
-            [environment],
+            [environment_of(self)],
             player=player,
             pool=pool,
             executor=self.executor,
             best=BestCheckpoint.load(run_dir),
             save_best=lambda best: self.checkpoints.save_best(self.model, self.chat, best),
+            recovering=self,
         )
+
+
+def environment_of(run: SmallRun) -> TrainingEnvironment:
+    return TrainingEnvironment(
+        label="echo",
+        config=run.config.env[0],
+        served=cast(Any, SimpleNamespace(text=EchoText())),
+        chat=run.chat,
+        reward=EpisodeReward(),
+        random_returns=RandomReturns(worst=-1.0, deviation=0.5),
+    )
 
 
 def evaluated_config(**changes: Any) -> Config:
@@ -236,3 +242,59 @@ async def test_a_step_is_recorded_also_if_its_evaluation_is_cancelled(tmp_path: 
 
     assert [row["step"] for row in read_rows(run.metrics_path)] == [1, 2]
     assert run.checkpoints.latest_step == 2
+
+
+class EndingPolicy:
+    """Says the word that it sees, until it has chosen some times: then it fails until its generator is started."""
+
+    name = "ending"
+
+    def __init__(self, run: SmallRun, ends: list[int]) -> None:
+        """ends: after how many more choices it fails, each time."""
+        self._run, self._ends, self._left = run, ends, ends.pop(0)
+        self._recoveries = 0
+
+    def select_action(self, observation: Any) -> SayAction:
+        if self._run.num_recoveries > self._recoveries:
+            self._recoveries, self._left = self._run.num_recoveries, self._ends.pop(0) if self._ends else 1000
+        if self._left == 0:
+            raise LLMError("the generator cannot be reached")
+        self._left -= 1
+        return SayAction(word=observation.word)
+
+
+@pytest.mark.parametrize(
+    ("ends", "can_restart", "recoveries", "won"),
+    [
+        ([30], True, 1, 40),
+        ([0], True, 1, 40),  # every game fails from the start
+        ([5, 0, 0], True, 2, 5),  # the last end is not recovered from
+        ([30], False, 0, 30),
+    ],
+)
+async def test_the_games_of_a_generator_that_has_ended_are_played_again(
+    tmp_path: Path, ends: list[int], can_restart: bool, recoveries: int, won: int
+) -> None:
+    run = SmallRun(echo_config(), tmp_path)
+    run.can_restart = can_restart
+
+    games = await play_games(
+        EchoPool(8, turns=1), EndingPolicy(run, ends), 40, 7,
+        config=run.config, environment=environment_of(run), recovering=run,
+    )  # fmt: skip
+
+    assert [game.seed for game in games] == list(range(7, 47))
+    assert sum(game.outcome != "invalid" and game.total_reward == 1 for game in games) == won
+    assert sum(game.outcome == "invalid" for game in games) == 40 - won
+    assert run.num_recoveries == recoveries
+
+
+async def test_a_generator_that_has_ended_for_good_ends_an_evaluation_that_cannot_begin(tmp_path: Path) -> None:
+    run = SmallRun(echo_config(), tmp_path)
+
+    with pytest.raises(LLMError, match="the generator cannot be reached"):
+        await play_games(
+            EchoPool(8, turns=1), EndingPolicy(run, [0, 0, 0]), 40, 7,
+            config=run.config, environment=environment_of(run), recovering=run,
+        )  # fmt: skip
+    assert run.num_recoveries == 2

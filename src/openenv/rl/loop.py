@@ -24,7 +24,7 @@ from openenv.rl.algorithm.curricula import Curricula, environment_of
 from openenv.rl.algorithm.learning_signal import NothingToLearn, SignalWatch, has_signal
 from openenv.rl.algorithm.replay_buffer import ReplayBuffer, StepGroups
 from openenv.rl.algorithm.trajectory import Group
-from openenv.rl.engines.protocol import Engine, RolloutWorker
+from openenv.rl.engines.protocol import MOST_ENDS, Engine, RolloutWorker
 from openenv.rl.reports.results import environment_metrics, play_metrics
 from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.signals.collapse import Collapsed
@@ -32,7 +32,6 @@ from openenv.rl.signals.collapse import Collapsed
 log = logging.getLogger(__name__)
 
 _MAX_FAILURES = 20  # groups of a step that were lost
-_MOST_ENDS = 3  # of the generator, in a step
 _MOST_DRAWS = 4  # times the batch size, with `equal_groups: redraw`
 _GOOD_INTERVAL = 5  # steps between the weights that are kept for a rollback
 
@@ -57,7 +56,6 @@ class TrainingLoop:
         self._curricula = Curricula(self._config.env, engine.progress.levels)
         self._workers: Sequence[Sequence[RolloutWorker]] = []
         """Those of each environment."""
-        self._recovering, self._num_recoveries = asyncio.Lock(), 0
 
     async def run(self, steps: int, on_step: OnStep | None = None, evaluate: Evaluate | None = None) -> None:
         """Make `steps` more steps, or fewer if the time is up. A checkpoint is saved, also after a cancellation.
@@ -134,12 +132,12 @@ class TrainingLoop:
         played: dict[int, Group] = {}
         lost, num_failures, num_ends = list(indices), 0, 0
         while True:
-            known = self._num_recoveries
+            known = self._engine.num_recoveries
             try:
                 groups = await self._play_once(lost)
             except LLMError as error:
                 num_ends += 1
-                if num_ends == _MOST_ENDS or not await self._recovered(known):
+                if num_ends == MOST_ENDS or not await self._engine.recovered(known):
                     raise
                 log.warning("the generator had ended, and runs again: %d groups are played again (%s)",
                             len(lost), error)  # fmt: skip
@@ -153,13 +151,6 @@ class TrainingLoop:
             if num_failures >= max(_MAX_FAILURES, 3 * len(indices)):
                 raise NothingPlayed(f"{len(lost)} of {len(indices)} groups of a step could not be played: {reason}")
             log.warning("%d of %d groups of a step are played again: %s", len(lost), len(indices), reason)
-
-    async def _recovered(self, known: int) -> bool:
-        """Whether the generator runs again. known: how often it had been started again before it failed."""
-        async with self._recovering:
-            if await self._engine.recovered():
-                self._num_recoveries += 1
-            return self._num_recoveries > known  # or another step has started it again
 
     async def _play_once(self, indices: Sequence[int]) -> list[Group]:
         try:

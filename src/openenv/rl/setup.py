@@ -107,6 +107,7 @@ class TrainingRun:
             executor=engine.executor,
             best=BestCheckpoint.load(self.config.run_dir),
             save_best=engine.save_best,
+            recovering=engine,
             on_progress=on_progress,
         )
 

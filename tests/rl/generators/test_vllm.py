@@ -20,6 +20,7 @@ from openenv.rl.algorithm.segment import Segment
 from openenv.rl.algorithm.trajectory import Group, Trajectory
 from openenv.rl.config import Config, ModelConfig
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.evaluation.games import model_policy, play_games
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.generators.of_run import RunGenerators
 from openenv.rl.generators.probe import GeneratorDisagrees
@@ -29,7 +30,7 @@ from openenv.rl.generators.vllm_weights import AllWeights
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore, tiny_model
 from openenv.rl.reports.results import read_rows
-from openenv.rl.setup import setup_training
+from openenv.rl.setup import TrainingRun, setup_training
 from openenv.rl.training.checkpoint import save_model
 from openenv.rl.training.trainer import ReferenceModel
 from openenv.text.constraints import ReplyConstraint
@@ -234,11 +235,30 @@ async def rows_of_run(
         found = await asyncio.to_thread(replies_of, after, run.engine.chat)
         assert {segment.policy_version for segment in found} == {3}
         assert distance(run.engine.trainer.model, found) < BOUND
+        if kills:
+            await evaluate_on_a_killed_server(run, processes[0], after)
     finally:
         await run.shutdown()
     assert not any(map(is_running, pids))
     assert all(process.log_file.exists() for process in processes)
     return read_rows(run.config.run_dir / "metrics.jsonl")
+
+
+async def evaluate_on_a_killed_server(run: TrainingRun, process: VllmProcess, player: BaseGenerator) -> None:
+    assert process._process is not None
+    os.killpg(process._process.pid, signal.SIGKILL)
+    environment, recoveries = run.engine.environments[0], run.engine.num_recoveries
+
+    async with run.engine.pool(0, 4) as pool:
+        games = await play_games(
+            pool, model_policy(run.config, environment, player), 8, 0,
+            config=run.config, environment=environment, recovering=run.engine,
+        )  # fmt: skip
+
+    assert all(game.outcome != "invalid" for game in games)
+    assert run.engine.num_recoveries == recoveries + 1
+    found = await asyncio.to_thread(replies_of, player, run.engine.chat)
+    assert distance(run.engine.trainer.model, found) < BOUND
 
 
 async def test_an_adapter_of_each_step_plays_also_on_a_server_that_was_killed(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A vLLM server samples the replies, with the adapter of the latest step. A stand-in speaks its API."""
 
+import asyncio
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from openenv.rl.config import ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.generators.of_run import RunGenerators
 from openenv.rl.generators.probe import EXACT, ROUNDED, GeneratorDisagrees, Probe
+from openenv.rl.generators.vllm_process import VllmProcess
 from openenv.rl.generators.vllm_server import VllmGenerator
 from openenv.rl.generators.vllm_weights import Adapters
 from openenv.rl.models.chat import Chat
@@ -157,6 +159,29 @@ def test_a_server_that_has_begun_anew_receives_the_same_version_again(
     assert len(stand_in.adapters) == 1
 
 
+async def test_weights_are_delivered_again_if_a_server_begins_anew_while_it_receives_them(
+    stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = WeightStore()
+    generator = vllm(serving(stand_in.app), stand_in, tmp_path / "adapters", store)
+    store.publish(trained_model(), 3)
+    deliver, versions = Adapters.deliver, list[int]()
+
+    async def interrupted(self: Adapters, version: int, weights: Any) -> None:
+        await deliver(self, version, weights)
+        versions.append(version)
+        if len(versions) == 1:
+            stand_in.adapters.clear()
+            generator.forget()
+
+    monkeypatch.setattr(Adapters, "deliver", interrupted)
+    await generator.load_newest()
+
+    assert versions == [3, 3]
+    assert generator.policy_version == 3
+    assert len(stand_in.adapters) == 1
+
+
 async def test_an_adapter_stays_while_a_reply_uses_it(
     stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
 ) -> None:
@@ -210,6 +235,19 @@ def test_each_replica_has_its_gpu_and_several_without_are_refused(tmp_path: Path
     assert "CUDA_VISIBLE_DEVICES" not in run_generators(tmp_path, "cuda")._processes[0]._env_vars
     with pytest.raises(ConfigError, match=r"generator\.gpus=\[\]: .* Name one for each"):
         run_generators(tmp_path, "cuda", replicas=2)
+
+
+async def test_what_fails_of_one_end_starts_the_servers_again_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generators, has_ended = run_generators(tmp_path, "cpu"), [True]
+
+    monkeypatch.setattr(VllmProcess, "has_ended", lambda _self: bool(has_ended))
+    monkeypatch.setattr(VllmProcess, "start", lambda _self: has_ended.clear())
+
+    assert await asyncio.gather(generators.recovered(0), generators.recovered(0)) == [True, True]
+    assert generators.num_recoveries == 1
+    assert not await generators.recovered(1)
 
 
 def test_a_former_key_names_the_server() -> None:

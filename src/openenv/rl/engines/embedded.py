@@ -240,9 +240,14 @@ class EmbeddedEngine:
         """As `engines.protocol.Engine.pin`."""
         self._store.pin(version)
 
-    async def recovered(self) -> bool:
-        """Start what has ended by itself again, after a failure of a rollout. Returns False if nothing had ended."""
-        return await asyncio.to_thread(self._generators.restart)
+    @property
+    def num_recoveries(self) -> int:
+        """How often vLLM servers that had ended were started again."""
+        return self._generators.num_recoveries
+
+    async def recovered(self, known: int) -> bool:
+        """As `engines.protocol.Recovering.recovered`."""
+        return await self._generators.recovered(known)
 
     def player(self, *, temperature: float, before: bool = False, alone: bool = False) -> BaseGenerator:
         """A generator with the current weights, or those before GRPO, whose `complete` is used in evaluation.

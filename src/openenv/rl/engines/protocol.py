@@ -15,6 +15,9 @@ from openenv.rl.progress import TrainingProgress
 if TYPE_CHECKING:
     from openenv.rl.models.chat import Chat
 
+MOST_ENDS = 3
+"""Of the generator, in a step or an evaluation. The last one is not recovered from."""
+
 
 class RolloutWorker(Protocol):
     """Plays groups of one environment."""
@@ -65,7 +68,23 @@ class Trainer(Protocol):
         ...
 
 
-class Engine(Protocol):
+class Recovering(Protocol):
+    """Starts what has ended by itself again, such as a vLLM server."""
+
+    @property
+    def num_recoveries(self) -> int:
+        """How often that was done."""
+        ...
+
+    async def recovered(self, known: int) -> bool:
+        """Whether all runs again after a failure. False if nothing had ended.
+
+        known: `num_recoveries` before what failed began: several may fail of one end.
+        """
+        ...
+
+
+class Engine(Recovering, Protocol):
     """The parts of a run that hold the model."""
 
     config: Config
@@ -87,8 +106,4 @@ class Engine(Protocol):
 
     def pin(self, version: int) -> None:
         """Let workers play with exactly this published version from now on. Raises KeyError if it is forgotten."""
-        ...
-
-    async def recovered(self) -> bool:
-        """Start what has ended by itself again, after a failure of a worker. Returns False if nothing had ended."""
         ...

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from openenv.envs.catalog import entry_of
@@ -12,7 +13,7 @@ from openenv.evaluation.intervals import EpisodeResult
 from openenv.formats.json_text import json_text
 from openenv.policies import LanguageModelPolicy, RandomPolicy, make_policy
 from openenv.rl.budget import BEFORE_SHARE
-from openenv.rl.evaluation.games import evaluation_keywords, model_policy, play_games
+from openenv.rl.evaluation.games import evaluation_keywords, model_policy, play_games, with_recovery
 from openenv.rl.progress import OnProgress
 from openenv.rl.reports.results import PlayerResult, Role, load_results, optimum_row, result_of, save_results
 from openenv.rl.setup import TrainingRun
@@ -117,6 +118,7 @@ class Comparison:
                     config=self._config,
                     environment=self._training.engine.environments[number],
                     on_progress=on_progress,
+                    recovering=self._training.engine,
                 )
                 num_next = min(2 * num_next, at_once)
         if len(episodes) < evaluation.num_games:
@@ -148,7 +150,8 @@ class Comparison:
             for number in range(len(self._config.env)):
                 async with self._training.engine.pool(number, games) as pool:
                     rollout = self._training.engine.rollout(pool, number, generator=generator, executor=executor)
-                    groups = await rollout.play(indices, self._keywords(number))
+                    play = partial(rollout.play, indices, self._keywords(number))
+                    groups = await with_recovery(self._training.engine, play)
                 recorded += [group.trajectories[0] for group in groups]
         return recorded
 

@@ -27,6 +27,7 @@ from openenv.evaluation.intervals import (
 )
 from openenv.rl.algorithm.curricula import shares
 from openenv.rl.config import Config
+from openenv.rl.engines.protocol import Recovering
 from openenv.rl.evaluation.games import model_policy, play_games
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.results import MetricsRow
@@ -52,6 +53,7 @@ class EvaluationCurve:
         executor: Executor,
         best: BestCheckpoint | None,
         save_best: Callable[[BestCheckpoint], None],
+        recovering: Recovering,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """What an evaluation needs.
@@ -64,6 +66,7 @@ class EvaluationCurve:
             executor: Runs the generator. It is that of the rollouts, which share tokenizer and texts with it.
             best: The best checkpoint of the run that is continued; None: there is none.
             save_best: Saves the current weights as the best checkpoint. Called in a thread.
+            recovering: Starts a generator that has ended again.
             on_progress: Called with the number of games of an evaluation that have ended, and that of all.
         """
         self._config = config
@@ -74,6 +77,7 @@ class EvaluationCurve:
         self._executor = executor
         self._best = best
         self._save_best = save_best
+        self._recovering = recovering
         self._on_progress = on_progress
 
     async def __call__(self, step: int, is_last: bool) -> MetricsRow:
@@ -127,6 +131,7 @@ class EvaluationCurve:
                         environment=environment,
                         on_progress=partial(self._report, number, len(rounds)),
                         executor=self._executor,
+                        recovering=self._recovering,
                     )
                 )
         greedy, *sampled = rounds

@@ -1,10 +1,12 @@
 """The games of an evaluation: each environment at its last level, with the model under the rules of its training."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from openenv.agents.llm.http import LLMError
 from openenv.evaluation import play_episodes
 from openenv.evaluation.episodes import EpisodeSessions
 from openenv.evaluation.intervals import EpisodeResult
@@ -12,10 +14,15 @@ from openenv.evaluation.policy_player import OnEpisodes
 from openenv.policies import LanguageModelPolicy
 from openenv.rl.algorithm.curricula import level_keywords
 from openenv.rl.config import Config, EnvConfig
+from openenv.rl.engines.protocol import MOST_ENDS, Recovering
 
 if TYPE_CHECKING:
     from openenv.rl.engines.embedded import TrainingEnvironment
     from openenv.rl.generators.base import BaseGenerator
+
+log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 
 def evaluation_keywords(config: EnvConfig) -> Mapping[str, Any]:
@@ -48,8 +55,11 @@ async def play_games(
     environment: "TrainingEnvironment",
     on_progress: OnEpisodes | None = None,
     executor: Executor | None = None,
+    recovering: Recovering,
 ) -> list[EpisodeResult]:
     """Games of a policy in an environment of the run, as `openenv.evaluation.play_episodes`.
+
+    Invalid ones are played again, with their seeds, where the generator had ended and was started again.
 
     Args:
         pool: Sessions of the environment.
@@ -60,15 +70,41 @@ async def play_games(
         environment: The environment.
         on_progress: Called with the number of games that have ended, and `num_games`.
         executor: Runs the model; None: any thread.
+        recovering: Starts the generator again.
     """
-    return await play_episodes(
-        pool,
-        policy,
-        num_games,
-        seed,
-        reset_kwargs=evaluation_keywords(environment.config),
-        text=environment.served.text,
-        max_steps=config.conversation.max_turns,
-        on_progress=on_progress,
-        executor=executor,
-    )
+    valid: dict[int, EpisodeResult] = {}
+
+    async def play() -> list[EpisodeResult]:
+        return await play_episodes(
+            pool,
+            policy,
+            num_games,
+            seed,
+            reset_kwargs=evaluation_keywords(environment.config),
+            text=environment.served.text,
+            max_steps=config.conversation.max_turns,
+            known=valid,
+            on_progress=on_progress,
+            executor=executor,
+        )
+
+    for _ in range(MOST_ENDS - 1):
+        known = recovering.num_recoveries
+        games = await with_recovery(recovering, play)
+        valid = {number: game for number, game in enumerate(games) if game.outcome != "invalid"}
+        if len(valid) == num_games or not await recovering.recovered(known):
+            return games
+        log.warning("the generator had ended, and runs again: %d games are played again", num_games - len(valid))
+    return await play()
+
+
+async def with_recovery(recovering: Recovering, play: Callable[[], Awaitable[_T]]) -> _T:
+    """What `play` returns, which is called again where the generator had ended and was started again."""
+    for _ in range(MOST_ENDS - 1):
+        known = recovering.num_recoveries
+        try:
+            return await play()
+        except LLMError:
+            if not await recovering.recovered(known):
+                raise
+    return await play()

@@ -1,5 +1,6 @@
 """The generators of a run: in this process, or on vLLM servers that the run has started or reaches."""
 
+import asyncio
 import logging
 import shutil
 from collections.abc import Sequence
@@ -33,6 +34,9 @@ class RunGenerators:
         self._config = config
         self._chat = chat
         self._served: list[VllmGenerator] = []
+        self.num_recoveries = 0
+        """How often vLLM servers that had ended were started again."""
+        self._recovering = asyncio.Lock()
         self._vocab_size = model.config.get_text_config().vocab_size
         in_bfloat16 = multiplies_bfloat16(config.model.precision, model.device)
         self._dtype: dtype = bfloat16_type if in_bfloat16 else float32
@@ -66,9 +70,14 @@ class RunGenerators:
         """Start the vLLM servers of the run, if it has any. Raises NotReady or ContainerFault."""
         self._start(self._processes)
 
-    def restart(self) -> bool:
-        """Start the vLLM servers of the run that have ended again; all receive the weights anew. Returns whether one
-        had."""
+    async def recovered(self, known: int) -> bool:
+        """As `engines.protocol.Recovering.recovered`: the vLLM servers of the run."""
+        async with self._recovering:
+            self.num_recoveries += await asyncio.to_thread(self._restart)
+            return self.num_recoveries > known
+
+    def _restart(self) -> bool:
+        """Start the vLLM servers that have ended again; all receive the weights anew. Returns whether one had."""
         ended = [process for process in self._processes if process.has_ended()]
         for process in ended:
             process.stop()

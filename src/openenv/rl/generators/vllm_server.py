@@ -59,6 +59,7 @@ class VllmGenerator(BaseGenerator):
         self._delivery = delivery
         self._reply_masks = chat.reply_masks(vocab_size)
         self._delivering: asyncio.Future[None] | None = None
+        self._num_forgotten = 0
 
     def generate(
         self,
@@ -82,6 +83,7 @@ class VllmGenerator(BaseGenerator):
     def forget(self) -> None:
         """The server has begun anew: the next request delivers the weights again."""
         self.policy_version = -1
+        self._num_forgotten += 1
         self._delivery.forget()
 
     def close(self) -> None:
@@ -93,17 +95,23 @@ class VllmGenerator(BaseGenerator):
 
         A delivery goes on also if all that wait for it are cancelled, so that no server is left with half of it.
         """
-        if self._delivering is None or self._delivering.done():
-            newer = None if self.store is None else self.store.newer(self.policy_version)
-            if newer is None:
-                return
-            self._delivering = asyncio.ensure_future(self.deliver(*newer))
-        await asyncio.shield(self._delivering)
+        while True:
+            if self._delivering is None or self._delivering.done():
+                newer = None if self.store is None else self.store.newer(self.policy_version)
+                if newer is None:
+                    return
+                self._delivering = asyncio.ensure_future(self.deliver(*newer))
+            await asyncio.shield(self._delivering)
 
     async def deliver(self, version: int, weights: Mapping[str, Tensor]) -> None:
-        """Give the servers these weights. Raises LLMError, and GeneratorDisagrees if one has others afterwards."""
-        began = time.monotonic()
+        """Give the servers these weights. Raises LLMError, and GeneratorDisagrees if one has others afterwards.
+
+        Where a server has begun anew meanwhile, it may have none of them: they count as not delivered.
+        """
+        began, known = time.monotonic(), self._num_forgotten
         await self._delivery.deliver(version, weights)
+        if known != self._num_forgotten:
+            return
         await self._require_agreement(version)
         self.policy_version = version
         log.info("vLLM has the weights of version %d: %.2f s", version, time.monotonic() - began)
