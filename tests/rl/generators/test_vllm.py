@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import dataclasses
 import json
 import os
 import random
@@ -12,13 +13,14 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from openenv.policies.prompts import ChatMessage
 from openenv.rl.algorithm.batch import make_batch
 from openenv.rl.algorithm.segment import Segment
 from openenv.rl.algorithm.trajectory import Group, Trajectory
-from openenv.rl.config import Config, ModelConfig
+from openenv.rl.config import Config, EnvConfig, ModelConfig, SelfPlayConfig
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.evaluation.games import model_policy, play_games
 from openenv.rl.generators.base import BaseGenerator
@@ -275,6 +277,30 @@ async def test_two_replicas_of_which_one_is_killed_play_the_same_groups_as_one_s
     assert [row["off_policy/max_age"] for row in undisturbed] == [0, 1, 1]
     assert undisturbed[0]["mismatch_kl"] < 1e-6
     assert [row["return"] for row in disturbed] == [row["return"] for row in undisturbed]
+
+
+@pytest.mark.parametrize("lora", [{"rank": 8}, None])
+async def test_opponents_have_the_weights_of_an_earlier_step(tmp_path: Path, lora: dict[str, int] | None) -> None:
+    model, tokenizer = made()
+    save_model(tmp_path / "model", model, Chat(tokenizer))
+    config = guess_run(tmp_path, "self-play", lora, 1)
+    itself = EnvConfig(name="openspiel", reset={"game_name": "kuhn_poker"}, self_play=SelfPlayConfig(refresh=2))
+    run = await setup_training(dataclasses.replace(config, env=[itself], off_by_n=0))
+    try:
+        await run.run(steps=4)
+        (opponents,) = run.engine._opponents.values()
+        assert isinstance(opponents, VllmGenerator) == (lora is not None)
+        assert opponents.policy_version == 2  # the step before the last was trained on version 2, the last on version 3
+        opponents.store = None  # what it answers now is of what it has
+        streams = [random.Random(number) for number in range(len(TALKS))]
+        found = await asyncio.to_thread(opponents.answer, TALKS, streams, run.engine.chat)
+    finally:
+        await run.shutdown()
+    earlier, trained = run.engine.trainer.model, dict(run.engine.trainer.model.named_parameters())
+    with torch.no_grad():
+        for name, weights in load_file(run.config.run_dir / "opponents/every_2/000002.safetensors").items():
+            trained[name].copy_(weights)
+    assert distance(earlier, found) < BOUND
 
 
 def kill(generator: Any, process: VllmProcess, times: int) -> None:

@@ -196,11 +196,6 @@ async def test_a_model_that_acts_for_every_seat_without_self_play_is_a_warning(
     )
 
 
-def test_opponents_beside_a_vllm_server_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"env\.self_play=True: .*Leave generator out"):
-        config(tmp_path, model={"path": "some/model", "lora": {}}, generator={"name": "vllm"})
-
-
 def test_an_interval_below_one_step_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"env\.self_play\.refresh=0: must be at least 1"):
         config(tmp_path, env={"name": "openspiel", "self_play": {"refresh": 0}})

@@ -169,9 +169,6 @@ class Config:
         rule = "with model.lora the reference is the model before the warm start. Set kl_weight and kl_weight_end to 0."
         pulls_back = self.warm_start is not None and self.model.lora is not None and self.loss.needs_reference
         require(not pulls_back, "loss.kl_weight", self.loss.kl_weight, rule)
-        plays_itself = any(env.self_play for env in self.env)
-        rule = "the opponents need the run's own generator. Leave generator out."
-        require(not (plays_itself and self.generator.is_vllm), "env.self_play", plays_itself, rule)
         rule = "a server that runs already receives adapters. Set model.lora, or leave it out: the run starts a server."
         needs_adapter = bool(self.generator.url) and self.model.lora is None
         require(not needs_adapter, "generator.url", self.generator.url, rule)

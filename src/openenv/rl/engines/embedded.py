@@ -216,6 +216,8 @@ class EmbeddedEngine:
     def _make_opponents(self, self_play: SelfPlayConfig) -> BaseGenerator:
         folder = self.config.run_dir / "opponents" / f"every_{self_play.refresh}"
         past = PastWeights(self._store, self_play.refresh, folder)
+        if self._generators.serve_many:
+            return self._generators.served(self.trainer.model, past)
         return self._generators.embedded(copy_of(self.trainer.model), past)
 
     @contextlib.asynccontextmanager

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -37,18 +36,15 @@ class PastWeights(WeightStore):
         save_file({name: tensor.contiguous() for name, tensor in weights.items()}, written)
         written.replace(path)
 
-    def load_newer(self, model: torch.nn.Module, than: int) -> int:
-        """Load the opponents' weights into `model` unless it has them, version `than`. Returns their version."""
+    def newer(self, than: int) -> tuple[int, Mapping[str, Tensor]] | None:
+        """The opponents' version and its weights by name; None unless it is newer than version `than`."""
         found = self._store.newer(-1)
         assert found is not None, "the trained policy has published no weights yet"
         version = found[0] // self._every * self._every
-        if version != than:
-            parameters = dict(model.named_parameters())
-            with torch.no_grad():
-                for name, tensor in load_file(self._path(version)).items():
-                    parameters[name].copy_(tensor)
-            log.info("self-play: the opponents have the weights of step %d", version)
-        return version
+        if version <= than:
+            return None
+        log.info("self-play: the opponents have the weights of step %d", version)
+        return version, load_file(self._path(version))
 
     def _path(self, version: int) -> Path:
         return self._folder / f"{version:06d}.safetensors"
