@@ -245,7 +245,7 @@ async def test_a_step_is_recorded_also_if_its_evaluation_is_cancelled(tmp_path: 
 
 
 class EndingPolicy:
-    """Says the word that it sees, until it has chosen some times: then it fails until its generator is started."""
+    """Repeats the word that it sees, until it has chosen some times: then it fails until its generator is started."""
 
     name = "ending"
 
