@@ -237,6 +237,22 @@ def test_an_evaluation_whose_episodes_all_fail_prints_the_reason(openspiel_url, 
 
 
 @pytest.mark.finding("a lost server and Ctrl-C have a line at once, with how to go on")
+def test_an_evaluation_that_fails_prints_the_episodes_that_have_ended(openspiel_url, tmp_path):
+    command = [*OPENENV, "eval", openspiel_url, "--game", "catch", "--episodes", "20000", "--save", "episodes"]
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -f 512 && exec "$@"', "bash", *command],  # KiB: the disk is full
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 1
+    assert "File too large" in done.stderr
+    assert "With the same command, --resume goes on." in done.stderr
+    stopped = re.search(r"stopped after (\d+) of 20000 episodes", done.stderr)
+    assert stopped
+    assert re.search(rf"random .* {stopped[1]} ", done.stdout)
+
+
+@pytest.mark.finding("a lost server and Ctrl-C have a line at once, with how to go on")
 def test_an_interrupted_evaluation_prints_the_episodes_that_have_ended(openspiel_url, tmp_path):
     long = ["--policy", "smart,random", "--episodes", "20000", "--save", "episodes"]
     process = subprocess.Popen(
