@@ -249,7 +249,11 @@ def test_an_evaluation_that_fails_prints_the_episodes_that_have_ended(openspiel_
     assert "With the same command, --resume goes on." in done.stderr
     stopped = re.search(r"stopped after (\d+) of 20000 episodes", done.stderr)
     assert stopped
+    assert "episodes: episodes/1-random.jsonl" in done.stderr
     assert re.search(rf"random .* {stopped[1]} ", done.stdout)
+
+    resumed = run("eval", *command[4:-3], "1000", "--save", "episodes", "--resume", cwd=tmp_path)
+    assert re.search(r"random .* 1000 ", resumed.stdout)
 
 
 @pytest.mark.finding("a lost server and Ctrl-C have a line at once, with how to go on")

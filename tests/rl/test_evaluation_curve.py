@@ -253,6 +253,7 @@ class EndingPolicy:
         """ends: after how many more choices it fails, each time."""
         self._run, self._ends, self._left = run, ends, ends.pop(0)
         self._recoveries = 0
+        run.has_ended = lambda: self._left == 0
 
     def select_action(self, observation: Any) -> SayAction:
         if self._run.num_recoveries > self._recoveries:
@@ -263,12 +264,21 @@ class EndingPolicy:
         return SayAction(word=observation.word)
 
 
+async def games_of(run: SmallRun, ends: list[int], pool: EchoPool | None = None) -> list[EpisodeResult]:
+    """Forty games of an `EndingPolicy`."""
+    return await play_games(
+        pool or EchoPool(8, turns=1), EndingPolicy(run, ends), 40, 7,
+        config=run.config, environment=environment_of(run), recovering=run,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("ends", "can_restart", "recoveries", "won"),
     [
         ([30], True, 1, 40),
         ([0], True, 1, 40),  # every game fails from the start
         ([5, 0, 0], True, 2, 5),  # the last end is not recovered from
+        ([0, 30, 0], True, 2, 30),
         ([30], False, 0, 30),
     ],
 )
@@ -278,10 +288,7 @@ async def test_the_games_of_a_generator_that_has_ended_are_played_again(
     run = SmallRun(echo_config(), tmp_path)
     run.can_restart = can_restart
 
-    games = await play_games(
-        EchoPool(8, turns=1), EndingPolicy(run, ends), 40, 7,
-        config=run.config, environment=environment_of(run), recovering=run,
-    )  # fmt: skip
+    games = await games_of(run, ends)
 
     assert [game.seed for game in games] == list(range(7, 47))
     assert sum(game.outcome != "invalid" and game.total_reward == 1 for game in games) == won
@@ -289,12 +296,19 @@ async def test_the_games_of_a_generator_that_has_ended_are_played_again(
     assert run.num_recoveries == recoveries
 
 
+async def test_a_game_that_its_environment_has_lost_is_not_played_again(tmp_path: Path) -> None:
+    run, pool = SmallRun(echo_config(), tmp_path), EchoPool(8, turns=1, broken_seeds=frozenset({9}))
+
+    games = await games_of(run, [0], pool)
+
+    assert [game.seed for game in games if game.outcome == "invalid"] == [9]
+    assert len(pool.first_words[9]) == 2  # before and after the generator was started
+    assert run.num_recoveries == 1
+
+
 async def test_a_generator_that_has_ended_for_good_ends_an_evaluation_that_cannot_begin(tmp_path: Path) -> None:
     run = SmallRun(echo_config(), tmp_path)
 
     with pytest.raises(LLMError, match="the generator cannot be reached"):
-        await play_games(
-            EchoPool(8, turns=1), EndingPolicy(run, [0, 0, 0]), 40, 7,
-            config=run.config, environment=environment_of(run), recovering=run,
-        )  # fmt: skip
+        await games_of(run, [0, 0, 0])
     assert run.num_recoveries == 2

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import gc
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -89,6 +89,7 @@ class SmallRun:
         self.publish_to(WeightStore())
         self.batch_size = config.replay_buffer.batch_size or 4
         self.can_restart, self.num_recoveries = True, 0
+        self.has_ended: Callable[[], bool] = lambda: True
 
     def publish_to(self, store: WeightStore) -> None:
         self.store = store
@@ -135,7 +136,7 @@ class SmallRun:
         self.store.pin(version)
 
     async def recovered(self, known: int) -> bool:
-        self.num_recoveries += self.can_restart and self.num_recoveries == known
+        self.num_recoveries += self.can_restart and self.has_ended()
         return self.num_recoveries > known
 
 

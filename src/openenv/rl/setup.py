@@ -77,6 +77,7 @@ class TrainingRun:
         times_s: list[float] = []
 
         def on_step(row: dict[str, Any]) -> None:
+            self.engine.release_freed()
             last.update(row)
             done = row["step"] - first
             times_s.append(row["step_time"])

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -182,6 +183,34 @@ async def test_weights_are_delivered_again_if_a_server_begins_anew_while_it_rece
     assert len(stand_in.adapters) == 1
 
 
+@pytest.mark.parametrize("has_other_weights", [False, True])
+async def test_weights_are_delivered_again_if_a_server_begins_anew_while_another_is_measured(
+    stand_in: StandIn,
+    serving: Callable[[FastAPI], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    has_other_weights: bool,
+) -> None:
+    store, measured = WeightStore(), list[int]()
+    generator = vllm(serving(stand_in.app), stand_in, tmp_path / "adapters", store)
+    store.publish(trained_model(), 3)
+
+    async def interrupted(version: int) -> None:
+        measured.append(version)
+        if len(measured) == 1:
+            stand_in.adapters.clear()
+            generator.forget()
+            if has_other_weights:
+                raise GeneratorDisagrees("it has other weights")
+
+    monkeypatch.setattr(generator, "_require_agreement", interrupted)
+    await generator.load_newest()
+
+    assert measured == [3, 3]
+    assert generator.policy_version == 3
+    assert len(stand_in.adapters) == 1
+
+
 async def test_an_adapter_stays_while_a_reply_uses_it(
     stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
 ) -> None:
@@ -237,16 +266,32 @@ def test_each_replica_has_its_gpu_and_several_without_are_refused(tmp_path: Path
         run_generators(tmp_path, "cuda", replicas=2)
 
 
-async def test_what_fails_of_one_end_starts_the_servers_again_once(
+async def test_what_fails_of_one_end_waits_for_one_start_of_the_servers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    generators, has_ended = run_generators(tmp_path, "cpu"), [True]
+    generators, has_ended, starts = run_generators(tmp_path, "cpu"), [True], list[str]()
+    may_start = threading.Event()
+
+    def start(process: VllmProcess) -> None:
+        has_ended.clear()
+        starts.append(process.base_url)
+        may_start.wait(20)
 
     monkeypatch.setattr(VllmProcess, "has_ended", lambda _self: bool(has_ended))
-    monkeypatch.setattr(VllmProcess, "start", lambda _self: has_ended.clear())
+    monkeypatch.setattr(VllmProcess, "start", start)
 
-    assert await asyncio.gather(generators.recovered(0), generators.recovered(0)) == [True, True]
-    assert generators.num_recoveries == 1
+    cancelled, *others = (asyncio.ensure_future(generators.recovered(0)) for _ in range(3))
+    await asyncio.sleep(0.1)
+    cancelled.cancel()
+    await asyncio.sleep(0.1)
+    late = asyncio.ensure_future(generators.recovered(0))
+    await asyncio.sleep(0.1)
+    assert not any(one.done() for one in (*others, late))
+    may_start.set()
+
+    assert await asyncio.gather(*others, late) == [True, True, True]
+    assert cancelled.cancelled()
+    assert (len(starts), generators.num_recoveries) == (1, 1)
     assert not await generators.recovered(1)
 
 

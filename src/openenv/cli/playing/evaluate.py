@@ -79,16 +79,17 @@ def evaluate(
             )  # fmt: skip
             try:
                 run_async_safely(playing)
-            except BaseException:  # Ctrl-C, a server that is gone, a disk that is full
+            except BaseException as error:  # Ctrl-C, a server that is gone, a disk that is full
                 progress.stop()
                 _add_unfinished(summaries, results, policies)
-                _report_stop(summaries, len(policies) * played.episodes, is_saved=saved is not None)
+                if isinstance(error, KeyboardInterrupt) or any(one.num_episodes for one in summaries):
+                    _report_stop(summaries, len(policies) * played.episodes, is_saved=saved is not None)
                 raise
             finally:
                 progress.stop()
-                show(summaries, output.plot, as_json=output.as_json)  # also of the episodes that had ended
                 for path in saved.paths if saved else ():
                     typer.echo(f"episodes: {path}", err=True)
+                show(summaries, output.plot, as_json=output.as_json)  # also of the episodes that had ended
         if shown is not None:
             shown.wait()
     _report_failures(summaries)
@@ -107,8 +108,6 @@ def _add_unfinished(summaries: list[Summary], results: LiveResults, policies: Se
 
 def _report_stop(summaries: list[Summary], wanted: int, *, is_saved: bool) -> None:
     num_ended = sum(one.num_played for one in summaries)
-    if not num_ended:
-        return
     remedy = "--resume goes on" if is_saved else "--save DIR keeps them, for --resume to go on"
     typer.echo(f"stopped after {num_ended} of {wanted} episodes. With the same command, {remedy}.", err=True)
 

@@ -256,8 +256,7 @@ class EmbeddedEngine:
 
         alone: no rollout plays meanwhile, so that the vLLM server of whole weights may have those of the evaluation.
         """
-        if self.config.model.path:
-            release_freed()
+        self.release_freed()
         generator = self._player_before(alone) if before else self._player_now(alone)
         generator.temperature = temperature
         generator.seed(self.config.seed)
@@ -266,6 +265,11 @@ class EmbeddedEngine:
     def save_best(self, best: BestCheckpoint) -> None:
         """Save the current weights as the run's best checkpoint."""
         self.checkpoints.save_best(self.trainer.model, self.chat, best)
+
+    def release_freed(self) -> None:
+        """Give the memory of a step or an evaluation that has ended back to the system."""
+        if self.config.model.path:  # a tiny model leaves nothing that is worth the time
+            release_freed()
 
     def close(self) -> None:
         """End the threads, and the vLLM server that the run has started."""

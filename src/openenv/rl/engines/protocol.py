@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from openenv.rl.models.chat import Chat
 
 MOST_ENDS = 3
-"""Of the generator, in a step or an evaluation. The last one is not recovered from."""
+"""Of the generator, while a step or some games of an evaluation are played. The last one is not recovered from."""
 
 
 class RolloutWorker(Protocol):

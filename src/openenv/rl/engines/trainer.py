@@ -12,7 +12,6 @@ from transformers import PreTrainedModel
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore
-from openenv.rl.planning.memory import release_freed
 from openenv.rl.progress import TrainingProgress
 from openenv.rl.training.checkpoint import Checkpoints
 from openenv.rl.training.trainer import Trainer
@@ -49,8 +48,8 @@ class EmbeddedTrainer:
         return await self._in_thread(partial(self._trainer.step, groups, progress))
 
     async def publish(self) -> None:
-        """Let generators load the weights of this version. What older ones needed is given back to the system."""
-        await self._in_thread(self._publish)
+        """Let generators load the weights of this version."""
+        await self._in_thread(partial(self._store.publish, self._trainer.model, self._trainer.step_count))
 
     async def save(self, progress: TrainingProgress) -> None:
         """Save a checkpoint, and forget the scores of the reference: a resumed run has none either."""
@@ -74,11 +73,6 @@ class EmbeddedTrainer:
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    def _publish(self) -> None:
-        self._store.publish(self._trainer.model, self._trainer.step_count)
-        if self._trainer.config.model.path:  # a tiny model leaves nothing that is worth the time
-            release_freed()
 
     def _save(self, progress: TrainingProgress) -> None:
         self._checkpoints.save(self._trainer, self._chat, progress)

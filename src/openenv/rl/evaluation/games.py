@@ -88,14 +88,19 @@ async def play_games(
             executor=executor,
         )
 
-    for _ in range(MOST_ENDS - 1):
-        known = recovering.num_recoveries
-        games = await with_recovery(recovering, play)
+    for num_ends in range(1, MOST_ENDS + 1):
+        known, can_recover = recovering.num_recoveries, num_ends < MOST_ENDS
+        try:
+            games = await play()
+        except LLMError:
+            if can_recover and await recovering.recovered(known):
+                continue
+            raise
         valid = {number: game for number, game in enumerate(games) if game.outcome != "invalid"}
-        if len(valid) == num_games or not await recovering.recovered(known):
+        if len(valid) == num_games or not (can_recover and await recovering.recovered(known)):
             return games
         log.warning("the generator had ended, and runs again: %d games are played again", num_games - len(valid))
-    return await play()
+    raise AssertionError("unreachable: the last end is not recovered from")
 
 
 async def with_recovery(recovering: Recovering, play: Callable[[], Awaitable[_T]]) -> _T:

@@ -36,7 +36,7 @@ class RunGenerators:
         self._served: list[VllmGenerator] = []
         self.num_recoveries = 0
         """How often vLLM servers that had ended were started again."""
-        self._recovering = asyncio.Lock()
+        self._recovering: asyncio.Future[None] | None = None
         self._vocab_size = model.config.get_text_config().vocab_size
         in_bfloat16 = multiplies_bfloat16(config.model.precision, model.device)
         self._dtype: dtype = bfloat16_type if in_bfloat16 else float32
@@ -62,8 +62,8 @@ class RunGenerators:
 
     @property
     def serve_many(self) -> bool:
-        """Whether evaluations play with a vLLM server too: it holds many adapters, and the whole weights of one
-        version."""
+        """Whether evaluations, and opponents in self-play, play with a vLLM server beside the rollouts: it holds many
+        adapters, and the whole weights of one version."""
         return self._config.generator.is_vllm and self._config.model.lora is not None
 
     def start(self) -> None:
@@ -71,10 +71,18 @@ class RunGenerators:
         self._start(self._processes)
 
     async def recovered(self, known: int) -> bool:
-        """As `engines.protocol.Recovering.recovered`: the vLLM servers of the run."""
-        async with self._recovering:
-            self.num_recoveries += await asyncio.to_thread(self._restart)
-            return self.num_recoveries > known
+        """As `engines.protocol.Recovering.recovered`: the vLLM servers of the run.
+
+        All that fail meanwhile wait for the same start, which goes on also if they are cancelled.
+        """
+        if self._recovering is None or self._recovering.done():
+            self._recovering = asyncio.ensure_future(self._recover())
+        await asyncio.shield(self._recovering)
+        return self.num_recoveries > known
+
+    async def _recover(self) -> None:
+        if await asyncio.to_thread(self._restart):
+            self.num_recoveries += 1
 
     def _restart(self) -> bool:
         """Start the vLLM servers that have ended again; all receive the weights anew. Returns whether one had."""

@@ -1,15 +1,20 @@
 """Earlier weights of the trained policy, for its opponents in self-play."""
 
+import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
 
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from openenv.formats.json_text import json_text
 from openenv.rl.models.language_model import WeightStore
 
 log = logging.getLogger(__name__)
+
+_MEASURED = "probe"  # in the metadata of a file
 
 
 class PastWeights(WeightStore):
@@ -27,13 +32,14 @@ class PastWeights(WeightStore):
         folder.mkdir(parents=True, exist_ok=True)
         store.on_publish.append(self._keep)
 
-    def _keep(self, version: int, weights: Mapping[str, Tensor]) -> None:
-        """Write the weights of a version that opponents will have."""
+    def _keep(self, version: int, weights: Mapping[str, Tensor], measured: list[float] | None) -> None:
+        """Write the weights of a version that opponents will have, with what the probe has measured of it."""
         if version % self._every:
             return
         path = self._path(version)
         written = path.with_suffix(".part")
-        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, written)
+        metadata = {} if measured is None else {_MEASURED: json_text(measured)}
+        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, written, metadata)
         written.replace(path)
 
     def newer(self, than: int) -> tuple[int, Mapping[str, Tensor]] | None:
@@ -45,6 +51,12 @@ class PastWeights(WeightStore):
             return None
         log.info("self-play: the opponents have the weights of step %d", version)
         return version, load_file(self._path(version))
+
+    def probed(self, version: int) -> list[float] | None:
+        """As `WeightStore.probed`."""
+        with safe_open(self._path(version), "pt") as file:
+            measured = (file.metadata() or {}).get(_MEASURED)
+        return None if measured is None else json.loads(measured)
 
     def _path(self, version: int) -> Path:
         return self._folder / f"{version:06d}.safetensors"

@@ -19,6 +19,7 @@ from openenv.core.utils import run_async_safely
 from openenv.policies.conversations import ReplyRequest
 from openenv.rl.algorithm.segment import Segment
 from openenv.rl.generators.base import BaseGenerator
+from openenv.rl.generators.probe import GeneratorDisagrees
 from openenv.rl.generators.reply_queue import Replies
 from openenv.rl.generators.vllm_weights import Delivery
 from openenv.rl.models.chat import Chat
@@ -110,9 +111,13 @@ class VllmGenerator(BaseGenerator):
         """
         began, known = time.monotonic(), self._num_forgotten
         await self._delivery.deliver(version, weights)
+        try:
+            await self._require_agreement(version)
+        except GeneratorDisagrees:
+            if known == self._num_forgotten:
+                raise
         if known != self._num_forgotten:
             return
-        await self._require_agreement(version)
         self.policy_version = version
         log.info("vLLM has the weights of version %d: %.2f s", version, time.monotonic() - began)
 

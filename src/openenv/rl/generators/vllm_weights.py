@@ -52,7 +52,8 @@ class Delivery(Protocol):
 class Adapters:
     """Each version is an adapter of its own, as a file in a folder that the server can read.
 
-    Start the server with `VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve MODEL --enable-lora --max-lora-rank RANK`.
+    Start the server with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and
+    `vllm serve MODEL --enable-lora --max-lora-rank RANK --max-loras 4`.
     """
 
     def __init__(self, urls: Sequence[str], base_model: str, folder: Path, adapter_config: Any) -> None:
@@ -62,7 +63,7 @@ class Adapters:
         self._prefix = f"policy-{secrets.token_hex(4)}"  # generators of one server do not share adapters
         self._loaded: list[str] = []
         self._uses = Counter[str]()
-        self._number = 0
+        self._number = self._num_forgotten = 0
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[str]:
@@ -79,8 +80,10 @@ class Adapters:
         self._number += 1  # a delivery that was broken off is repeated under another name
         name = f"{self._prefix}-{self._number}-{version}"
         await asyncio.to_thread(save_adapter, self._folder / name, weights, self._adapter_config)
-        path = str((self._folder / name).resolve())
+        path, known = str((self._folder / name).resolve()), self._num_forgotten
         await _post(self._urls, "v1/load_lora_adapter", {"lora_name": name, "lora_path": path})
+        if known != self._num_forgotten:
+            return  # a server that has begun anew does not have it
         self.model = name
         self._loaded.append(name)
         for earlier in self._loaded[:-1]:
@@ -90,6 +93,7 @@ class Adapters:
     def forget(self) -> None:
         """As `Delivery.forget`."""
         self.model, self._loaded = self._base_model, []
+        self._num_forgotten += 1
 
     async def close(self) -> None:
         """Take the adapters off, and remove their files."""

@@ -329,8 +329,8 @@ class WeightStore:
         self.probe: Probe | None = None
         """Measures each version, for a generator that has to show that it has received it."""
         self._probed: dict[int, list[float]] = {}
-        self.on_publish: list[Callable[[int, Mapping[str, Tensor]], None]] = []
-        """Called with each version and its weights before readers may load them."""
+        self.on_publish: list[Callable[[int, Mapping[str, Tensor], list[float] | None], None]] = []
+        """Called with each version, its weights, and what the probe has measured of it, before readers may load it."""
 
     @property
     def version(self) -> int:
@@ -343,11 +343,12 @@ class WeightStore:
             raise ValueError(f"version={version}: {self._version} is already published, and versions must increase.")
         trained = {name: weights for name, weights in model.named_parameters() if weights.requires_grad}
         weights = {name: tensor.detach().clone() for name, tensor in trained.items()}
+        measured = None if self.probe is None else self.probe.measured(cast(PreTrainedModel, model))
         for receive in self.on_publish:
-            receive(version, weights)
-        if self.probe is not None:
-            self._probed[version] = self.probe.measured(cast(PreTrainedModel, model))
+            receive(version, weights, measured)
         with self._lock:
+            if measured is not None:
+                self._probed[version] = measured
             kept = {} if self._pinned is None else self._weights
             self._weights, self._version = {**kept, version: weights}, version
         log.debug("published weights: version=%d", version)
