@@ -88,6 +88,8 @@ class PolicyPlayer:
         self._can_choose = bool(known)
         self._errors: list[Exception] = []
         """Of the episodes in which the policy could not choose."""
+        self._logged: set[str] = set()
+        """The reasons of these that were logged."""
 
     async def act(self, pending: list[PendingAction]) -> list[Any]:
         """The policy's actions; None where it chose none that is legal."""
@@ -165,12 +167,14 @@ class PolicyPlayer:
         self._errors.append(error)
         if not self._can_choose and len(self._errors) >= min(_MOST_FAILURES, self._num_episodes):
             raise self._errors[0]
-        log.warning(
-            "episode of seed %d is invalid: %s",
-            self._first_seed + episode,
-            reason,
-            exc_info=None if isinstance(error, OpenEnvError) or len(self._errors) > 1 else error,
-        )
+        if reason not in self._logged:
+            self._logged.add(reason)
+            log.warning(
+                "episode of seed %d is invalid, as others with this reason will be: %s",
+                self._first_seed + episode,
+                reason,
+                exc_info=None if isinstance(error, OpenEnvError) or len(self._errors) > 1 else error,
+            )
         self._take_replies(episode, None, has_failed=True)
         self._end(episode, "invalid", None, reason)
 
