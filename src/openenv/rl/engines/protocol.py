@@ -55,10 +55,6 @@ class Trainer(Protocol):
         """Save a checkpoint. What a run that is resumed there does not have is forgotten."""
         ...
 
-    async def restore(self) -> TrainingProgress:
-        """Restore the latest checkpoint, and return how far the run was."""
-        ...
-
     async def save_good(self) -> None:
         """Keep the current weights for `restore_good`."""
         ...

@@ -101,9 +101,8 @@ class Adapters:
             await self._unload(adapter)
 
     async def _unload(self, adapter: str) -> None:
-        self._loaded = [
-            name for name in self._loaded if name != adapter
-        ]  # one that a server refuses to take off is not asked for again
+        # one that a server refuses to take off is not asked for again
+        self._loaded = [name for name in self._loaded if name != adapter]
         try:
             await _post(self._urls, "v1/unload_lora_adapter", {"lora_name": adapter})
         except LLMError as error:
