@@ -15,11 +15,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from openenv import AutoEnv
-from openenv.auto.environment import named_environment
+from openenv.auto.environment import load_text_class, named_environment
 from openenv.auto.schema_client import describe_server
 from openenv.core.env_server import ServerConfig, create_app
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 from openenv.core.errors import ServerUnreachable
+from openenv.envs import openspiel_env
 from openenv.envs.openspiel_env import OpenSpielEnv
 from openenv.envs.openspiel_env.server.app import app as openspiel_app
 from openenv.envs.openspiel_env.text import OpenSpielText
@@ -60,6 +61,11 @@ def test_a_url_alone_is_enough(module_serving):
 
 
 @pytest.mark.process
+def test_the_folder_of_a_bundled_environment_names_its_text_interface_by_module():
+    named = named_environment(str(Path(openspiel_env.__file__).parent))
+    assert load_text_class(named.text) is OpenSpielText
+
+
 def test_a_folder_names_its_own_text_interface(tmp_path):
     (tmp_path / "openenv.yaml").write_text("name: guess\napp: app:app\ntext: words.py:Shouted\n")
     (tmp_path / "app.py").write_text(
