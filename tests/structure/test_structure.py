@@ -1,6 +1,10 @@
 """The shape of the source tree: small folders, and imports without circles."""
 
+import ast
+import re
+import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -26,6 +30,33 @@ def test_no_module_imports_itself_by_way_of_others():
         TopologicalSorter(imports).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_no_module_starts_one_of_a_higher_layer_by_its_name():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    layers = next(contract["layers"] for contract in settings["contracts"] if contract["name"] == "layers")
+    height = {layer: len(layers) - place for place, layer in enumerate(layers)}
+    source = ROOT / "src" / "openenv"
+    found = [
+        f"{path.relative_to(ROOT)}: {named}"
+        for path in source.rglob("*.py")
+        if (own := path.relative_to(source).parts[0].removesuffix(".py")) not in ("__init__", "compat")
+        for named in modules_named_in(path.read_text(encoding="utf-8"))
+        if height.get(named.split(".")[1], 0) > height[own]
+    ]
+    assert found == [], "move what is started below what starts it"
+
+
+def modules_named_in(program: str) -> Iterator[str]:
+    """The modules of this package in strings of a program, or `openenv.cli` where it is started."""
+    for node in ast.walk(ast.parse(program)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if re.fullmatch(r"openenv(\.\w+)+(:\w+)?", node.value):
+                yield node.value.partition(":")[0]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "LocalServer" and node.args:
+            yield from ["openenv.cli"] * (ast.unparse(node.args[0]) == "'openenv'")
+        elif isinstance(node, ast.List | ast.Tuple):
+            yield from ["openenv.cli"] * ("'-m', 'openenv'" in ast.unparse(node))
 
 
 def test_the_architecture_has_the_tree_and_the_layers_of_the_code():

@@ -9,6 +9,7 @@ from openenv.auto.discovery import EnvironmentInfo, check_name, find_environment
 from openenv.auto.environment_folder import FolderTarget, file_target, folder_target
 from openenv.core.net.websocket_protocol import websocket_uri
 from openenv.core.wire.constants import UNIX
+from openenv.dialects.names import ORS, VERIFIERS
 from openenv.hosting.hub import Space, is_space_page
 
 FORMS = (
@@ -19,8 +20,6 @@ FORMS = (
 
 IMAGE = "docker:"
 """Begins the name of an environment in a container image."""
-VERIFIERS, ORS = "verifiers:", "ors:"
-"""Begin the names of environments of `verifiers`, and of a server of the Open Reward Standard."""
 
 _WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]")
 

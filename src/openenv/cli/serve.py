@@ -1,36 +1,23 @@
 """`openenv serve`: run the server of an environment, also for other commands."""
 
-import argparse
-import importlib
-import os
-import runpy
 import signal
 import sys
-from functools import partial
 from pathlib import Path
 
 import typer
 
 from openenv.auto.discovery import UnknownEnvironment
 from openenv.auto.environment import named_environment
+from openenv.auto.sandboxed_server import SandboxedServer
+from openenv.auto.serving import limits, serve_source
 from openenv.auto.source import IMAGE, Source, resolve
 from openenv.cli.reload import run_reloading
 from openenv.core.client.owned_server import BoundProvider, OwnedServer
-from openenv.core.env_server import ServerConfig
-from openenv.envs.catalog import CatalogEntry, load
 from openenv.hosting.runtime.docker import LocalDockerProvider
-from openenv.hosting.sandboxed_server import SandboxedServer
-from openenv.hosting.serving.app_loader import load_app, setting_of, with_colon
-from openenv.hosting.serving.cli_options import (
-    add_log_options,
-    add_server_options,
-    apply_log_options,
-    server_config,
-)
+from openenv.hosting.serving.app_loader import with_colon
 from openenv.hosting.serving.listeners import announce, warn_if_exposed
 from openenv.hosting.serving.program_exit import exit_on_sigterm
 from openenv.hosting.serving.server import serve as serve_app
-from openenv.integrations.dialects import dialect_app
 
 EXAMPLE = "Examples: `openenv serve openspiel --game blackjack --port 8004`, `openenv serve my_env.server.app:app`, "
 EXAMPLE += "`openenv serve my_env.environment:MyEnvironment`, `openenv serve ./my_env`"
@@ -84,27 +71,7 @@ def serve(
         place = str(source.folder) if source.kind == "folder" else environment
         _serve_sandboxed(place, context.args, host, port, workers)
         return
-    sys.path.insert(0, os.getcwd())  # imports from the current folder, like other server commands
-    where = ["--host", host, "--port", str(port)]
-    if source.kind == "dialect":
-        make_app = partial(dialect_app, environment, _limits(_log_as_given(context.args)))
-        serve_app(make_app() if workers == 1 else make_app, host, port, workers=workers)
-        return
-    if source.target is None:
-        importlib.import_module(_server_of(source)).main([*context.args, *where, "--workers", str(workers)])
-        return
-    target, paths = source.target
-    sys.path[:0] = paths
-    if ":" in target:
-        options = _log_as_given(context.args)
-        config = _limits(options)
-        make_app = partial(load_app, target, config if options else None, default=config)
-        app = make_app()
-        if config.token is not None and getattr(setting_of(app, "config"), "token", None) != config.token:
-            typer.echo(f"{target} is an application with limits of its own: it does not check OPENENV_TOKEN", err=True)
-        serve_app(app if workers == 1 else make_app, host, port, workers=workers)
-    else:
-        _run_program(target, [*context.args, *where, *(["--workers", str(workers)] if workers != 1 else [])])
+    serve_source(source, context.args, host, port, workers)
 
 
 def _serve_dialect(dialect: str, environment: str, options: list[str], host: str, port: int, workers: int) -> None:
@@ -141,7 +108,7 @@ def _serve_sandboxed(environment: str, options: list[str], host: str, port: int,
     """Run the server in a sandbox until interrupted. Raises ValueError for workers, ContainerFault, OSError."""
     if workers != 1:
         raise ValueError(f"--workers {workers}: a server in a sandbox is one process. Leave it out, or --sandbox")
-    warn_if_exposed(host, _limits([]))
+    warn_if_exposed(host, limits([]))
     server = SandboxedServer(environment, options, relay=sys.stderr.buffer)
     exit_on_sigterm()
     try:
@@ -166,45 +133,3 @@ def _source(environment: str) -> Source:
             f"{error} Write your own as MODULE:NAME, such as {with_colon(environment)}, or as a folder with "
             "openenv.yaml"
         ) from None
-
-
-def _server_of(source: Source) -> str:
-    """The module that serves a bundled environment. Raises LookupError for one that an image alone serves."""
-    assert source.info is not None
-    try:
-        entry = load(source.info.key)
-    except LookupError:
-        raise LookupError(
-            f"{source.name} of {source.info.package} is served by its image alone: openenv serve "
-            f"{IMAGE}{source.info.default_image}"
-        ) from None
-    return installed(entry).server
-
-
-def _log_as_given(options: list[str]) -> list[str]:
-    """Configure logging by --log-level and --log-format. Returns the other options."""
-    parser = argparse.ArgumentParser("openenv serve MODULE:NAME", add_help=False)
-    add_log_options(parser)
-    args, others = parser.parse_known_args(options)
-    apply_log_options(args)
-    return others
-
-
-def _limits(options: list[str]) -> ServerConfig:
-    """The limits in the options, and the token, of an environment that is served by its class or factory."""
-    parser = argparse.ArgumentParser("openenv serve MODULE:NAME")
-    add_server_options(parser)
-    return server_config(parser.parse_args(options))
-
-
-def _run_program(module: str, args: list[str]) -> None:
-    sys.argv = [module, *args]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
-
-
-def installed(entry: CatalogEntry) -> CatalogEntry:
-    """Return `entry`. Raises RuntimeError, with the remedy, where a module or a program is missing."""
-    if not entry.is_installed or entry.missing_programs:
-        needed = ", ".join((*entry.requires, *entry.programs))
-        raise RuntimeError(f"environment {entry.name!r} needs {needed}: {entry.remedy}")
-    return entry

@@ -13,7 +13,7 @@ import pytest
 from openenv.auto.environment import named_environment
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.errors import EnvironmentFault
-from openenv.integrations.dialects.verifiers_environment import ReplyAction
+from openenv.dialects.verifiers_environment import ReplyAction
 from tests.cli.commands import OPENENV, run
 from tests.integrations_table import Record
 

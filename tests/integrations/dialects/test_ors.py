@@ -14,8 +14,8 @@ from fastapi import FastAPI
 
 from openenv.auto.environment import named_environment
 from openenv.core.env_server.mcp_types import CallToolAction
+from openenv.dialects.ors_environment import parse_events
 from openenv.hosting.server_process import free_port, wait_until_ready
-from openenv.integrations.dialects.ors_environment import parse_events
 from openenv.integrations.dialects.ors_server import ors_app
 from tests.cli.commands import run
 from tests.integrations_table import Record

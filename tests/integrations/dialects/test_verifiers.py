@@ -14,9 +14,9 @@ from fastapi import FastAPI
 from openenv.auto.environment import named_environment
 from openenv.core.env_server.mcp_types import CallToolAction
 from openenv.core.errors import EnvironmentFault
+from openenv.dialects.verifiers_environment import load_verifiers
 from openenv.envs.guess_env.models import WORDS
 from openenv.integrations.dialects.as_verifiers import load_environment
-from openenv.integrations.dialects.verifiers_environment import load_verifiers
 from tests.chat_server import ChatService, call
 from tests.cli.commands import run
 from tests.integrations_table import Record

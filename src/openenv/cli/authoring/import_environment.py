@@ -25,8 +25,8 @@ _REPLACED: dict[SourceType, tuple[str, ...]] = {
 _TOOL_CLIENT = ("from openenv.core.mcp_client import MCPToolClient", "MCPToolClient")
 _REPLY_CLIENT = (
     "from openenv import EnvClient, State\n"
-    "from openenv.integrations.dialects.tool_environment import MessageObservation\n"
-    "from openenv.integrations.dialects.verifiers_environment import ReplyAction",
+    "from openenv.dialects.tool_environment import MessageObservation\n"
+    "from openenv.dialects.verifiers_environment import ReplyAction",
     "EnvClient[ReplyAction, MessageObservation, State]",
 )
 """Imports and base class of a client of verifiers, with tools and without."""

@@ -1,5 +1,1 @@
-"""Environments of other standards: those of `verifiers` and of the Open Reward Standard, both ways."""
-
-from openenv.integrations.dialects.names import dialect_app, dialect_spec
-
-__all__ = ["dialect_app", "dialect_spec"]
+"""Environments of this package, served and played over other standards: the Open Reward Standard and `verifiers`."""

@@ -22,8 +22,8 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation, Tool, ToolErrorType
 from openenv.core.env_server.runner.env_spec import EnvSpec, resolve_env_spec
 from openenv.core.env_server.types import Action, EnvironmentMetadata, State
+from openenv.dialects.tool_environment import MessageObservation, ToolCallingEnvironment, ToolOutcome
 from openenv.installation import install_line
-from openenv.integrations.dialects.tool_environment import MessageObservation, ToolCallingEnvironment, ToolOutcome
 
 REPLY = "reply"
 SPLITS = ("train", "eval")
@@ -183,7 +183,7 @@ class _Play:
 
     async def begin(self, seed: int | None, keywords: Mapping[str, Any]) -> MessageObservation:
         """Begin a rollout. Raises ValueError for other keywords than split."""
-        from openenv.integrations.dialects.verifiers_rollout import SteppedRollout  # loads verifiers
+        from openenv.dialects.verifiers_rollout import SteppedRollout  # loads verifiers
 
         split = keywords.get("split", SPLITS[0])
         if keywords.keys() - {"split"} or split not in SPLITS:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from openenv.auto.sandboxed_server import SandboxedServer
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server import State
 from openenv.core.errors import ContainerFault, NotReady, OpenEnvError
 from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.hosting.sandbox.limits import SandboxLimits
 from openenv.hosting.sandbox.sandbox import SandboxHost
-from openenv.hosting.sandboxed_server import SandboxedServer
 from openenv.hosting.server_process import free_port
 from tests.core.env_server.probes import is_running, wait_until
 from tests.hosting.untrusted.curious import CuriousAction, CuriousObservation
@@ -171,7 +171,7 @@ def test_a_second_start_is_refused(served):
 
 OWNER = f"""
 import time
-from openenv.hosting.sandboxed_server import SandboxedServer
+from openenv.auto.sandboxed_server import SandboxedServer
 server = SandboxedServer({CURIOUS!r})
 server.start()
 server.wait_for_ready()

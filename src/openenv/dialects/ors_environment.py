@@ -16,7 +16,7 @@ from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservatio
 from openenv.core.env_server.runner.env_spec import EnvSpec, resolve_env_spec
 from openenv.core.errors import ServerUnreachable
 from openenv.core.net.http_clients import async_http_client, http_client
-from openenv.integrations.dialects.tool_environment import MessageObservation, ToolCallingEnvironment, ToolOutcome
+from openenv.dialects.tool_environment import MessageObservation, ToolCallingEnvironment, ToolOutcome
 
 _ERROR_TYPES = {"not_found": ToolErrorType.TOOL_NOT_FOUND, "input_validation": ToolErrorType.INVALID_ARGS}
 _PING_S = 60.0

@@ -1,24 +1,18 @@
-"""Environments by the names `verifiers:NAME` and `ors:URL`, and the application that serves them."""
+"""Environments by the names `verifiers:NAME` and `ors:URL`."""
 
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from openenv.auto.source import ORS, VERIFIERS
-from openenv.core.env_server.config import ServerConfig
-from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.formats.json_text import json_or_word
-from openenv.web.application import app_of
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from openenv.core.env_server.runner.env_spec import EnvSpec
+
+VERIFIERS, ORS = "verifiers:", "ors:"
+"""Begin the names of environments of `verifiers`, and of a server of the Open Reward Standard."""
 
 
-def dialect_app(name: str, config: ServerConfig) -> "FastAPI":
-    """The application that serves the environment of a name in our protocol."""
-    return app_of(dialect_spec(name), config)
-
-
-def dialect_spec(name: str) -> EnvSpec:
+def dialect_spec(name: str) -> "EnvSpec":
     """The specification of the environment of a name.
 
     name: `verifiers:NAME`, `verifiers:FILE.py` or `ors:URL`; `?KEY=VALUE&KEY=VALUE` after it are arguments, whose
@@ -27,11 +21,11 @@ def dialect_spec(name: str) -> EnvSpec:
     target, _, query = name.partition("?")
     arguments = {key: json_or_word(value) for key, value in parse_qsl(query, keep_blank_values=True)}
     if name.startswith(VERIFIERS):
-        from openenv.integrations.dialects.verifiers_environment import verifiers_spec  # loads verifiers
+        from openenv.dialects.verifiers_environment import verifiers_spec  # loads verifiers
 
         return verifiers_spec(target.removeprefix(VERIFIERS), arguments)
     if name.startswith(ORS):
-        from openenv.integrations.dialects.ors_environment import ors_spec
+        from openenv.dialects.ors_environment import ors_spec  # loads a client
 
         return ors_spec(target.removeprefix(ORS), **arguments)
     raise ValueError(f"{name!r} names no dialect: write {VERIFIERS}NAME or {ORS}URL")

@@ -41,10 +41,11 @@ LIMITS = SandboxLimits(
 
 
 class SandboxedServer(RuntimeProvider):
-    """Runs `openenv serve ENVIRONMENT` in a sandbox. This process opens the port; the server can open no other.
+    """Serves an environment in a sandbox, as `openenv serve ENVIRONMENT` does without one.
 
-    The server sees the packages of this Python, the environment's own folder, and a directory that ends with it. It has
-    none of this process's environment variables but OPENENV_TOKEN, and no network. It ends with this process.
+    This process opens the port; the server can open no other. The server sees the packages of this Python, the
+    environment's own folder, and a directory that ends with it. It has none of this process's environment variables
+    but OPENENV_TOKEN, and no network. It ends with this process.
 
     Example:
         with SandboxedServer("./downloaded_env") as server:
@@ -69,7 +70,7 @@ class SandboxedServer(RuntimeProvider):
 
         Args:
             environment: a bundled or installed one, a folder with openenv.yaml, FILE.py:CLASS or MODULE:CLASS.
-            args: further arguments of `openenv serve`.
+            args: options of the environment's server, such as `--game chess`, or limits.
             level, require: as SandboxHost has them.
             readable: further paths that the server may read.
             relay: gets a copy of the server's output, in which control characters are escaped: a terminal would obey
@@ -157,7 +158,7 @@ class SandboxedServer(RuntimeProvider):
         folders = {str(PACKAGE_FOLDER.parent), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
         token = {_TOKEN: os.environ[_TOKEN]} if _TOKEN in os.environ else {}
         spec = BoxSpec(
-            command=("python", "-m", "openenv", "serve", self._environment, "--host", f"{INHERITED}0", *self._args),
+            command=("python", "-m", "openenv.auto.serving", self._environment, "--host", f"{INHERITED}0", *self._args),
             limits=self._limits,
             readable=self._readable,
             packages=tuple(sorted({str(PACKAGE_FOLDER), *folders - {str(PACKAGE_FOLDER.parent)}})),
