@@ -18,8 +18,8 @@ from openenv.envs.echo_env import EchoAction, EchoEnv
 from openenv.hosting.sandbox.limits import SandboxLimits
 from openenv.hosting.sandbox.sandbox import SandboxHost
 from openenv.hosting.server_process import free_port
+from tests.auto.untrusted.curious import CuriousAction, CuriousObservation
 from tests.core.env_server.probes import is_running, wait_until
-from tests.hosting.untrusted.curious import CuriousAction, CuriousObservation
 
 pytestmark = pytest.mark.process
 
