@@ -60,12 +60,12 @@ def test_a_url_alone_is_enough(module_serving):
         assert plays_a_guess(served) == 1.0
 
 
-@pytest.mark.process
 def test_the_folder_of_a_bundled_environment_names_its_text_interface_by_module():
     named = named_environment(str(Path(openspiel_env.__file__).parent))
     assert load_text_class(named.text) is OpenSpielText
 
 
+@pytest.mark.process
 def test_a_folder_names_its_own_text_interface(tmp_path):
     (tmp_path / "openenv.yaml").write_text("name: guess\napp: app:app\ntext: words.py:Shouted\n")
     (tmp_path / "app.py").write_text(

@@ -48,15 +48,36 @@ def test_no_module_starts_one_of_a_higher_layer_by_its_name():
 
 
 def modules_named_in(program: str) -> Iterator[str]:
-    """The modules of this package in strings of a program, or `openenv.cli` where it is started."""
+    """The modules of this package in strings of a program, or `openenv.cli` where the command is started."""
     for node in ast.walk(ast.parse(program)):
+        started: list[ast.expr] = []
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             if re.fullmatch(r"openenv(\.\w+)+(:\w+)?", node.value):
                 yield node.value.partition(":")[0]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "LocalServer" and node.args:
-            yield from ["openenv.cli"] * (ast.unparse(node.args[0]) == "'openenv'")
+            elif "-m openenv " in node.value:
+                yield "openenv.cli"
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("LocalServer", "module_command")):
+            started = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "module")]
         elif isinstance(node, ast.List | ast.Tuple):
-            yield from ["openenv.cli"] * ("'-m', 'openenv'" in ast.unparse(node))
+            texts = [ast.unparse(one) for one in node.elts]
+            started = [one for before, one in zip(["'-m'", *texts], node.elts, strict=False) if before == "'-m'"]
+        yield from ("openenv.cli" for one in started if ast.unparse(one) == "'openenv'")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        'LocalServer("openenv", ["serve"])',
+        'local_process.LocalServer(module="openenv")',
+        'module_command("openenv", 8000)',
+        'command = [sys.executable, "-m", "openenv", "serve"]',
+        'command = ("openenv", "serve")',
+        'os.system("python -m openenv serve")',
+        'module = "openenv.cli"',
+    ],
+)
+def test_a_start_of_the_command_is_seen(program):
+    assert list(modules_named_in(program)) == ["openenv.cli"]
 
 
 def test_the_architecture_has_the_tree_and_the_layers_of_the_code():

@@ -1,4 +1,4 @@
-"""Clients and actions by the name of their environment: `AutoEnv.from_env("echo")`, `make_vec("openspiel", 256)`."""
+"""Servers, clients and actions by the name of their environment: `AutoEnv.from_env("echo")`."""
 
 from openenv.auto.auto_action import AutoAction
 from openenv.auto.auto_env import AutoEnv, make_vec

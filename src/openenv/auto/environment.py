@@ -60,7 +60,7 @@ class NamedEnvironment:
     url: str | None = None
     """Of a server that runs already."""
     served_as: str | None = None
-    """What `openenv.auto.serving` takes: the folder, MODULE:CLASS or FILE.py:CLASS, or a name of another standard."""
+    """What `openenv.auto.serving` takes: a folder, MODULE:CLASS, FILE.py:CLASS, or a name of another standard."""
     image: str | None = None
     info: EnvironmentInfo | None = None
     """Of a bundled or installed environment."""
@@ -82,7 +82,7 @@ class NamedEnvironment:
         if self.url is not None:
             return None
         if self.served_as is not None:
-            return LocalServer("openenv.auto.serving", [self.served_as, *self.options], env_vars=env_vars)
+            return LocalServer("openenv.auto", [self.served_as, *self.options], env_vars=env_vars)
         if self.info is None or self.info.server is None:
             image = self.image if self.info is None else self.info.default_image
             assert image is not None
@@ -175,7 +175,8 @@ def named_environment(name: str, *, text: str | None = None) -> NamedEnvironment
 
 
 def _text_of_folder(folder: Path) -> str | None:
-    """The class of the manifest's `text`: MODULE:CLASS, or FILE.py:CLASS with a file named from the folder."""
+    """The class of the manifest's `text`: MODULE:CLASS of an installed module, or FILE.py:CLASS, named from the
+    folder."""
     declared: str | None = catalog.read_manifest(folder / "openenv.yaml").get("text")
     return str(folder / declared) if declared and ".py:" in declared else declared
 

@@ -158,7 +158,7 @@ class SandboxedServer(RuntimeProvider):
         folders = {str(PACKAGE_FOLDER.parent), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
         token = {_TOKEN: os.environ[_TOKEN]} if _TOKEN in os.environ else {}
         spec = BoxSpec(
-            command=("python", "-m", "openenv.auto.serving", self._environment, "--host", f"{INHERITED}0", *self._args),
+            command=("python", "-m", "openenv.auto", self._environment, "--host", f"{INHERITED}0", *self._args),
             limits=self._limits,
             readable=self._readable,
             packages=tuple(sorted({str(PACKAGE_FOLDER), *folders - {str(PACKAGE_FOLDER.parent)}})),

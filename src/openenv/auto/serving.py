@@ -1,22 +1,23 @@
-"""Serves the environment of a name in this process, for `openenv serve` and for the child processes of this package.
-
-`python -m openenv.auto.serving NAME [--host H] [--port P] [--workers N] [options of the environment's server]`
-"""
+"""Serves the environment of a name in this process, for `openenv serve` and for child processes of this package."""
 
 import argparse
 import importlib
+import logging
 import os
 import runpy
 import sys
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openenv.auto.discovery import UnknownEnvironment
 from openenv.auto.source import IMAGE, Source, resolve
 from openenv.core.env_server.config import ServerConfig
+from openenv.core.env_server.observability.log_context import configure_logging
 from openenv.dialects.names import dialect_spec
 from openenv.envs.catalog import CatalogEntry, load
-from openenv.hosting.serving.app_loader import load_app, setting_of
+from openenv.hosting.serving.app_loader import load_app, setting_of, with_colon
 from openenv.hosting.serving.cli_options import add_log_options, add_server_options, apply_log_options, server_config
 from openenv.hosting.serving.server import serve
 
@@ -24,18 +25,60 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
 
+def serve_named(arguments: Sequence[str]) -> None:
+    """Serve until interrupted: `NAME [--host HOST] [--port PORT] [--workers N]`, and options of its server.
+
+    Raises what `servable` and `serve_source` raise.
+    """
+    configure_logging(logging.WARNING)
+    parser = argparse.ArgumentParser("python -m openenv.auto", allow_abbrev=False, add_help=False)
+    parser.add_argument("name")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--workers", type=int, default=1)
+    args, options = parser.parse_known_args(arguments)
+    serve_source(servable(args.name), options, args.host, args.port, args.workers)
+
+
+def servable(name: str) -> Source:
+    """What a name stands for, if a server of it can be started.
+
+    Raises LookupError that also says how to name one's own, ValueError for a server that runs already.
+    """
+    try:
+        source = resolve(name)
+    except UnknownEnvironment as error:
+        if name.endswith(".py") or Path(name).is_dir():
+            raise
+        raise LookupError(
+            f"{error} Write your own as MODULE:NAME, such as {with_colon(name)}, or as a folder with openenv.yaml"
+        ) from None
+    if source.kind == "url":
+        raise ValueError(f"{name} is a server that runs already: other commands take its URL as it is")
+    if source.space is not None:
+        space = source.space
+        raise LookupError(
+            f"there is no folder {name} with an openenv.yaml. If the Space is meant, serve its image, "
+            f"{IMAGE}{space.image()}, or use the server that runs at {space.base_url}"
+        )
+    return source
+
+
 def serve_source(source: Source, options: Sequence[str], host: str, port: int, workers: int = 1) -> None:
     """Serve an environment until interrupted. Imports from the current folder work, as for other server commands.
 
     Args:
-        source: a package, a folder, a program, or an environment of another standard.
+        source: what `servable` returns.
         options: of the environment's server, such as `--game chess`, or limits.
         host, port, workers: as `openenv.serve` has them.
 
     Raises:
-        LookupError, ImportError, RuntimeError, ValueError: for what cannot be served, with the remedy.
+        LookupError, ImportError, RuntimeError, ValueError: for what cannot be served, with the remedy, such as an
+            image, which `openenv serve` alone runs.
         OSError: if it cannot listen.
     """
+    if source.kind == "image":
+        raise ValueError(f"{source.name}: an image is served in a container of its own: openenv serve {source.name}")
     sys.path.insert(0, os.getcwd())
     where = ["--host", host, "--port", str(port)]
     if source.kind == "dialect":
@@ -109,21 +152,3 @@ def _log_as_given(options: Sequence[str]) -> list[str]:
 def _run_program(module: str, args: list[str]) -> None:
     sys.argv = [module, *args]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
-
-
-def main() -> None:
-    """Serve the environment of the first argument. Exit code 1, with one line, for an error that a user can correct."""
-    parser = argparse.ArgumentParser("openenv.auto.serving", allow_abbrev=False)
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--workers", type=int, default=1)
-    name, *rest = sys.argv[1:]
-    args, options = parser.parse_known_args(rest)
-    try:
-        serve_source(resolve(name), options, args.host, args.port, args.workers)
-    except (ValueError, LookupError, OSError, RuntimeError, ImportError) as error:  # border: of a command line
-        sys.exit(f"openenv: {error}")
-
-
-if __name__ == "__main__":
-    main()

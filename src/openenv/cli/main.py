@@ -1,11 +1,6 @@
 """The `openenv` command."""
 
-import io
 import logging
-import os
-import signal
-import sys
-from functools import partial
 
 import typer
 
@@ -16,6 +11,7 @@ from openenv.cli.hub import fork, pull, push
 from openenv.cli.pages import runs
 from openenv.cli.playing import evaluate, export, replay, show
 from openenv.core.env_server.observability.log_context import configure_logging
+from openenv.hosting.command_line import run_command
 from openenv.installation import bundle_version
 
 _PLAY, _TRAIN = "Serve and play", "Train"
@@ -68,48 +64,6 @@ def _options(
     configure_logging(logging.INFO if verbose else logging.WARNING, "json" if json_log else "text")
 
 
-def _show_what_the_terminal_can() -> None:
-    """Replace characters that the terminal's encoding does not have, instead of failing on them."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
-
-
-def _as_utf8(argument: str) -> str:
-    """An argument whose bytes a locale without UTF-8 has not read. The name of a file stays as the system has it."""
-    if os.path.exists(argument.partition(":")[0]):
-        return argument
-    try:
-        return os.fsencode(argument).decode("utf-8")
-    except UnicodeDecodeError:
-        return argument
-
-
-def _end_as_after_ctrl_c(terminated: list[int], number: int, _: object) -> None:
-    """The handler of SIGTERM: an event loop cancels its work and waits for its end, and servers are stopped.
-
-    A second SIGTERM has no effect: it would break that off. terminated: receives the signal's number.
-    """
-    terminated.append(number)
-    signal.signal(signal.SIGTERM, lambda *_: None)
-    if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):  # in the background of a shell without job control
-        sys.exit(143)
-    signal.raise_signal(signal.SIGINT)
-
-
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong arguments, 130 interrupted, 143 terminated."""
-    _show_what_the_terminal_can()
-    terminated: list[int] = []
-    signal.signal(signal.SIGTERM, partial(_end_as_after_ctrl_c, terminated))
-    try:
-        app([_as_utf8(argument) for argument in sys.argv[1:]])
-    except (KeyboardInterrupt, SystemExit) as end:
-        if not terminated and isinstance(end, SystemExit):
-            raise
-        sys.exit(143 if terminated else 130)
-    except (ValueError, LookupError, OSError, RuntimeError, ImportError) as error:
-        # border: one line for an error that a user can correct; --verbose logs the traceback
-        logging.getLogger(__name__).info("failed", exc_info=True)
-        typer.echo(f"openenv: {error}", err=True)
-        sys.exit(1)
+    """Run the command line, as `run_command` does."""
+    run_command(app)

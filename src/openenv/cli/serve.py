@@ -1,4 +1,4 @@
-"""`openenv serve`: run the server of an environment, also for other commands."""
+"""`openenv serve`: run the server of an environment."""
 
 import signal
 import sys
@@ -6,15 +6,13 @@ from pathlib import Path
 
 import typer
 
-from openenv.auto.discovery import UnknownEnvironment
 from openenv.auto.environment import named_environment
 from openenv.auto.sandboxed_server import SandboxedServer
-from openenv.auto.serving import limits, serve_source
-from openenv.auto.source import IMAGE, Source, resolve
+from openenv.auto.serving import limits, servable, serve_source
+from openenv.auto.source import IMAGE
 from openenv.cli.reload import run_reloading
 from openenv.core.client.owned_server import BoundProvider, OwnedServer
 from openenv.hosting.runtime.docker import LocalDockerProvider
-from openenv.hosting.serving.app_loader import with_colon
 from openenv.hosting.serving.listeners import announce, warn_if_exposed
 from openenv.hosting.serving.program_exit import exit_on_sigterm
 from openenv.hosting.serving.server import serve as serve_app
@@ -49,18 +47,10 @@ def serve(
     if dialect is not None:
         _serve_dialect(dialect, environment, context.args, host, port, workers)
         return
-    source = _source(environment)
+    source = servable(environment)
     if source.kind == "image":
         _serve_image(environment.removeprefix(IMAGE), context.args, host, port, workers)
         return
-    if source.kind == "url":
-        raise ValueError(f"{environment} is a server that runs already: other commands take its URL as it is")
-    if source.space is not None:
-        space = source.space
-        raise LookupError(
-            f"there is no folder {environment} with an openenv.yaml. If the Space is meant, serve its image, "
-            f"{IMAGE}{space.image()}, or use the server that runs at {space.base_url}"
-        )
     if reload:
         if sandbox:
             raise ValueError("--reload and --sandbox: give one of them")
@@ -120,16 +110,3 @@ def _serve_sandboxed(environment: str, options: list[str], host: str, port: int,
     finally:
         server.stop()
     raise typer.Exit(1)
-
-
-def _source(environment: str) -> Source:
-    """What the name stands for. Raises LookupError that also says how to name one's own."""
-    try:
-        return resolve(environment)
-    except UnknownEnvironment as error:
-        if environment.endswith(".py") or Path(environment).is_dir():
-            raise
-        raise LookupError(
-            f"{error} Write your own as MODULE:NAME, such as {with_colon(environment)}, or as a folder with "
-            "openenv.yaml"
-        ) from None

@@ -189,29 +189,34 @@ def test_what_a_killed_worker_had_started_ends_with_it(serving):
 async def test_after_a_cancelled_fork_the_next_one_waits_for_the_reply_to_the_first(monkeypatch):
     fork_server = ForkServer(resolve_env_spec(Counter))
     waiting = threading.Lock()
-    exchange = ForkServer._exchange
+    exchange, replies, overlaps = ForkServer._exchange, [], []
 
-    def alone(*args):
-        assert waiting.acquire(blocking=False), "two requests wait for a reply"
+    def watched(self, control, message, fds):
+        is_alone = waiting.acquire(blocking=False)
+        overlaps.extend([] if is_alone else [message])
         try:
-            return exchange(*args)
+            replies.append(exchange(self, control, message, fds))
+            return replies[-1]
         finally:
-            waiting.release()
+            if is_alone:
+                waiting.release()
 
-    monkeypatch.setattr(ForkServer, "_exchange", alone)
-    pids = []
+    monkeypatch.setattr(ForkServer, "_exchange", watched)
     try:
+        _, connection = await fork_server.fork()
+        connection.close()
         for _ in range(10):
             cancelled = asyncio.ensure_future(fork_server.fork())
             kept = asyncio.ensure_future(fork_server.fork())
             await asyncio.sleep(0)
             cancelled.cancel()
             pid, connection = await kept
-            pids.append(pid)
             connection.close()
+            assert replies[-1] == b"%d" % pid
     finally:
         await fork_server.stop()
-    assert len(set(pids)) == 10
+    assert overlaps == []
+    assert len(set(replies)) == 21
 
 
 async def test_asynchronous_environments_share_one_loop_in_which_their_tasks_go_on(serving):
