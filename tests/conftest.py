@@ -30,7 +30,7 @@ def running(app: FastAPI, *, port: int = 0, is_plain: bool = False) -> Iterator[
     """Serve `app` in a thread of its own; yields its base URL. is_plain: by uvicorn as it comes, over ASGI."""
     uvicorn_server = server(app, "127.0.0.1", port, log_level="error")
     if is_plain:
-        uvicorn_server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error"))
+        uvicorn_server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", log_config=None))
     startup, has_started = uvicorn_server.startup, threading.Event()
 
     async def start(**sockets: object) -> None:

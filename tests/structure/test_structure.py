@@ -84,6 +84,17 @@ def test_the_architecture_has_the_tree_and_the_layers_of_the_code():
     assert PAGE.read_text(encoding="utf-8") == recorded(), "run python -m tests.structure.record_architecture"
 
 
+def test_no_server_closes_the_log_handlers_of_its_program():
+    calls = [
+        (path.relative_to(ROOT).as_posix(), {keyword.arg for keyword in node.keywords})
+        for path in (ROOT / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("uvicorn.Config", "uvicorn.run")
+    ]
+    assert len(calls) >= 2
+    assert [path for path, keywords in calls if "log_config" not in keywords] == [], "pass log_config=None to uvicorn"
+
+
 def test_no_console_takes_a_part_of_a_name_for_an_emoji():
     found = [
         f"{path.relative_to(ROOT)}:{number}"

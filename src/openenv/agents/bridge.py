@@ -57,7 +57,7 @@ class HarnessMCPBridge:
         listener = socket.socket()
         listener.bind((self._host, 0))
         port = listener.getsockname()[1]
-        self._server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="on"))
+        self._server = uvicorn.Server(uvicorn.Config(app, log_level="warning", log_config=None, lifespan="on"))
         self._thread = threading.Thread(
             target=self._server.run, args=([listener],), name="tools for a harness", daemon=True
         )

@@ -1,6 +1,7 @@
 """A server that stops finishes the steps that run, opens no session, and exits with 0."""
 
 import asyncio
+import logging
 import os
 import signal
 import threading
@@ -126,3 +127,17 @@ def test_a_server_polls_after_a_message_if_it_is_configured_to(busy_poll):
     with asyncio.Runner(loop_factory=PollCountingLoop) as runner:
         runner.run(play())
         assert bool(runner.get_loop().num_polls) is busy_poll
+
+
+def test_the_log_of_a_program_goes_on_when_it_serves(tmp_path):
+    handler = logging.FileHandler(tmp_path / "program.log", mode="w")
+    program = logging.getLogger("a program")
+    program.addHandler(handler)
+    try:
+        server(create_app(CountingEnvironment), "127.0.0.1", 0)
+        program.warning("still open")
+    finally:
+        program.removeHandler(handler)
+        handler.close()
+
+    assert (tmp_path / "program.log").read_text() == "still open\n"

@@ -52,7 +52,7 @@ class GracefulServer(uvicorn.Server):
         proxies = list(config.trusted_proxies)
         trusts_all = _ANY_PROXY in proxies
         settings = uvicorn.Config(
-            app, log_level=log_level, loop="auto",
+            app, log_level=log_level, log_config=None, loop="auto",  # uvicorn's own closes all handlers of the program
             proxy_headers=bool(config.trusted_proxies), forwarded_allow_ips=[_ANY_PROXY] if trusts_all else proxies,
             timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S, **address,
         )  # fmt: skip

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.finding("a step that blocks stops no other session, and
 def plain_uvicorn(app, **settings) -> Iterator[str]:
     """Serve an application as its author would, with uvicorn's defaults."""
     listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", **settings))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", log_config=None, **settings))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     try:
