@@ -128,7 +128,7 @@ MUTATIONS = {
         "openenv.core.wire.server_codec:extended_error_frame", item("validity"), '"refused"', VALIDITY
     ),
     "validity: an invalid episode is trained on": Mutation(
-        "openenv.rl.algorithm.trajectory:Trajectory.valid", returned(), "True", "tests/rl/rollouts/test_rollout.py"
+        "openenv.rl.algorithm.trajectory:Trajectory.valid", returned(), "True", "tests/rl/algorithm/test_batch.py"
     ),
 }  # fmt: skip
 
