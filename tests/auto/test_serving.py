@@ -49,7 +49,7 @@ if __name__ == "__main__":
 def test_what_cannot_be_served_is_one_line(name: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "raises.py").write_text(RAISES)
 
-    done = subprocess.run([*SERVE, name], capture_output=True, text=True, cwd=tmp_path, check=False)
+    done = subprocess.run([*SERVE, name], capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False)
 
     assert done.returncode == 1
     assert message in done.stderr
@@ -57,7 +57,7 @@ def test_what_cannot_be_served_is_one_line(name: str, message: str, tmp_path: Pa
 
 
 def test_a_missing_name_is_a_wrong_command_line() -> None:
-    done = subprocess.run(SERVE, capture_output=True, text=True, check=False)
+    done = subprocess.run(SERVE, capture_output=True, text=True, timeout=120, check=False)
 
     assert done.returncode == 2
     assert "the following arguments are required: name" in done.stderr

@@ -16,7 +16,7 @@ from openenv.auto.source import IMAGE, Source, resolve
 from openenv.core.env_server.config import ServerConfig
 from openenv.core.env_server.observability.log_context import configure_logging
 from openenv.dialects.names import dialect_spec
-from openenv.envs.catalog import CatalogEntry, load
+from openenv.envs.catalog import load
 from openenv.hosting.serving.app_loader import load_app, setting_of, with_colon
 from openenv.hosting.serving.cli_options import add_log_options, add_server_options, apply_log_options, server_config
 from openenv.hosting.serving.server import serve
@@ -104,14 +104,6 @@ def limits(options: Sequence[str]) -> ServerConfig:
     return server_config(parser.parse_args(options))
 
 
-def installed(entry: CatalogEntry) -> CatalogEntry:
-    """Return `entry`. Raises RuntimeError, with the remedy, where a module or a program is missing."""
-    if not entry.is_installed or entry.missing_programs:
-        needed = ", ".join((*entry.requires, *entry.programs))
-        raise RuntimeError(f"environment {entry.name!r} needs {needed}: {entry.remedy}")
-    return entry
-
-
 def _serve_target(target: str, config: ServerConfig, is_given: bool, host: str, port: int, workers: int) -> None:
     """Serve `MODULE:NAME`. is_given: whether options set the limits, which an application refuses."""
     make_app = partial(load_app, target, config if is_given else None, default=config)
@@ -128,7 +120,11 @@ def _dialect_app(name: str, config: ServerConfig) -> "FastAPI":
 
 
 def _server_of(source: Source) -> str:
-    """The module that serves a bundled environment. Raises LookupError for one that an image alone serves."""
+    """The module that serves a bundled environment.
+
+    Raises LookupError for one that an image alone serves, RuntimeError, with the remedy, where a module or a program
+    is missing.
+    """
     assert source.info is not None
     try:
         entry = load(source.info.key)
@@ -137,7 +133,10 @@ def _server_of(source: Source) -> str:
             f"{source.name} of {source.info.package} is served by its image alone: openenv serve "
             f"{IMAGE}{source.info.default_image}"
         ) from None
-    return installed(entry).server
+    if not entry.is_installed or entry.missing_programs:
+        needed = ", ".join((*entry.requires, *entry.programs))
+        raise RuntimeError(f"environment {entry.name!r} needs {needed}: {entry.remedy}")
+    return entry.server
 
 
 def _log_as_given(options: Sequence[str]) -> list[str]:
