@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -16,7 +16,7 @@ from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat, word_tokenizer
 from openenv.rl.models.language_model import tiny_model
 from openenv.rl.training.teacher_play import CollectedPlay, RandomTeacher, collect_play
-from openenv.text.interface import History, TextInterface
+from openenv.text.interface import TextInterface
 
 WORDS = ("red", "green", "blue")
 
@@ -31,7 +31,7 @@ class SeenObservation(Observation):
 
 
 class EchoText(TextInterface[SayAction, SeenObservation]):
-    history: ClassVar[History] = "latest"
+    history = "latest"
 
     def instructions(self, observation: SeenObservation) -> str:
         return "say the word"
@@ -47,7 +47,7 @@ class EchoText(TextInterface[SayAction, SeenObservation]):
 
 
 class RememberingEchoText(EchoText):
-    history: ClassVar[History] = "full"
+    history = "full"
 
 
 class EchoPool:

@@ -191,6 +191,26 @@ async def test_prompts_that_grow_beyond_their_limit_are_a_warning_that_names_the
     assert none == []
 
 
+async def test_a_derived_text_shows_the_newest_observation_alone_where_whole_episodes_do_not_fit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    points = f"{Path(__file__).with_name('points_env.py')}:PointsEnvironment"
+
+    async def shown(most: int, *, resume: bool = False) -> Any:
+        run = await setup_training(tiny(tmp_path, env=points, name=f"at-{most}", max_req_tokens=most), resume=resume)
+        await run.shutdown()
+        return run.engine.environments[0].served.text.history
+
+    assert await shown(12) == "latest"
+    assert "64 of 64 episodes of random play have up to" in caplog.text
+    assert "set conversation.history to full and raise max_req_tokens" in caplog.text
+    caplog.clear()
+
+    assert await shown(12, resume=True) == "latest"
+    assert await shown(200) == "full"
+    assert "set conversation.history" not in caplog.text
+
+
 async def test_an_adapter_of_a_loaded_model_is_trained_and_resumed(tmp_path: Path, blackjack: dict[str, Any]) -> None:
     first = await setup_training(tiny(tmp_path, env=blackjack))
     await first.shutdown()

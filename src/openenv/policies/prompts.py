@@ -130,7 +130,7 @@ class PromptBuilder:
         self._tools = tools
         self._instructions = instructions
         self._calls_functions = calls_functions
-        self._history = history or text.history
+        self._history = history or text.history or "full"
         self._openings = openings or {}
         self._conversations: dict[Hashable, list[ChatMessage]] = {}
 

@@ -1,4 +1,7 @@
-"""Collects random play of the run's environments, for pretraining and to measure returns and lengths of episodes."""
+"""Collects random play of the run's environments, for pretraining and to measure returns and lengths of episodes.
+
+It also shows whether whole episodes fit into prompts, where a text interface leaves open what a prompt shows.
+"""
 
 import logging
 import math
@@ -12,9 +15,13 @@ from openenv.policies.prompts import PromptBuilder
 from openenv.rl.algorithm.curricula import level_keywords, shares
 from openenv.rl.algorithm.learning_signal import NothingToLearn
 from openenv.rl.budget import RANDOM_PLAY_SHARE, Budget
-from openenv.rl.config import Config
+from openenv.rl.config import Config, EnvConfig
+from openenv.rl.models.chat import Chat, word_tokenizer
+from openenv.rl.models.language_model import load_tokenizer
 from openenv.rl.progress import OnProgress
 from openenv.rl.training.teacher_play import CollectedPlay, RandomTeacher, collect_play
+from openenv.rl.training.transcripts import chat_messages, have_images, transcript_words
+from openenv.text.interface import History
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +34,12 @@ async def random_play(
 ) -> list[CollectedPlay]:
     """Collect random play of each environment: for pretraining, and to measure returns and lengths of episodes.
 
-    An environment has its share of the decisions, divided among the levels of its curriculum.
+    An environment has its share of the decisions, divided among the levels of its curriculum. A text interface without
+    a `history` gets one.
     """
+    for environment, settings in zip(served, config.env, strict=True):
+        if environment.text.history is None and config.conversation.history is None:
+            environment.text.history = await _fitting_history(environment, settings, config, budget)
     collected: list[CollectedPlay] = []
     most = config.pretrain.max_decisions
     for share, environment, settings in zip(shares(config.env), served, config.env, strict=True):
@@ -36,12 +47,14 @@ async def random_play(
         for number, keywords in enumerate(levels, start=1):
             earlier = sum(one.num_decisions for one in (*collected, play))
             budget_share = RANDOM_PLAY_SHARE * (len(collected) + number / len(levels)) / len(served)
+            part = share / len(levels)
             play.add(
                 await _random_play_of(
                     environment,
                     config,
-                    share / len(levels),
                     keywords,
+                    EPISODES_TO_MEASURE if config.model.path else math.ceil(part * config.pretrain.max_episodes),
+                    math.ceil(part * most),
                     partial(_report, on_progress, earlier, most),
                     partial(budget.is_spent, budget_share),
                 )
@@ -83,30 +96,56 @@ def _report(on_progress: OnProgress, earlier: int, most: int, done: int) -> None
     on_progress("random play", min(most, earlier + done), most, {})
 
 
+async def _fitting_history(served: ServedEnvironment, settings: EnvConfig, config: Config, budget: Budget) -> History:
+    """The newest observation alone if most whole episodes of random play are longer than a prompt may be."""
+    play = await _random_play_of(
+        served,
+        config,
+        level_keywords(settings)[-1],
+        EPISODES_TO_MEASURE,
+        config.pretrain.max_decisions,
+        lambda _: None,
+        partial(budget.is_spent, RANDOM_PLAY_SHARE / len(config.env)),
+    )
+    if have_images(play.transcripts):
+        return "full"
+    path = config.model.path
+    chat = Chat(load_tokenizer(path) if path else word_tokenizer(transcript_words(play.transcripts)))
+    lasts = [len(chat.prompt(chat_messages(messages[:-1]))) for messages, _ in play.transcripts.elements()]
+    too_long = sum(length > config.max_req_tokens for length in lasts)
+    if 2 * too_long <= len(lasts):
+        return "full"
+    log.warning(
+        "env.name=%s: %d of %d episodes of random play have up to %d tokens, more than max_req_tokens=%d: each prompt "
+        "shows the newest observation alone. If that does not say all that matters, set conversation.history to full "
+        "and raise max_req_tokens, or set conversation.out_of_tokens to forget.",
+        settings.name, too_long, len(lasts), max(lasts), config.max_req_tokens,
+    )  # fmt: skip
+    return "latest"
+
+
 async def _random_play_of(
     served: ServedEnvironment,
     config: Config,
-    share: float,
     keywords: Mapping[str, Any],
+    max_episodes: int,
+    max_decisions: int,
     on_decisions: Callable[[int], None],
     is_time_up: Callable[[], bool],
 ) -> CollectedPlay:
-    """Random play of one environment at one level. share: its fraction of all decisions and episodes."""
-    pretrain = config.pretrain
-    episodes = EPISODES_TO_MEASURE if config.model.path else math.ceil(share * pretrain.max_episodes)
-    decisions = math.ceil(share * pretrain.max_decisions)
+    """Random play of one environment at one level."""
     prompts = PromptBuilder(
         served.text, instructions=config.model.shows_instructions, history=config.conversation.history
     )
-    async with SessionPool(served.client, served.base_url, min(config.evaluation.sessions, episodes)) as pool:
+    async with SessionPool(served.client, served.base_url, min(config.evaluation.sessions, max_episodes)) as pool:
         return await collect_play(
             pool,
             RandomTeacher(served.text, config.seed),
             served.text,
             prompts,
             reset=keywords,
-            max_episodes=episodes,
-            max_decisions=decisions,
+            max_episodes=max_episodes,
+            max_decisions=max_decisions,
             max_turns=config.conversation.max_turns,
             on_progress=lambda done, _: on_decisions(done),
             is_time_up=is_time_up,

@@ -14,7 +14,7 @@ from openenv.text.action_forms import ActionForm, ChoiceForm, ToolForm, Unreadab
 from openenv.text.constraints import ReplyConstraint
 from openenv.text.content import Content, joined, text_of
 from openenv.text.description import ObservationDescriber, value_text
-from openenv.text.interface import TextInterface
+from openenv.text.interface import History, TextInterface
 from openenv.text.sentences import LISTED_REPLIES, legal_replies
 
 
@@ -25,6 +25,8 @@ class DerivedText(TextInterface[Action, Observation]):
     the whole text or the only number where an action is one, else a JSON object; with tools, it is a tool call.
     Subclass it to change some of this: the class is then an environment's `text`.
     """
+
+    history: History | None = None
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Any, ClassVar, Generic, Literal, Self
+from typing import Any, Generic, Literal, Self
 
 from typing_extensions import TypeVar
 
@@ -31,8 +31,9 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
     Paddle in column 2." `openenv.text.derived` has the interface of environments that come without one.
     """
 
-    history: ClassVar[History] = "full"
-    """Turns that a prompt shows: all (`full`), or the newest one if its description is complete (`latest`)."""
+    history: History | None = "full"
+    """Turns that a prompt shows: all (`full`), or the newest one if its description is complete (`latest`). None: all,
+    and in training the newest alone if all are longer than prompts may be (`openenv.rl.random_play`)."""
     success_return: float | None = None
     """The return from which an episode is a success, whatever the environment declares. None: what that declares."""
 

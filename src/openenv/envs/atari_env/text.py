@@ -5,12 +5,11 @@ all others by the bytes of the memory that are not 0.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from openenv.core.env_server.types import Observation
 from openenv.text.content import Content, image_part, joined
 from openenv.text.derived import DerivedText
-from openenv.text.interface import History
 from openenv.text.sentences import reply_with_one_of
 
 
@@ -56,7 +55,7 @@ def positions(observation: Observation) -> dict[str, int]:
 class AtariText(DerivedText):
     """Describes an observation alone, not the ones before. Replies are the names of the actions, such as `UPLEFT`."""
 
-    history: ClassVar[History] = "latest"
+    history = "latest"
 
     def instructions(self, observation: Observation) -> str:
         """The game, and the replies."""

@@ -5,13 +5,13 @@ import re
 from collections.abc import Mapping
 from itertools import islice
 from random import Random
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
 from openenv.envs.browser_env.models import HEIGHT, WIDTH, BrowserAction, BrowserObservation, Kind, PageElement
 from openenv.text.content import Content, image_part, joined
-from openenv.text.interface import History, TextInterface
+from openenv.text.interface import TextInterface
 from openenv.text.reading import final_answer, last_block
 
 _FORMS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
@@ -54,7 +54,7 @@ class _Unreadable(ValueError):
 class BrowserText(TextInterface[BrowserAction, BrowserObservation]):
     """Lists the elements of the page, a line each. A reply has one call, in its last code block if it has one."""
 
-    history: ClassVar[History] = "latest"
+    history = "latest"
 
     def instructions(self, observation: BrowserObservation) -> str:
         """The form of the replies."""

@@ -1,10 +1,9 @@
 """Text interface of the card games: what the seat sees in a few words; replies are names of actions."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from openenv.envs.cards_env.models import CardsAction, CardsObservation
-from openenv.text.interface import History, TextInterface
+from openenv.text.interface import TextInterface
 from openenv.text.sentences import LISTED_REPLIES, legal_replies
 
 _CARDS = "Cards are rank and suit: QH is the queen of hearts."
@@ -29,7 +28,7 @@ RULES: Mapping[str, str] = {
 class CardsText(TextInterface[CardsAction, CardsObservation]):
     """Describes any of the games from the observation alone."""
 
-    history: ClassVar[History] = "latest"
+    history = "latest"
 
     def instructions(self, observation: CardsObservation) -> str:
         """The rules, and how to write a reply."""

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Mapping
 from itertools import islice
-from typing import ClassVar
 
 from openenv.envs.chess_env.models import ChessAction, ChessObservation
 from openenv.envs.chess_env.moves import find_moves
-from openenv.text.interface import History, TextInterface
+from openenv.text.interface import TextInterface
 from openenv.text.mentions import MOST_MENTIONS, Mention, only_named
 from openenv.text.reading import bare, final_answer
 
@@ -18,7 +17,7 @@ _MOVE = re.compile(r"(?<![\w=-])[\w=-]*\d[\w=-]*|[Oo]-[Oo](?:-[Oo])?")
 class ChessText(TextInterface[ChessAction, ChessObservation]):
     """Describes the position from the observation alone."""
 
-    history: ClassVar[History] = "latest"
+    history = "latest"
 
     def instructions(self, observation: ChessObservation) -> str:
         """The colour, how to read the board, and how to write a reply."""

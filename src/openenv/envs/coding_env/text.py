@@ -3,11 +3,10 @@
 import re
 from collections.abc import Mapping
 from random import Random
-from typing import ClassVar
 
 from openenv.envs.coding_env.models import LONGEST_CODE, CodeAction, CodeObservation
 from openenv.envs.coding_env.problems import random_program
-from openenv.text.interface import History, TextInterface
+from openenv.text.interface import TextInterface
 
 _FENCED = re.compile(r"```(?:python|py)?(?:[^\S\n]*\n)++(.*?)```", re.DOTALL)
 _LONGEST_OUTPUT = 2000
@@ -16,8 +15,6 @@ _LONGEST_OUTPUT = 2000
 
 class CodingText(TextInterface[CodeAction, CodeObservation]):
     """Shows the task, and after a program its outputs and how many tests pass."""
-
-    history: ClassVar[History] = "full"
 
     def instructions(self, observation: CodeObservation) -> str:
         """How to write a reply."""

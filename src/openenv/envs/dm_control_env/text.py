@@ -6,13 +6,12 @@ from openenv.core.env_server.types import Observation
 from openenv.envs.space_text import SpaceText, with_pixels
 from openenv.text.content import Content
 from openenv.text.description import value_text
-from openenv.text.interface import History
 
 
 class DMControlText(SpaceText):
     """Describes any task from the observation alone."""
 
-    history: ClassVar[History] = "latest"
+    history = "latest"
     action_field: ClassVar[str] = "values"
 
     def instructions(self, observation: Observation) -> str:

@@ -6,13 +6,12 @@ unit. A word-level model can then read them. The instructions state the units.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from openenv.core.env_server.types import Observation
 from openenv.envs.space_text import SpaceText, is_image, with_pixels, without_arrays
 from openenv.text.content import Content, image_part
 from openenv.text.description import value_text
-from openenv.text.interface import History
 from openenv.text.sentences import legal_replies
 
 _LARGEST_BIN = 15
@@ -37,7 +36,7 @@ class EnvText(NamedTuple):
 class GymnasiumText(SpaceText):
     """Describes any Gymnasium environment from the observation alone."""
 
-    history: ClassVar[History] = "latest"
+    history = "latest"
 
     def instructions(self, observation: Observation) -> str:
         """The rules, and how to write a reply."""

@@ -1,17 +1,16 @@
 """Text interface of the maze environment: where the player is, where it came from, and the ways that are open."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from openenv.envs.maze_env.models import MazeAction, MazeObservation
-from openenv.text.interface import History, TextInterface
+from openenv.text.interface import TextInterface
 from openenv.text.sentences import enumeration
 
 
 class MazeText(TextInterface[MazeAction, MazeObservation]):
     """Replies are directions. A player that turns back at dead ends alone finds the way."""
 
-    history: ClassVar[History] = "latest"
+    history = "latest"
 
     def instructions(self, observation: MazeObservation) -> str:
         """The rules, and how to write a reply."""

@@ -1,13 +1,10 @@
 """Text interface of MiniGrid: the mission, what is in the way, and the things in sight."""
 
-from typing import ClassVar
-
 from openenv.core.env_server.types import Observation
 from openenv.envs.minigrid_env.view import DIRECTIONS, View
 from openenv.envs.space_text import with_pixels
 from openenv.text.content import Content
 from openenv.text.derived import DerivedText
-from openenv.text.interface import History
 from openenv.text.sentences import reply_with_one_of
 
 _MOST_THINGS = 8
@@ -22,7 +19,7 @@ _RULES = (
 class MiniGridText(DerivedText):
     """Describes the view in a few words. Replies are the names of the actions."""
 
-    history: ClassVar[History] = "latest"
+    history = "latest"
 
     def instructions(self, observation: Observation) -> str:
         """The rules, and how to write a reply."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from openenv.envs.openspiel_env.boards import (
     go_board,
@@ -14,7 +14,7 @@ from openenv.envs.openspiel_env.boards import (
 )
 from openenv.envs.openspiel_env.models import OpenSpielAction, OpenSpielObservation
 from openenv.envs.openspiel_env.poker import describe_kuhn, describe_leduc
-from openenv.text.interface import History, TextInterface
+from openenv.text.interface import TextInterface
 from openenv.text.sentences import LISTED_REPLIES, enumeration, legal_replies, reply_with_one_of
 
 BLACKJACK_GOAL = 21
@@ -39,7 +39,7 @@ class GameText(NamedTuple):
 class OpenSpielText(TextInterface[OpenSpielAction, OpenSpielObservation]):
     """Describes any OpenSpiel game from the observation alone."""
 
-    history: ClassVar[History] = "latest"
+    history = "latest"
 
     def instructions(self, observation: OpenSpielObservation) -> str:
         """Return the rules, and how to write a reply."""

@@ -1,19 +1,17 @@
 """Text interface of the reasoning-gym environment: the question is the prompt, and the reply is the answer."""
 
 from random import Random
-from typing import ClassVar
 
 from openenv.core.env_server.types import Action, Observation
 from openenv.envs.reasoning_gym_env.models import LONGEST_ANSWER, ReasoningGymAction
 from openenv.text.derived import DerivedText
-from openenv.text.interface import History
 from openenv.text.reading import final_answer
 
 
 class ReasoningGymText(DerivedText):
     """Shows the question alone. What a reply marks as its answer, as by `<answer>`, is it, else the whole reply."""
 
-    history: ClassVar[History] = "latest"
+    history = "latest"
 
     def instructions(self, observation: Observation) -> str:
         """How to write a reply."""

@@ -1,16 +1,15 @@
 """Text interface of the snake environment: a short prompt that names what matters, and the board below it."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from openenv.envs.snake_env.models import SnakeAction, SnakeObservation
-from openenv.text.interface import History, TextInterface
+from openenv.text.interface import TextInterface
 
 
 class SnakeText(TextInterface[SnakeAction, SnakeObservation]):
     """Replies are directions."""
 
-    history: ClassVar[History] = "latest"
+    history = "latest"
 
     def instructions(self, observation: SnakeObservation) -> str:
         """The rules, and how to write a reply."""

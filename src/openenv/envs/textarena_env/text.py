@@ -1,10 +1,9 @@
 """Text interface of TextArena's games, which are text already."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from openenv.envs.textarena_env.models import TextArenaAction, TextArenaObservation
-from openenv.text.interface import History, TextInterface
+from openenv.text.interface import TextInterface
 
 NO_EXAMPLE = "[1]"
 """The random reply where the messages show no form of a reply."""
@@ -13,8 +12,6 @@ NO_EXAMPLE = "[1]"
 class TextArenaText(TextInterface[TextArenaAction, TextArenaObservation]):
     """Shows the game's own messages, and takes the whole reply. Random play chooses among the observation's
     examples, legal or not."""
-
-    history: ClassVar[History] = "full"
 
     def instructions(self, observation: TextArenaObservation) -> str:
         """The first message has the rules."""

@@ -3,13 +3,11 @@
 import math
 from collections.abc import Sequence
 from random import Random
-from typing import ClassVar
 
 from openenv.core.env_server.types import Action, Observation
 from openenv.envs.trading_env.models import TradingAction, TradingObservation
 from openenv.text.action_forms import ChoiceForm, UnreadableReply
 from openenv.text.derived import DerivedText
-from openenv.text.interface import History
 from openenv.text.sentences import reply_with_one_of
 
 _WEEK = 5
@@ -21,7 +19,7 @@ _ROUNDING = 1e-6
 class TradingText(DerivedText):
     """Describes each symbol by its share of the equity and by its moves. Replies are ready-made orders, or weights."""
 
-    history: ClassVar[History] = "latest"
+    history = "latest"
 
     def instructions(self, observation: Observation) -> str:
         """The rules, and how to write a reply."""

@@ -1,16 +1,15 @@
 """Text interface of the wildfire environment: the fire, the wind and what is left in words, and the board below."""
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from openenv.envs.wildfire_env.models import WildfireAction, WildfireObservation
-from openenv.text.interface import History, TextInterface
+from openenv.text.interface import TextInterface
 
 
 class WildfireText(TextInterface[WildfireAction, WildfireObservation]):
     """Replies are `water ROW COLUMN`, `firebreak ROW COLUMN` and `wait`."""
 
-    history: ClassVar[History] = "latest"
+    history = "latest"
 
     def instructions(self, observation: WildfireObservation) -> str:
         """The rules, and how to write a reply."""

@@ -29,7 +29,7 @@ from openenv.rl.config import ConfigError, ModelConfig, Precision, WeightType
 from openenv.rl.models.images import ARCHITECTURES, Images, image_inputs, without_image_token
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.models.shared_prefix import can_share, prefix_cache, shared_length
-from openenv.rl.models.sources.gguf_file import is_gguf, load_gguf
+from openenv.rl.models.sources.gguf_file import gguf_source, is_gguf, load_gguf
 
 log = logging.getLogger(__name__)
 
@@ -92,12 +92,18 @@ def load_model(
         with without_progress_bars():
             read, tokenizer = load_gguf(path, dtype=dtype, attention=attention_of(device))
         return read.to(device), tokenizer
-    tokenizer = AutoTokenizer.from_pretrained(path)
+    tokenizer = load_tokenizer(path)
     reads_images = AutoConfig.from_pretrained(path).model_type in ARCHITECTURES
     model_class = AutoModelForImageTextToText if reads_images else AutoModelForCausalLM
     with without_progress_bars():
         model: Any = model_class.from_pretrained(path, dtype=dtype, attn_implementation=attention_of(device))
     return model.to(device), tokenizer
+
+
+def load_tokenizer(path: str | Path) -> Any:
+    """The tokenizer of a folder, a GGUF file or a hub id."""
+    source, options = gguf_source(path)
+    return AutoTokenizer.from_pretrained(source, **options)
 
 
 def attention_of(device: torch.device) -> str | None:

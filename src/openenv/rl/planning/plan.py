@@ -12,17 +12,14 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transformers import AutoTokenizer
-
 from openenv.auto.environment import ServedEnvironment
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import require_model
 from openenv.rl.environments import serve_environment
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.language_model import device_of
+from openenv.rl.models.language_model import device_of, load_tokenizer
 from openenv.rl.models.shared_prefix import shared_length
-from openenv.rl.models.sources.gguf_file import gguf_source
 from openenv.rl.models.sources.hub_id import require_on_hub
 from openenv.rl.planning.memory import resident_bytes, usable_bytes
 from openenv.rl.planning.pass_memory import ModelOutline
@@ -187,8 +184,7 @@ def sequences_of(config: Config, played: Sequence[CollectedPlay], served: Sequen
 
     A limit of tokens holds for prompts and replies that are longer in random play.
     """
-    source, options = gguf_source(config.model.path)
-    tokenizer = AutoTokenizer.from_pretrained(source, **options)
+    tokenizer = load_tokenizer(config.model.path)
     prompts: list[tuple[int, ...]] = []
     replies: list[int] = [1]
     for play, environment in zip(played, served, strict=True):

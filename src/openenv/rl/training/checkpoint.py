@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
+from openenv.auto.environment import ServedEnvironment
 from openenv.formats.json_text import json_text
 from openenv.rl.algorithm.rewards import RandomReturns
 from openenv.rl.config import Config, ModelConfig
@@ -34,6 +35,7 @@ _BESTS = (f"{BEST}_a", f"{BEST}_b")
 _REFERENCE = "before_grpo"
 _GOOD, _CANDIDATE = "good", "good_candidate"
 _PASSES = "passes.json"
+_HISTORIES = "histories.json"
 _RANDOM_RETURNS = "random_returns.json"
 
 
@@ -96,6 +98,18 @@ class Checkpoints:
         trainer = replace(config.trainer, tokens_per_forward=config.trainer.tokens_per_forward or tokens_per_forward)
         sampling = replace(config.sampling, tokens_at_once=config.sampling.tokens_at_once or tokens_at_once)
         return replace(config, trainer=trainer, sampling=sampling)
+
+    def save_histories(self, environments: Sequence[ServedEnvironment]) -> None:
+        """Save what the prompts of each environment show, where random play has decided it."""
+        replace_text(self.folder / _HISTORIES, json_text([environment.text.history for environment in environments]))
+
+    def restore_histories(self, environments: Sequence[ServedEnvironment]) -> None:
+        """Show what the prompts of each environment have shown. Former versions saved nothing: whole episodes."""
+        file = self.folder / _HISTORIES
+        if file.exists():
+            histories = json.loads(file.read_text(encoding="utf-8"))
+            for environment, history in zip(environments, histories, strict=True):
+                environment.text.history = history
 
     def load_image_reader(self, model: PreTrainedModel, tokenizer: Any) -> ImageReader | None:
         """The image reader that was saved with the model before GRPO; None if it reads no images."""
