@@ -96,9 +96,7 @@ NOT_RUN = {
     "python -m benchmarks.rollouts --vllm .venv-vllm/bin/python": _MEASURES,
     "python -m benchmarks.generators --vllm .venv-vllm/bin/python": _MEASURES,
     "trackio show --project openenv": NotRun("it needs the extra trackio", "tests/rl/reports/test_trackers.py"),
-    "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve MODEL --enable-lora --max-lora-rank 16 --max-loras 4": NotRun(
-        "it needs a GPU"
-    ),
+    "vllm serve MODEL --enable-lora --max-lora-rank 16 --max-loras 4 --enable-scale-out": NotRun("it needs a GPU"),
 }
 """By the command, without its comment."""
 

@@ -62,3 +62,12 @@ class DullEnvironment(PointsEnvironment):
         observation = super().step(action, timeout_s, **kwargs)
         observation.reward = 7.0 if observation.done else 0.0
         return observation
+
+
+class LuckEnvironment(PointsEnvironment):
+    """The return is what the seed draws, whatever the action."""
+
+    def step(self, action: SayAction, timeout_s: float | None = None, **kwargs: Any) -> PointsObservation:
+        observation = super().step(action, timeout_s, **kwargs)
+        observation.reward = float(self._words[0] == "red") if observation.done else 0.0
+        return observation

@@ -445,9 +445,23 @@ async def test_a_run_whose_random_play_always_ends_alike_fails_before_it_pretrai
 
 @pytest.mark.finding("a run that cannot learn ends at once, and one that made no step has failed")
 async def test_a_run_that_makes_no_step_has_failed(tmp_path: Path, blackjack: dict[str, Any]) -> None:
-    result = await run(tiny(tmp_path, env=blackjack, max_minutes=0.0001))
+    evaluation = {"num_games": 64, "sessions": 8}
+    result = await run(tiny(tmp_path, env=blackjack, max_minutes=0.0001, evaluation=evaluation))
 
     assert result.failure.startswith("no step was made: max_minutes=0.0001 was spent before. Raise it")
+    assert {row.role: row.num_games for row in result.results if row.num_games} == {
+        "baseline": 64,
+        "before": 8,
+        "after": 8,
+    }
+
+
+async def test_a_run_without_a_difference_within_any_group_has_failed(tmp_path: Path) -> None:
+    luck = f"{Path(__file__).with_name('points_env.py')}:LuckEnvironment"
+
+    result = await run(tiny(tmp_path, env=luck, trainer={"training": {"steps": 2}}, sampling={"constrain": True}))
+
+    assert result.failure.startswith("in no step of 2 had the episodes from one start different rewards")
 
 
 async def test_an_operation_that_is_never_deterministic_is_an_error_that_names_the_setting(

@@ -12,6 +12,8 @@ TEACHER_SHARE = 1 / 3
 PRETRAINING_SHARE = 1 / 2
 BEFORE_SHARE = 1 / 10
 """The most that the games of the model before training take, in each environment."""
+AFTER_SHARE = 1 / 2
+"""The same for those of the trained model, when the budget is spent."""
 
 
 class Budget:

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_STEPS_TO_JUDGE = 10
-"""A shorter run may have learned nothing by chance."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
@@ -113,7 +110,8 @@ async def run(
             steps_left = config.trainer.training.steps - training.engine.progress.step
             if steps_left > 0:
                 await training.run(steps_left)
-            await comparison.trained_model()
+            with training.engine.budget.counting():
+                await comparison.trained_model()
     finally:
         await training.shutdown()
         report = write_report(config.run_dir)
@@ -134,10 +132,10 @@ def _failure(training: TrainingRun) -> str:
     if not progress.step and training.config.trainer.training.steps:
         limit = training.config.max_minutes
         return f"no step was made: max_minutes={limit} was spent before. Raise it, or lower pretrain or warm_start."
-    if progress.step >= _STEPS_TO_JUDGE and not progress.last_signal:
+    if progress.step and not progress.last_signal:
         return (
-            f"in none of {progress.step} steps had the episodes from one start different rewards, so that nothing was "
-            "learned. Raise group_size, or let the environment reward progress."
+            f"in no step of {progress.step} had the episodes from one start different rewards, so that nothing was "
+            "learned. Raise group_size, teach the model first (warm_start), or let the environment reward progress."
         )
     return ""
 

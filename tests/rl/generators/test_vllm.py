@@ -6,11 +6,13 @@ import dataclasses
 import json
 import os
 import random
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -152,21 +154,29 @@ async def test_a_reply_goes_on_with_the_weights_of_an_update_and_each_token_has_
     before = copy.deepcopy(served.model)
     version = served.publish(0.3)
 
-    prompts = [served.chat.prompt(talk) for talk in TALKS]
+    asked = [(served.chat.prompt(talk), seed, (), None) for seed, talk in enumerate(TALKS)]
     monkeypatch.setattr(generator, "store", None)
-    writing = asyncio.ensure_future(generator._sampled(prompts, [1, 2, 3], [None] * 3))
-    await asyncio.sleep(0.2)  # a reply takes seconds
+    writing = asyncio.ensure_future(generator._sampled(asked))
+    await begun(served, len(asked))
     monkeypatch.setattr(generator, "store", served.store)
     await generator.load_newest()
 
     for segment in await writing:
         written = segment.versions[segment.sampled].tolist()
         assert written == sorted(written)
-        assert set(written) == {known, version}
+        assert set(written) == {known, version}, (len(written), written[-1], segment.token_ids[-1])
         for model, number in ((before, known), (served.model, version)):
             (part,) = copy.deepcopy([segment])
             part.sampled[part.versions != number] = False
             assert distance(model, [part]) < 10 * BOUND  # of 900 tokens; the other version is nats away
+
+
+async def begun(served: Served, number: int) -> None:
+    """Wait until vLLM has written a part of so many replies."""
+    running = re.compile(rf"vllm:num_requests_running{{.*}} {number}\.0")
+    async with asyncio.timeout(30), httpx.AsyncClient() as http:
+        while not running.search((await http.get(f"{served.generator._urls[0]}/metrics")).text):  # noqa: ASYNC110  HTTP
+            await asyncio.sleep(0.02)
 
 
 def test_equal_random_numbers_give_equal_replies(served: Served) -> None:

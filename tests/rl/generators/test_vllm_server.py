@@ -124,7 +124,7 @@ def test_a_busy_server_is_asked_again(stand_in: StandIn, serving: Callable[[Fast
     generator = vllm(serving(stand_in.app), stand_in, tmp_path, None)
 
     assert len(generator.generate(*asked(stand_in.chat, 1))) == 1
-    assert refused == ["/v1/completions"]
+    assert refused == ["/inference/v1/generate"]
 
 
 def test_a_generator_with_other_weights_is_refused_and_rounding_is_not() -> None:

@@ -1,5 +1,6 @@
 """A stand-in for a vLLM server."""
 
+import contextlib
 import random
 import threading
 from pathlib import Path
@@ -35,7 +36,7 @@ class StandIn:
         self.app = FastAPI()
         self.app.post("/v1/load_lora_adapter")(self.load)
         self.app.post("/v1/unload_lora_adapter")(self.unload)
-        self.app.post("/v1/completions")(self.complete)
+        self.app.post("/inference/v1/generate")(self.complete)
 
     def load(self, body: dict[str, Any]) -> str:
         if body["lora_name"] in self.adapters:
@@ -52,35 +53,37 @@ class StandIn:
     def complete(self, body: dict[str, Any]) -> dict[str, Any]:
         if body["model"] not in (self.name, *self.adapters):
             raise HTTPException(404, f"the model {body['model']} does not exist")
-        if "prompt_logprobs" in body:
+        if "prompt_logprobs" in body["sampling_params"]:
             return self.measure(body)
+        asked, prompt = body["sampling_params"], tuple(body["token_ids"])
         assert body["return_token_ids"]
-        assert set(body["stop_token_ids"]) == self.chat.end_ids
-        limits = body.get("structured_outputs")
+        assert set(asked["stop_token_ids"]) == self.chat.end_ids
+        limits = asked["structured_outputs"]
         constraints = [ReplyConstraint(choices=tuple(limits["choice"]))] if limits and not self.ignores_limits else ()
-        generator = Generator(self.model, self.chat, max_new_tokens=body["max_tokens"], temperature=body["temperature"])
+        generator = Generator(
+            self.model, self.chat, max_new_tokens=asked["max_tokens"], temperature=asked["temperature"]
+        )
         generator._reply_masks._think_id = None  # vLLM limits a reply from its first token
-        prompt, stream = [tuple(body["prompt"])], [random.Random(body["seed"])]
-        with self._lock:
+        with self._lock, contextlib.ExitStack() as stack:
             self.num_replies += 1
             if body["model"] == self.name:
-                with adapter_disabled(self.model):
-                    (segment,) = generator.generate(
-                        [tuple(body["prompt"])], [random.Random(body["seed"])], (), constraints
-                    )
+                stack.enter_context(adapter_disabled(self.model))
             else:
                 load_adapter(self.model, Path(self.adapters[body["model"]]))
-                (segment,) = generator.generate(prompt, stream, (), constraints)
-        shown = len(body["prompt"])
-        logprobs = {"token_logprobs": segment.logprobs[shown:].tolist()}
-        return {"choices": [{"token_ids": segment.token_ids[shown:].tolist(), "logprobs": logprobs}]}
+            (segment,) = generator.generate([prompt], [random.Random(asked["seed"])], (), constraints)
+        tokens = segment.token_ids[len(prompt) :].tolist()
+        logprobs = segment.logprobs[len(prompt) :].tolist()
+        content = [{"token_id": one, "logprob": other} for one, other in zip(tokens, logprobs, strict=True)]
+        choice = {"token_ids": tokens, "logprobs": {"content": content}, "weight_versions": None}
+        return {"choices": [choice], "prompt_token_ids": prompt}
 
     def measure(self, body: dict[str, Any]) -> dict[str, Any]:
         """The log-probability of each token of a prompt, but the first."""
-        ids = torch.tensor([body["prompt"]])
+        prompt = body["token_ids"]
+        ids = torch.tensor([prompt])
         with self._lock, torch.no_grad():
             load_adapter(self.model, Path(self.adapters[body["model"]]))
             table = torch.log_softmax(self.model(ids).logits[0], dim=-1)
         values = table[:-1].gather(1, ids[0, 1:, None])[:, 0].tolist()
-        rows = [{str(token): {"logprob": value}} for token, value in zip(body["prompt"][1:], values, strict=True)]
-        return {"choices": [{"prompt_logprobs": [None, *rows]}]}
+        rows = [{str(token): {"logprob": value}} for token, value in zip(prompt[1:], values, strict=True)]
+        return {"prompt_logprobs": [None, *rows]}

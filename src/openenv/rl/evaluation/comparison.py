@@ -12,7 +12,7 @@ from openenv.evaluation import summarize
 from openenv.evaluation.intervals import EpisodeResult
 from openenv.formats.json_text import json_text
 from openenv.policies import LanguageModelPolicy, RandomPolicy, make_policy
-from openenv.rl.budget import BEFORE_SHARE
+from openenv.rl.budget import AFTER_SHARE, BEFORE_SHARE
 from openenv.rl.evaluation.games import evaluation_keywords, model_policy, play_games, with_recovery
 from openenv.rl.progress import OnProgress
 from openenv.rl.reports.results import PlayerResult, Role, load_results, optimum_row, result_of, save_results
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 _NUM_RECORDED_GAMES = 6
 _FIRST_GAMES = 8
 """Games that are begun first where time is limited. Games of long replies take minutes, and are not cut short."""
+_SHARES: dict[Role, float] = {"before": BEFORE_SHARE, "after": AFTER_SHARE}
+"""Of `max_minutes`, after which no further games of the model begin."""
 _FIRST_RECORDED_GROUP = 700_000_000  # far from the groups of training
 
 
@@ -100,7 +102,7 @@ class Comparison:
     async def _evaluate(self, number: int, player: str, role: Role, policy: Any) -> None:
         evaluation, report, name = self._config.evaluation, self._on_progress, self._name(number, player)
         budget, episodes = self._training.engine.budget, list[EpisodeResult]()
-        deadline_s = budget.deadline_s(BEFORE_SHARE) if role == "before" else math.inf
+        deadline_s = budget.deadline_s(_SHARES.get(role, math.inf))
         at_once = min(evaluation.sessions, evaluation.num_games)
         num_next = evaluation.num_games if math.isinf(deadline_s) else _FIRST_GAMES
 

@@ -53,7 +53,6 @@ class RunGenerators:
                 on_processor=model.device.type == "cpu",
                 lora_rank=config.model.lora.rank if config.model.lora else None,
                 options=config.generator.options,
-                interrupts=config.sampling.partial_rollouts,
                 gpus=config.generator.gpus[number] if config.generator.gpus else None,
                 log_file=config.run_dir / (f"vllm-{number}.log" if number else "vllm.log"),
             )

@@ -37,7 +37,6 @@ class VllmProcess:
         on_processor: bool,
         lora_rank: int | None,
         options: list[str],
-        interrupts: bool,
         gpus: str | None,
         log_file: Path,
     ) -> None:
@@ -51,7 +50,6 @@ class VllmProcess:
             on_processor: whether it runs without a GPU.
             lora_rank: of the adapters that it receives; None: it receives all weights.
             options: further ones of vLLM's server.
-            interrupts: whether weights may change within a reply, so that it has to name those of each token.
             gpus: its CUDA_VISIBLE_DEVICES; None: those of this process.
             log_file: what it has written is there when it has ended.
         """
@@ -63,8 +61,7 @@ class VllmProcess:
             "--model", model, "--host", "127.0.0.1", "--port", self.base_url.rpartition(":")[2],
             "--dtype", dtype, "--max-model-len", str(max(max_length, _PROBE_TOKENS)), "--generation-config", "vllm",
             "--logprobs-mode", "processed_logprobs", "--structured-outputs-config.backend", "guidance",
-            "--worker-extension-cls", "openenv_vllm.WholeWeights",
-            *(["--middleware", "openenv_vllm.WeightVersions"] if interrupts else []),
+            "--worker-extension-cls", "openenv_vllm.WholeWeights", "--enable-scale-out",
             *(_ON_PROCESSOR if on_processor else _ON_GPU),
             *(["--enable-lora", "--max-lora-rank", str(lora_rank), "--max-loras", "4"] if lora_rank else []), *options,
         ]  # fmt: skip

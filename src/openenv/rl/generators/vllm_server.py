@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Executor
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import httpx
 from torch import Tensor
@@ -33,6 +33,10 @@ log = logging.getLogger(__name__)
 
 _MAX_CONNECTIONS = 256  # vLLM batches requests that are open at the same time
 _TIMEOUT_S = 600.0
+_ROUTE = "inference/v1/generate"
+"""Token ids in, token ids out. A server has it with `--enable-scale-out`."""
+_NEVER = -100.0
+"""The lowest that vLLM adds to a logit."""
 
 
 class VllmGenerator(BaseGenerator):
@@ -69,11 +73,10 @@ class VllmGenerator(BaseGenerator):
         images: Sequence[Images] = (),
         constraints: Sequence[ReplyConstraint | None] = (),
     ) -> list[Segment]:
-        """As `BaseGenerator.generate`. Raises LLMError if the server does not complete a prompt, and ValueError for
-        images: its prompts are token ids."""
-        _refuse_images(images)
+        """As `BaseGenerator.generate`. Raises LLMError if the server does not complete a prompt."""
         seeds = [stream.getrandbits(31) for stream in streams]
-        return run_async_safely(self._sampled(prompts, seeds, constraints or [None] * len(prompts)))
+        shown, limits = images or [()] * len(prompts), constraints or [None] * len(prompts)
+        return run_async_safely(self._sampled(list(zip(prompts, seeds, shown, limits, strict=True))))
 
     @contextlib.asynccontextmanager
     async def replies(self, chat: Chat, executor: Executor) -> AsyncIterator[Replies]:
@@ -131,29 +134,24 @@ class VllmGenerator(BaseGenerator):
 
     async def _measured(self, server: str, probe: Probe) -> list[float]:
         """The log-probabilities of the tokens of a probe."""
-        url = f"{server}/v1/completions"
-        body = {"model": self._delivery.model, "prompt": list(probe.token_ids), "max_tokens": 1, "temperature": 1.0}
-        answer = await post_json(url, {**body, "prompt_logprobs": 0}, {}, timeout_s=_TIMEOUT_S)
+        sampling = {"max_tokens": 1, "temperature": 1.0, "prompt_logprobs": 0, "detokenize": False}
+        body = {"model": self._delivery.model, "token_ids": list(probe.token_ids), "sampling_params": sampling}
+        answer = await _asked(f"{server}/{_ROUTE}", body)
         try:
-            shown = answer["choices"][0]["prompt_logprobs"][1:]
+            shown = answer["prompt_logprobs"][1:]
             return [float(row[str(token)]["logprob"]) for row, token in zip(shown, probe.token_ids[1:], strict=True)]
         except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise LLMError(f"{url} returned no log-probabilities of the prompt: {error!r}") from error
+            raise LLMError(f"{server}/{_ROUTE} returned no log-probabilities of the prompt: {error!r}") from error
 
     def _connected(self) -> httpx.AsyncClient:
         limits = httpx.Limits(max_connections=_MAX_CONNECTIONS * len(self._urls))
         return async_http_client(self._urls[0], timeout=None, limits=limits)
 
-    async def _sampled(
-        self, prompts: Sequence[TokenIds], seeds: Sequence[int], constraints: Sequence[ReplyConstraint | None]
-    ) -> list[Segment]:
+    async def _sampled(self, asked: Sequence[tuple[TokenIds, int, Images, ReplyConstraint | None]]) -> list[Segment]:
         """One reply to each prompt, through connections that they share."""
         await self.load_newest()
         async with self._connected() as http:
-            tasks = [
-                asyncio.ensure_future(self.sample(http, number, *one))
-                for number, one in enumerate(zip(prompts, seeds, constraints, strict=True))
-            ]
+            tasks = [asyncio.ensure_future(self.sample(http, number, *one)) for number, one in enumerate(asked)]
             try:
                 return list(await asyncio.gather(*tasks))
             finally:
@@ -161,17 +159,21 @@ class VllmGenerator(BaseGenerator):
                     task.cancel()  # after a failure the others would use a client that is closed
 
     async def sample(
-        self, http: httpx.AsyncClient, episode: int, prompt: TokenIds, seed: int, constraint: ReplyConstraint | None
+        self,
+        http: httpx.AsyncClient,
+        episode: int,
+        prompt: TokenIds,
+        seed: int,
+        images: Images,
+        constraint: ReplyConstraint | None,
     ) -> Segment:
         """One reply. All settings that a server may take from the model's generation config are given.
 
         episode: the server is chosen by it, so that one server has all turns of an episode in its cache.
         """
-        limits = {} if constraint is None else {"structured_outputs": _structured_outputs(constraint)}
-        version, masks_of = self.policy_version, self._reply_masks.masks_of
-        url = f"{self._urls[episode % len(self._urls)]}/v1/completions"
-        asked = {
-            "prompt": list(prompt),
+        version = self.policy_version
+        url = f"{self._urls[episode % len(self._urls)]}/{_ROUTE}"
+        sampling = {
             "max_tokens": self.max_new_tokens,
             "temperature": self.temperature,
             "top_p": 1.0,
@@ -180,30 +182,61 @@ class VllmGenerator(BaseGenerator):
             "repetition_penalty": 1.0,
             "seed": seed,
             "stop_token_ids": sorted(self.chat.end_ids),
-            "logprobs": 1,
+            "logprobs": 0,
+            "detokenize": False,
+            "structured_outputs": None if constraint is None else _structured_outputs(constraint),
+            "logit_bias": {str(token): _NEVER for token in self.chat.image_ids},
+        }
+        asked = {
+            "token_ids": list(self.chat.with_images_once(prompt, images)),
+            "content_parts": [{"type": "image_url", "url": image.url} for image in images],
+            "sampling_params": sampling,
             "return_token_ids": True,
-            **limits,
         }
         with self._delivery.in_use() as model:
-            answer = await post_json(url, {"model": model, **asked}, {}, timeout_s=_TIMEOUT_S, http=http)
+            answer = await _asked(url, {"model": model, **asked}, http)
+        reply = _SampledReply.of(answer, url)
+        if reply.prompt != prompt:
+            raise LLMError(f"{url} reads {len(reply.prompt)} tokens where the trainer has {len(prompt)}: other images.")
         try:
-            choice = answer["choices"][0]
-            token_ids = [int(token) for token in choice["token_ids"]]
-            logprobs = [float(logprob) for logprob in choice["logprobs"]["token_logprobs"]]
-        except (ValueError, KeyError, IndexError, TypeError) as error:
-            raise LLMError(f"{url} returned no tokens with log-probabilities: {error!r}") from error
-        if not token_ids or len(token_ids) != len(logprobs):
-            counts = f"{len(token_ids)} tokens and {len(logprobs)} log-probabilities"
-            raise LLMError(f"{url} returned {counts}.")
-        try:
-            masks = [] if constraint is None else await asyncio.to_thread(masks_of, constraint, token_ids)
+            limits = [] if constraint is None else await asyncio.to_thread(self._masks, constraint, reply.token_ids)
         except ValueError as error:
             raise LLMError(f"{url} ignored structured_outputs: {error}.") from error
-        segment = self._segment(prompt, token_ids, logprobs, masks=masks, version=version)
-        for first, label in answer.get("weight_versions") or []:
+        segment = self._segment(prompt, reply.token_ids, reply.logprobs, images=images, masks=limits, version=version)
+        for first, label in reply.versions:
             if label.isdecimal():  # the label of the weights that a server begins with is a word
                 segment.versions[len(prompt) + first :] = int(label)
         return segment
+
+    def _masks(self, constraint: ReplyConstraint, token_ids: Sequence[int]) -> Any:
+        return self._reply_masks.masks_of(constraint, token_ids)
+
+
+class _SampledReply(NamedTuple):
+    """What a server has sampled."""
+
+    prompt: TokenIds
+    """As the server has read it."""
+    token_ids: list[int]
+    logprobs: list[float]
+    versions: list[tuple[int, str]]
+    """The first token and the label of the weights of each part."""
+
+    @classmethod
+    def of(cls, answer: Any, url: str) -> Self:
+        """Read an answer. Raises LLMError for another one."""
+        try:
+            (choice,) = answer["choices"]
+            token_ids = [int(token) for token in choice["token_ids"]]
+            found = choice["logprobs"]["content"]
+            logprobs = [float(one["logprob"]) for one in found]
+            versions = [(int(span["start"]), str(span["version"])) for span in choice["weight_versions"] or []]
+            prompt = tuple(int(token) for token in answer["prompt_token_ids"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise LLMError(f"{url} returned no tokens with log-probabilities: {error!r}") from error
+        if not token_ids or [one["token_id"] for one in found] != token_ids:
+            raise LLMError(f"{url} returned {len(token_ids)} tokens and {len(found)} log-probabilities.")
+        return cls(prompt, token_ids, logprobs, versions)
 
 
 class _ConcurrentReplies:
@@ -216,17 +249,20 @@ class _ConcurrentReplies:
 
     async def answer(self, request: ReplyRequest, stream: random.Random) -> Segment:
         """As `Replies.answer`."""
-        _refuse_images([self._chat.images(request.messages)])
-        prompt = self._chat.prompt(request.messages)
+        prompt, images = self._chat.prompt(request.messages), self._chat.images(request.messages)
         await self._generator.load_newest()
         return await self._generator.sample(
-            self._http, request.episode, prompt, stream.getrandbits(31), request.constraint
+            self._http, request.episode, prompt, stream.getrandbits(31), images, request.constraint
         )
 
 
-def _refuse_images(images: Sequence[Images]) -> None:
-    if any(images):
-        raise ValueError("a vLLM server receives prompts without images. Leave generator out.")
+async def _asked(url: str, body: dict[str, Any], http: httpx.AsyncClient | None = None) -> dict[str, Any]:
+    try:
+        return await post_json(url, body, {}, timeout_s=_TIMEOUT_S, http=http)
+    except LLMError as error:
+        if error.status == 404 and "Not Found" in str(error):
+            raise LLMError(f"{url}: start vLLM with --enable-scale-out, which serves this path.", 404) from error
+        raise
 
 
 def _structured_outputs(constraint: ReplyConstraint) -> dict[str, Any]:

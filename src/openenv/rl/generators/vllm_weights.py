@@ -53,7 +53,7 @@ class Adapters:
     """Each version is an adapter of its own, as a file in a folder that the server can read.
 
     Start the server with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and
-    `vllm serve MODEL --enable-lora --max-lora-rank RANK --max-loras 4`.
+    `vllm serve MODEL --enable-lora --max-lora-rank RANK --max-loras 4 --enable-scale-out`.
     """
 
     def __init__(self, urls: Sequence[str], base_model: str, folder: Path, adapter_config: Any) -> None:

@@ -120,6 +120,23 @@ class Chat:
             )
         return tuple(map(self.image_reader.read, parts))
 
+    @property
+    def image_ids(self) -> TokenIds:
+        """The token that stands for a part of an image; empty for a model of text."""
+        reader = self.image_reader
+        return () if reader is None else (self.tokenizer.convert_tokens_to_ids(reader.image_token),)
+
+    def with_images_once(self, prompt: TokenIds, images: Images) -> TokenIds:
+        """The prompt with one token for each image instead of all of its parts."""
+        if self.image_reader is None or not images:
+            return prompt
+        shown, first, waiting = list[int](), 0, iter(images)
+        while first < len(prompt):
+            shown.append(prompt[first])
+            is_image = prompt[first] in self.image_ids
+            first += self.image_reader.num_tokens(next(waiting)) if is_image else 1
+        return tuple(shown)
+
     def encode(self, text: str) -> TokenIds:
         """The ids of a text that the template has rendered: no special tokens are added."""
         with self._lock:

@@ -30,10 +30,8 @@ class ImageInput:
     """Hash of the file."""
     patches: Tensor = field(compare=False)  # [number of patches, values of a patch], float32
     grid: Tensor = field(compare=False)  # [3] frames, rows and columns of patches
-
-    def num_tokens(self, merge_size: int) -> int:
-        """Number of tokens that stand for the image in a prompt."""
-        return int(self.grid.prod()) // merge_size**2
+    url: str = field(default="", compare=False, repr=False)
+    """The file as a data URL."""
 
 
 Images = tuple[ImageInput, ...]
@@ -64,9 +62,13 @@ class ImageReader:
             self._known.move_to_end(key)
         return image
 
+    def num_tokens(self, image: ImageInput) -> int:
+        """Number of tokens that stand for the image in a prompt."""
+        return int(image.grid.prod()) // int(self.processor.merge_size) ** 2
+
     def tokens(self, image: ImageInput) -> str:
         """The text that stands for an image in a prompt."""
-        return self.image_token * image.num_tokens(self.processor.merge_size)
+        return self.image_token * self.num_tokens(image)
 
     def _processed(self, key: bytes, url: str, name: str) -> ImageInput:
         from PIL import Image  # only for models that read images
@@ -79,7 +81,7 @@ class ImageReader:
         except (ValueError, OSError) as error:
             raise ValueError(f"{name}: not an image file as base64: {error}") from error
         read = self.processor(images=[pixels], return_tensors="pt")
-        return ImageInput(key, read["pixel_values"], read["image_grid_thw"][0])
+        return ImageInput(key, read["pixel_values"], read["image_grid_thw"][0], url)
 
 
 def load_image_reader(path: str | Path, model: PreTrainedModel, tokenizer: Any) -> ImageReader | None:
