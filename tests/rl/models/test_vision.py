@@ -176,3 +176,17 @@ async def test_a_loaded_model_is_warmed_on_pixels(tmp_path: Path) -> None:
 
     learned = json.loads((config.run_dir / "warm_start.json").read_text())
     assert learned["loss_after"] < 0.1 < learned["loss_before"]
+
+
+def test_a_server_is_sent_one_token_for_each_image() -> None:
+    chat = vision_chat()
+    frames = [image_part("frame", np.zeros((28 * size, 28, 3), dtype=np.uint8)) for size in (1, 2)]
+    messages: Any = [{"role": "user", "content": [frames[0], {"type": "text", "text": "left"}, frames[1], frames[0]]}]
+    prompt, images = chat.prompt(messages), chat.images(messages)
+    (image_id,) = chat.image_ids
+
+    once = chat.with_images_once(prompt, images)
+
+    assert (prompt.count(image_id), once.count(image_id)) == (4 + 8 + 4, 3)
+    assert [token for token in once if token != image_id] == [token for token in prompt if token != image_id]
+    assert [image.url for image in images] == [frame["image"] for frame in (frames[0], frames[1], frames[0])]

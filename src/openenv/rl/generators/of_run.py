@@ -115,7 +115,7 @@ class RunGenerators:
             is_exact = bool(own) and self._dtype == float32 and self._config.model.weights == "float32"
             is_exact &= model.device.type == "cpu"
             limit = EXACT if is_exact and not any("dtype" in one for one in self._config.generator.options) else ROUNDED
-            store.probe = Probe(self._vocab_size, self._config.model.precision, limit)
+            store.probe = Probe(self._vocab_size, self._config.model.precision, limit, image_ids=self._chat.image_ids)
         generator = VllmGenerator(
             urls,
             self._chat,

@@ -2,13 +2,14 @@
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
 from openenv.core.errors import OpenEnvError
 from openenv.rl.config import Precision
-from openenv.rl.models.language_model import autocast, next_token_logits
+from openenv.rl.models.language_model import autocast
 from openenv.rl.models.prompt_tokens import TokenIds
 
 _TOKENS = 48
@@ -26,26 +27,28 @@ class GeneratorDisagrees(OpenEnvError):
 class Probe:
     """Tokens drawn at random, so that every part of the model matters, with the log-probability of each."""
 
-    def __init__(self, vocab_size: int, precision: Precision, max_distance: float) -> None:
+    def __init__(self, vocab_size: int, precision: Precision, max_distance: float, *, image_ids: TokenIds = ()) -> None:
         """Draw the tokens.
 
         Args:
             vocab_size: of the model.
             precision: of the trainer's products.
             max_distance: of the generator's log-probabilities: EXACT or ROUNDED.
+            image_ids: tokens that stand for images, of which the probe has none.
         """
-        self.token_ids: TokenIds = tuple(random.Random(0).randrange(vocab_size) for _ in range(_TOKENS))
+        drawn, texts = random.Random(0), [token for token in range(vocab_size) if token not in image_ids]
+        self.token_ids: TokenIds = tuple(drawn.choice(texts) for _ in range(_TOKENS))
         self.max_distance = max_distance
         self._precision = precision
 
     @torch.no_grad()
     def measured(self, model: PreTrainedModel) -> list[float]:
-        """The log-probability of each token but the first."""
+        """The log-probability of each token but the first, among all tokens, those of images too."""
         ids = torch.tensor([self.token_ids])
-        columns = torch.arange(_TOKENS - 1)
+        network: Any = model
         with autocast(self._precision, model.device):
-            logits = next_token_logits(model, ids, torch.zeros_like(columns), columns)
-        values = torch.log_softmax(logits.cpu(), dim=-1).gather(1, ids[0, 1:, None])[:, 0]
+            logits = network(input_ids=ids.to(model.device), use_cache=False).logits[0, :-1]
+        values = torch.log_softmax(logits.float().cpu(), dim=-1).gather(1, ids[0, 1:, None])[:, 0]
         found: list[float] = values.tolist()
         return found
 

@@ -22,12 +22,13 @@ class WholeWeights:
 
         worker: Any = self
         worker.reload_weights(weights_iterator=iter(load_file(file).items()))
-        model = worker.model_runner.get_model()
-        if current_platform.is_cpu() and hasattr(model, "lm_head"):
+        if current_platform.is_cpu():
             # the output layer keeps a packed copy, which reloading leaves as it was where it is tied to the embedding
             from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
 
-            dispatch_cpu_unquantized_gemm(model.lm_head, remove_weight=False)
+            for name, layer in worker.model_runner.get_model().named_modules():
+                if name.split(".")[-1] == "lm_head":  # that of a model of images is in its language model
+                    dispatch_cpu_unquantized_gemm(layer, remove_weight=False)
 
 
 def _end_with_the_run() -> None:
