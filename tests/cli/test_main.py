@@ -136,3 +136,24 @@ def test_the_doctor_names_what_is_missing_and_how_to_get_it(monkeypatch):
     assert "Is Docker installed" in rows["Docker"]["remedy"]
     assert rows["HF_TOKEN"]["is_there"]
     assert "a secret" not in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        ("ev", ["eval"]),
+        ("eval gr", ["grid_world"]),
+        ("train ma", ["maze"]),
+        ("show ./my", []),
+        ("eval echo --policy random,lea", ["random,learning"]),
+    ],
+)
+def test_the_shell_completes_commands_environments_and_policies(typed, completed, monkeypatch):
+    words = f"openenv {typed}"
+    monkeypatch.setenv("_OPENENV_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+
+    shown = subprocess.run(["openenv"], capture_output=True, text=True, timeout=120, check=True)
+
+    assert shown.stdout.split() == completed

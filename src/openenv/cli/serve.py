@@ -10,6 +10,7 @@ from openenv.auto.environment import named_environment
 from openenv.auto.sandboxed_server import SandboxedServer
 from openenv.auto.serving import limits, servable, serve_source
 from openenv.auto.source import IMAGE
+from openenv.cli.completion import environment_names
 from openenv.cli.reload import run_reloading
 from openenv.core.client.owned_server import BoundProvider, OwnedServer
 from openenv.hosting.runtime.docker import LocalDockerProvider
@@ -27,6 +28,7 @@ def serve(
     environment: str = typer.Argument(
         ".",
         metavar="[ENVIRONMENT]",
+        autocompletion=environment_names,
         help="Serve this environment of `openenv envs`; an application, Environment class or factory as MODULE:NAME or "
         "FILE.py:NAME; the environment in this folder (with openenv.yaml; default: the current folder); the one in the "
         "image of docker:IMAGE; or one of another standard, verifiers:NAME or ors:URL.",

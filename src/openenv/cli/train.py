@@ -15,6 +15,7 @@ from rich.table import Table
 
 from openenv.auto.environment import named_environment
 from openenv.auto.source import FORMS
+from openenv.cli.completion import environment_names
 from openenv.cli.live_view import live_view
 from openenv.cli.training_plan import print_plan
 from openenv.envs import catalog
@@ -45,6 +46,7 @@ def train(
     what: str = typer.Argument(
         None,
         metavar="FILE|ENV",
+        autocompletion=environment_names,
         help="Train as this YAML file describes, or in this environment: a bundled name, a folder, MODULE:CLASS, "
         "FILE.py:CLASS, a URL or docker:IMAGE.",
     ),
@@ -55,7 +57,11 @@ def train(
         help="Train this pretrained model: a folder, a GGUF file or a hub id (default: the model in the file, "
         "otherwise a tiny one that the run creates).",
     ),
-    env: str = typer.Option(None, help="Train in this environment (default: the environment in the file)."),
+    env: str = typer.Option(
+        None,
+        help="Train in this environment (default: the environment in the file).",
+        autocompletion=environment_names,
+    ),
     game: str = typer.Option(None, help="Train on this game of the environment (default: the game in the file)."),
     steps: int = typer.Option(None, min=1, help="Run this many optimizer steps (default: the number in the file)."),
     seed: int = typer.Option(

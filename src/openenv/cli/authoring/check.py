@@ -11,6 +11,7 @@ from rich.table import Table
 
 from openenv.auto.environment import token_headers
 from openenv.auto.source import FORMS
+from openenv.cli.completion import environment_names
 from openenv.evaluation.quality import CheckRow, check_environment
 from openenv.evaluation.tables import table_console
 from openenv.formats.json_text import json_text
@@ -23,6 +24,7 @@ def check(
     target: str = typer.Argument(
         help=f"Check this environment: {FORMS}.",
         metavar="ENVIRONMENT",
+        autocompletion=environment_names,
     ),
     seed: int = typer.Option(0, min=0, help="Start the first episode from this seed."),
     seconds: float = typer.Option(

@@ -10,6 +10,7 @@ from openenv.auto.environment import named_environment
 from openenv.auto.environment_folder import folder_target
 from openenv.auto.source import FORMS
 from openenv.cli.authoring.check import as_object, report, run_checks
+from openenv.cli.completion import environment_names
 from openenv.envs.catalog import read_manifest
 from openenv.evaluation.quality import CheckRow, Level
 from openenv.evaluation.quality.target import failed, passed
@@ -22,7 +23,11 @@ _POLICIES = ("v1", "v2")
 
 
 def validate(
-    target: str | None = typer.Argument(None, help=f"Check this environment: {FORMS} (default: the current folder)."),
+    target: str | None = typer.Argument(
+        None,
+        help=f"Check this environment: {FORMS} (default: the current folder).",
+        autocompletion=environment_names,
+    ),
     url: str | None = typer.Option(None, "--url", help="Check the running server of this URL (default: TARGET)."),
     level: str = typer.Option(
         "semantic",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import typer
 
+from openenv.cli.completion import environment_names
 from openenv.cli.containers.dockerfile import BASE, dockerfile_in
 from openenv.envs.catalog import load
 from openenv.hosting import images
@@ -22,6 +23,7 @@ def build(
     environment: str = typer.Argument(
         ".",
         metavar="[ENVIRONMENT]",
+        autocompletion=environment_names,
         help="Build this environment of `openenv envs`, or the one in this folder (with openenv.yaml; default: the "
         "current folder).",
     ),

@@ -14,6 +14,7 @@ from rich.progress import Progress
 
 from openenv.auto.environment import named_environment
 from openenv.auto.source import FORMS
+from openenv.cli.completion import environment_names, policy_lists
 from openenv.cli.option_groups import with_option_groups
 from openenv.cli.pages.evaluation import evaluation_page
 from openenv.cli.pages.options import PageOptions
@@ -40,9 +41,12 @@ EXAMPLE = "Example: `openenv eval openspiel --game catch --policy random,stay,sm
 
 @with_option_groups
 def evaluate(
-    environment: str = typer.Argument("openspiel", help=f"Play in this environment: {FORMS}."),
+    environment: str = typer.Argument(
+        "openspiel", help=f"Play in this environment: {FORMS}.", autocompletion=environment_names
+    ),
     policy: str = typer.Option(
         "random",
+        autocompletion=policy_lists,
         help="Compare these policies, separated by commas: random, stay, smart, learning, chart, mcts, always:ACTION, "
         "or llm:MODEL@URL of an OpenAI-compatible endpoint, such as llm:qwen3@http://localhost:8001/v1.",
     ),

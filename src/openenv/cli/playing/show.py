@@ -11,6 +11,7 @@ from rich.text import Text
 
 from openenv.auto.environment import named_environment
 from openenv.auto.source import FORMS
+from openenv.cli.completion import environment_names
 from openenv.cli.playing.evaluation_options import reset_keywords
 from openenv.core.env_server.types import Action
 from openenv.core.errors import InvalidMessage
@@ -27,7 +28,7 @@ _DRAWS = 20
 
 
 def show(
-    environment: str = typer.Argument(help=f"Show this environment: {FORMS}."),
+    environment: str = typer.Argument(help=f"Show this environment: {FORMS}.", autocompletion=environment_names),
     game: str = typer.Option(None, help="Show this game, where the environment has several (default: the server's)."),
     reset: list[str] = typer.Option(
         [], help="Send KEY=VALUE with the reset; VALUE is JSON or a word. Repeatable (default: none)."
