@@ -105,6 +105,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(BIN)/uv pip uninstall --quiet --python .venv-vllm/bin/python torchaudio torchcodec
 	# torchvision has kernels for CUDA alone: without them it can be imported, but for these two lines
 	sed -i '/register_fake("torchvision::q\?nms")$$/d' .venv-vllm/lib/python3*/site-packages/torchvision/_meta_registrations.py
+	.venv-vllm/bin/python -c 'import torchvision'
 	touch $@
 
 .venv-openreward/.installed: $(VENV)/.installed

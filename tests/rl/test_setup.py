@@ -196,8 +196,9 @@ async def test_a_derived_text_shows_the_newest_observation_alone_where_whole_epi
 ) -> None:
     points = f"{Path(__file__).with_name('points_env.py')}:PointsEnvironment"
 
-    async def shown(most: int, *, resume: bool = False) -> Any:
-        run = await setup_training(tiny(tmp_path, env=points, name=f"at-{most}", max_req_tokens=most), resume=resume)
+    async def shown(most: int, *, resume: bool = False, **conversation: Any) -> Any:
+        settings = {"env": points, "name": f"at-{most}", "max_req_tokens": most, "conversation": conversation}
+        run = await setup_training(tiny(tmp_path, **settings), resume=resume)
         await run.shutdown()
         return run.engine.environments[0].served.text.history
 
@@ -208,7 +209,9 @@ async def test_a_derived_text_shows_the_newest_observation_alone_where_whole_epi
 
     assert await shown(12, resume=True) == "latest"
     assert await shown(200) == "full"
-    assert "set conversation.history" not in caplog.text
+    assert await shown(12, out_of_tokens="forget") is None
+    assert await shown(12, history="full") is None
+    assert "shows the newest observation alone" not in caplog.text
 
 
 async def test_an_adapter_of_a_loaded_model_is_trained_and_resumed(tmp_path: Path, blackjack: dict[str, Any]) -> None:
@@ -461,7 +464,7 @@ async def test_a_run_without_a_difference_within_any_group_has_failed(tmp_path: 
 
     result = await run(tiny(tmp_path, env=luck, trainer={"training": {"steps": 2}}, sampling={"constrain": True}))
 
-    assert result.failure.startswith("in no step of 2 had the episodes from one start different rewards")
+    assert result.failure.startswith("steps=2: the episodes from one start had equal rewards in each, so that nothing")
 
 
 async def test_an_operation_that_is_never_deterministic_is_an_error_that_names_the_setting(

@@ -1,13 +1,10 @@
-"""Collects random play of the run's environments, for pretraining and to measure returns and lengths of episodes.
+"""Collects random play of the run's environments, for pretraining and to measure returns and lengths of episodes."""
 
-It also shows whether whole episodes fit into prompts, where a text interface leaves open what a prompt shows.
-"""
-
+import asyncio
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from openenv.auto.environment import ServedEnvironment
 from openenv.core.session_pool import SessionPool
@@ -15,18 +12,12 @@ from openenv.policies.prompts import PromptBuilder
 from openenv.rl.algorithm.curricula import level_keywords, shares
 from openenv.rl.algorithm.learning_signal import NothingToLearn
 from openenv.rl.budget import RANDOM_PLAY_SHARE, Budget
-from openenv.rl.config import Config, EnvConfig
-from openenv.rl.models.chat import Chat, word_tokenizer
-from openenv.rl.models.language_model import load_tokenizer
+from openenv.rl.config import Config
 from openenv.rl.progress import OnProgress
+from openenv.rl.shown_history import EPISODES_TO_MEASURE, fitting_history, is_open
 from openenv.rl.training.teacher_play import CollectedPlay, RandomTeacher, collect_play
-from openenv.rl.training.transcripts import chat_messages, have_images, transcript_words
-from openenv.text.interface import History
 
 log = logging.getLogger(__name__)
-
-EPISODES_TO_MEASURE = 64
-"""Episodes of random play where nothing is pretrained on them."""
 
 
 async def random_play(
@@ -34,31 +25,17 @@ async def random_play(
 ) -> list[CollectedPlay]:
     """Collect random play of each environment: for pretraining, and to measure returns and lengths of episodes.
 
-    An environment has its share of the decisions, divided among the levels of its curriculum. A text interface without
-    a `history` gets one.
+    A text interface that leaves open what prompts show has a `history` afterwards. Where that is the newest observation
+    alone, the environment is played again.
     """
-    for environment, settings in zip(served, config.env, strict=True):
-        if environment.text.history is None and config.conversation.history is None:
-            environment.text.history = await _fitting_history(environment, settings, config, budget)
     collected: list[CollectedPlay] = []
-    most = config.pretrain.max_decisions
-    for share, environment, settings in zip(shares(config.env), served, config.env, strict=True):
-        play, levels = CollectedPlay(), level_keywords(settings)
-        for number, keywords in enumerate(levels, start=1):
-            earlier = sum(one.num_decisions for one in (*collected, play))
-            budget_share = RANDOM_PLAY_SHARE * (len(collected) + number / len(levels)) / len(served)
-            part = share / len(levels)
-            play.add(
-                await _random_play_of(
-                    environment,
-                    config,
-                    keywords,
-                    EPISODES_TO_MEASURE if config.model.path else math.ceil(part * config.pretrain.max_episodes),
-                    math.ceil(part * most),
-                    partial(_report, on_progress, earlier, most),
-                    partial(budget.is_spent, budget_share),
-                )
-            )
+    for number, (environment, settings) in enumerate(zip(served, config.env, strict=True)):
+        text, is_undecided = environment.text, is_open(config, environment.text)
+        play = await _random_play(config, environment, number, collected, budget, on_progress)
+        if is_undecided:
+            text.history = await asyncio.to_thread(fitting_history, config, settings.name, text, play)
+            if text.history == "latest":
+                play = await _random_play(config, environment, number, collected, budget, on_progress, tries=2)
         collected.append(play)
         if play.acts_for_all and settings.self_play is None:
             log.warning(
@@ -92,61 +69,54 @@ def require_signal(played: Sequence[CollectedPlay], config: Config) -> None:
     log.warning("%s.", reason)
 
 
-def _report(on_progress: OnProgress, earlier: int, most: int, done: int) -> None:
-    on_progress("random play", min(most, earlier + done), most, {})
-
-
-async def _fitting_history(served: ServedEnvironment, settings: EnvConfig, config: Config, budget: Budget) -> History:
-    """The newest observation alone if most whole episodes of random play are longer than a prompt may be."""
-    play = await _random_play_of(
-        served,
-        config,
-        level_keywords(settings)[-1],
-        EPISODES_TO_MEASURE,
-        config.pretrain.max_decisions,
-        lambda _: None,
-        partial(budget.is_spent, RANDOM_PLAY_SHARE / len(config.env)),
-    )
-    if have_images(play.transcripts):
-        return "full"
-    path = config.model.path
-    chat = Chat(load_tokenizer(path) if path else word_tokenizer(transcript_words(play.transcripts)))
-    lasts = [len(chat.prompt(chat_messages(messages[:-1]))) for messages, _ in play.transcripts.elements()]
-    too_long = sum(length > config.max_req_tokens for length in lasts)
-    if 2 * too_long <= len(lasts):
-        return "full"
-    log.warning(
-        "env.name=%s: %d of %d episodes of random play have up to %d tokens, more than max_req_tokens=%d: each prompt "
-        "shows the newest observation alone. If that does not say all that matters, set conversation.history to full "
-        "and raise max_req_tokens, or set conversation.out_of_tokens to forget.",
-        settings.name, too_long, len(lasts), max(lasts), config.max_req_tokens,
-    )  # fmt: skip
-    return "latest"
-
-
-async def _random_play_of(
-    served: ServedEnvironment,
+async def _random_play(
     config: Config,
-    keywords: Mapping[str, Any],
-    max_episodes: int,
-    max_decisions: int,
-    on_decisions: Callable[[int], None],
-    is_time_up: Callable[[], bool],
+    served: ServedEnvironment,
+    environment: int,
+    earlier: Sequence[CollectedPlay],
+    budget: Budget,
+    on_progress: OnProgress,
+    *,
+    tries: int = 1,
 ) -> CollectedPlay:
-    """Random play of one environment at one level."""
+    """Random play of one environment: its share of the decisions, divided among the levels of its curriculum.
+
+    Args:
+        config: that of the run.
+        served: the environment.
+        environment: its number.
+        earlier: the play of those before it.
+        budget: of which each try of an environment has its part.
+        on_progress: receives the decisions so far.
+        tries: how often it is played with this one.
+    """
+    settings, play = config.env[environment], CollectedPlay()
+    levels, most = level_keywords(settings), config.pretrain.max_decisions
+    part = shares(config.env)[environment] / len(levels)
+    episodes = EPISODES_TO_MEASURE if config.model.path else math.ceil(part * config.pretrain.max_episodes)
     prompts = PromptBuilder(
         served.text, instructions=config.model.shows_instructions, history=config.conversation.history
     )
-    async with SessionPool(served.client, served.base_url, min(config.evaluation.sessions, max_episodes)) as pool:
-        return await collect_play(
-            pool,
-            RandomTeacher(served.text, config.seed),
-            served.text,
-            prompts,
-            reset=keywords,
-            max_episodes=max_episodes,
-            max_decisions=max_decisions,
-            max_turns=config.conversation.max_turns,
-            on_progress=lambda done, _: on_decisions(done),
-            is_time_up=is_time_up,
-        )
+    for number, keywords in enumerate(levels, start=1):
+        done = sum(one.num_decisions for one in (*earlier, play))
+        time_share = RANDOM_PLAY_SHARE * (environment + tries - 1 + number / len(levels)) / len(config.env)
+        async with SessionPool(served.client, served.base_url, min(config.evaluation.sessions, episodes)) as pool:
+            play.add(
+                await collect_play(
+                    pool,
+                    RandomTeacher(served.text, config.seed),
+                    served.text,
+                    prompts,
+                    reset=keywords,
+                    max_episodes=episodes,
+                    max_decisions=math.ceil(part * most),
+                    max_turns=config.conversation.max_turns,
+                    on_progress=partial(_report, on_progress, done, most),
+                    is_time_up=partial(budget.is_spent, time_share),
+                )
+            )
+    return play
+
+
+def _report(on_progress: OnProgress, earlier: int, most: int, done: int, _: int) -> None:
+    on_progress("random play", min(most, earlier + done), most, {})

@@ -134,7 +134,7 @@ def _failure(training: TrainingRun) -> str:
         return f"no step was made: max_minutes={limit} was spent before. Raise it, or lower pretrain or warm_start."
     if progress.step and not progress.last_signal:
         return (
-            f"in no step of {progress.step} had the episodes from one start different rewards, so that nothing was "
+            f"steps={progress.step}: the episodes from one start had equal rewards in each, so that nothing was "
             "learned. Raise group_size, teach the model first (warm_start), or let the environment reward progress."
         )
     return ""

@@ -25,7 +25,7 @@ from openenv.rl.models.language_model import (
 from openenv.rl.models.lora import add_adapter
 from openenv.rl.models.output_layer import compute_output_in_float32
 from openenv.rl.models.sources.tiny_vision import tiny_image_reader, tiny_vision_model
-from openenv.rl.random_play import EPISODES_TO_MEASURE
+from openenv.rl.shown_history import EPISODES_TO_MEASURE
 from openenv.rl.training.teacher_play import CollectedPlay
 from openenv.rl.training.transcripts import Transcript, chat_messages, have_images, transcript_words
 

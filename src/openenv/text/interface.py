@@ -33,7 +33,7 @@ class TextInterface(ABC, Generic[ActT, ObsT]):
 
     history: History | None = "full"
     """Turns that a prompt shows: all (`full`), or the newest one if its description is complete (`latest`). None: all,
-    and in training the newest alone if all are longer than prompts may be (`openenv.rl.random_play`)."""
+    and in training the newest alone if all are longer than prompts may be (`openenv.rl.shown_history`)."""
     success_return: float | None = None
     """The return from which an episode is a success, whatever the environment declares. None: what that declares."""
 

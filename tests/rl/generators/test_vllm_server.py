@@ -111,6 +111,28 @@ def test_a_server_that_refuses_is_an_error_with_its_reason(
         named("http://127.0.0.1:9", "base").generate(*asked(stand_in.chat, 1))
 
 
+def test_without_the_route_the_error_names_the_option_that_serves_it(
+    stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
+) -> None:
+    generator = vllm(serving(FastAPI()), stand_in, tmp_path, None)
+
+    with pytest.raises(LLMError, match=r"returned 404: .* vLLM 0\.32 serves this path with --enable-scale-out"):
+        generator.generate(*asked(stand_in.chat, 1))
+
+
+def test_a_reply_that_the_server_has_no_room_for_is_an_error(
+    stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path
+) -> None:
+    generator = vllm(serving(stand_in.app), stand_in, tmp_path, None)
+    whole = generator.generate(*asked(stand_in.chat))
+    assert any(len(segment.sampled_ids) == 4 for segment in whole)
+
+    stand_in.max_length = 3
+
+    with pytest.raises(LLMError, match=r"ended a reply after 3 of 4 tokens \(length\)\. Give the server a --max-model"):
+        generator.generate(*asked(stand_in.chat))
+
+
 def test_a_busy_server_is_asked_again(stand_in: StandIn, serving: Callable[[FastAPI], str], tmp_path: Path) -> None:
     refused = []
 

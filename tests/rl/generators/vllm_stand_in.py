@@ -33,6 +33,8 @@ class StandIn:
         self._lock = threading.Lock()
         self.ignores_limits = False
         """Whether it draws replies as if none was limited."""
+        self.max_length: int | None = None
+        """Tokens after which it ends a reply of its own accord."""
         self.app = FastAPI()
         self.app.post("/v1/load_lora_adapter")(self.load)
         self.app.post("/v1/unload_lora_adapter")(self.unload)
@@ -71,10 +73,14 @@ class StandIn:
             else:
                 load_adapter(self.model, Path(self.adapters[body["model"]]))
             (segment,) = generator.generate([prompt], [random.Random(asked["seed"])], (), constraints)
-        tokens = segment.token_ids[len(prompt) :].tolist()
-        logprobs = segment.logprobs[len(prompt) :].tolist()
+        tokens = segment.token_ids[len(prompt) :].tolist()[: self.max_length]
+        logprobs = segment.logprobs[len(prompt) :].tolist()[: self.max_length]
         content = [{"token_id": one, "logprob": other} for one, other in zip(tokens, logprobs, strict=True)]
-        choice = {"token_ids": tokens, "logprobs": {"content": content}, "weight_versions": None}
+        end = "stop" if tokens[-1] in self.chat.end_ids else "length"
+        label = [{"version": "77", "start": 0, "end": len(tokens)}]  # of another tool: adapters have no label
+        choice = {
+            "token_ids": tokens, "logprobs": {"content": content}, "weight_versions": label, "finish_reason": end
+        }  # fmt: skip
         return {"choices": [choice], "prompt_token_ids": prompt}
 
     def measure(self, body: dict[str, Any]) -> dict[str, Any]:

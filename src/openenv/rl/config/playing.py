@@ -102,7 +102,7 @@ class ConversationConfig:
 
     history: History | None = None
     """Turns that a prompt shows. full: the whole episode, one context that grows. latest: the newest observation alone.
-    None: as the text interface has it."""
+    None: as the text interface has it, and where that leaves it open, what fits (`openenv.rl.shown_history`)."""
     retries: int = 0
     """Further replies to one observation after a reply that names no legal action. The model is shown the problem. 0:
     such a reply ends the episode."""

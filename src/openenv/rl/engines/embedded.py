@@ -143,7 +143,8 @@ class EmbeddedEngine:
         model, tokenizer, batch_size = checkpoints.load_reference(config.model)
         returns = checkpoints.load_random_returns()
         config = checkpoints.with_passes(config)
-        checkpoints.restore_histories(served)
+        for environment, history in zip(served, checkpoints.load_histories() or (), strict=False):
+            environment.text.history = history
         start = StartingModel(model, tokenizer, checkpoints.load_image_reader(model, tokenizer))
         environments = _environments(config, served, start, reward, returns)
         if config.model.gradient_checkpointing:
@@ -181,7 +182,7 @@ class EmbeddedEngine:
         batch_size = groups_in_batch(config, played)
         checkpoints.save_reference(start.model, environments[0].chat, batch_size)
         checkpoints.save_passes(config)
-        checkpoints.save_histories(served)
+        checkpoints.save_histories([environment.text.history for environment in served])
         checkpoints.save_random_returns(returns)
         return cls(config, start.model, environments, batch_size, budget)
 

@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 _NUM_RECORDED_GAMES = 6
 _FIRST_GAMES = 8
 """Games that are begun first where time is limited. Games of long replies take minutes, and are not cut short."""
-_SHARES: dict[Role, float] = {"before": BEFORE_SHARE, "after": AFTER_SHARE}
-"""Of `max_minutes`, after which no further games of the model begin."""
+_MODEL_SHARES: dict[Role, float] = {"before": BEFORE_SHARE, "after": AFTER_SHARE}
+"""Of `max_minutes`, after which no further games of the model begin in an environment."""
 _FIRST_RECORDED_GROUP = 700_000_000  # far from the groups of training
 
 
@@ -102,7 +102,7 @@ class Comparison:
     async def _evaluate(self, number: int, player: str, role: Role, policy: Any) -> None:
         evaluation, report, name = self._config.evaluation, self._on_progress, self._name(number, player)
         budget, episodes = self._training.engine.budget, list[EpisodeResult]()
-        deadline_s = budget.deadline_s(_SHARES.get(role, math.inf))
+        deadline_s = budget.deadline_s(_MODEL_SHARES.get(role, math.inf))
         at_once = min(evaluation.sessions, evaluation.num_games)
         num_next = evaluation.num_games if math.isinf(deadline_s) else _FIRST_GAMES
 

@@ -44,6 +44,9 @@ class RunGenerators:
         share = config.generator.replicas > 1 and not config.generator.gpus and model.device.type != "cpu"
         rule = "several servers do not fit on the GPU of the run. Name one for each, such as ['1', '2']."
         require(not share, "generator.gpus", config.generator.gpus, rule)
+        has_adapter_of_images = config.generator.is_vllm and config.model.lora and chat.image_reader is not None
+        rule = "vLLM applies an adapter to the language model alone, not to what reads images. Leave it out."
+        require(not has_adapter_of_images, "model.lora", config.model.lora, rule)
         self._processes = [
             VllmProcess(
                 config.model.path if config.model.lora else folder,

@@ -1,4 +1,7 @@
-"""Finds out whether a generator elsewhere has the trainer's weights: by its log-probabilities of a few tokens."""
+"""Finds out whether a generator elsewhere has the trainer's weights: by its log-probabilities of a few tokens.
+
+They have no image, so that the layers which read images are not compared.
+"""
 
 import random
 from collections.abc import Sequence
@@ -25,7 +28,7 @@ class GeneratorDisagrees(OpenEnvError):
 
 
 class Probe:
-    """Tokens drawn at random, so that every part of the model matters, with the log-probability of each."""
+    """Tokens drawn at random, so that every layer of the language model matters, with the log-probability of each."""
 
     def __init__(self, vocab_size: int, precision: Precision, max_distance: float, *, image_ids: TokenIds = ()) -> None:
         """Draw the tokens.
@@ -36,8 +39,8 @@ class Probe:
             max_distance: of the generator's log-probabilities: EXACT or ROUNDED.
             image_ids: tokens that stand for images, of which the probe has none.
         """
-        drawn, texts = random.Random(0), [token for token in range(vocab_size) if token not in image_ids]
-        self.token_ids: TokenIds = tuple(drawn.choice(texts) for _ in range(_TOKENS))
+        ids = [token for token in range(vocab_size) if token not in image_ids]
+        self.token_ids: TokenIds = tuple(random.Random(0).choices(ids, k=_TOKENS))
         self.max_distance = max_distance
         self._precision = precision
 

@@ -35,7 +35,7 @@ _MAX_CONNECTIONS = 256  # vLLM batches requests that are open at the same time
 _TIMEOUT_S = 600.0
 _ROUTE = "inference/v1/generate"
 """Token ids in, token ids out. A server has it with `--enable-scale-out`."""
-_NEVER = -100.0
+_LOWEST_BIAS = -100.0
 """The lowest that vLLM adds to a logit."""
 
 
@@ -171,7 +171,7 @@ class VllmGenerator(BaseGenerator):
 
         episode: the server is chosen by it, so that one server has all turns of an episode in its cache.
         """
-        version = self.policy_version
+        version, masks_of = self.policy_version, self._reply_masks.masks_of
         url = f"{self._urls[episode % len(self._urls)]}/{_ROUTE}"
         sampling = {
             "max_tokens": self.max_new_tokens,
@@ -185,7 +185,7 @@ class VllmGenerator(BaseGenerator):
             "logprobs": 0,
             "detokenize": False,
             "structured_outputs": None if constraint is None else _structured_outputs(constraint),
-            "logit_bias": {str(token): _NEVER for token in self.chat.image_ids},
+            "logit_bias": {str(token): _LOWEST_BIAS for token in self.chat.image_ids},
         }
         asked = {
             "token_ids": list(self.chat.with_images_once(prompt, images)),
@@ -196,20 +196,22 @@ class VllmGenerator(BaseGenerator):
         with self._delivery.in_use() as model:
             answer = await _asked(url, {"model": model, **asked}, http)
         reply = _SampledReply.of(answer, url)
+        if reply.end == "abort" or (reply.end == "length" and len(reply.token_ids) < self.max_new_tokens):
+            raise LLMError(
+                f"{url} ended a reply after {len(reply.token_ids)} of {self.max_new_tokens} tokens ({reply.end}). Give "
+                "the server a --max-model-len of max_req_tokens + max_res_tokens."
+            )
         if reply.prompt != prompt:
             raise LLMError(f"{url} reads {len(reply.prompt)} tokens where the trainer has {len(prompt)}: other images.")
         try:
-            limits = [] if constraint is None else await asyncio.to_thread(self._masks, constraint, reply.token_ids)
+            masks = [] if constraint is None else await asyncio.to_thread(masks_of, constraint, reply.token_ids)
         except ValueError as error:
             raise LLMError(f"{url} ignored structured_outputs: {error}.") from error
-        segment = self._segment(prompt, reply.token_ids, reply.logprobs, images=images, masks=limits, version=version)
-        for first, label in reply.versions:
-            if label.isdecimal():  # the label of the weights that a server begins with is a word
+        segment = self._segment(prompt, reply.token_ids, reply.logprobs, images=images, masks=masks, version=version)
+        for first, label in reply.versions if self._delivery.labels_versions else ():
+            if label.isdecimal():  # that of the weights that a server begins with is a word
                 segment.versions[len(prompt) + first :] = int(label)
         return segment
-
-    def _masks(self, constraint: ReplyConstraint, token_ids: Sequence[int]) -> Any:
-        return self._reply_masks.masks_of(constraint, token_ids)
 
 
 class _SampledReply(NamedTuple):
@@ -221,6 +223,8 @@ class _SampledReply(NamedTuple):
     logprobs: list[float]
     versions: list[tuple[int, str]]
     """The first token and the label of the weights of each part."""
+    end: str
+    """Why it ended: stop, length or abort."""
 
     @classmethod
     def of(cls, answer: Any, url: str) -> Self:
@@ -230,13 +234,14 @@ class _SampledReply(NamedTuple):
             token_ids = [int(token) for token in choice["token_ids"]]
             found = choice["logprobs"]["content"]
             logprobs = [float(one["logprob"]) for one in found]
-            versions = [(int(span["start"]), str(span["version"])) for span in choice["weight_versions"] or []]
+            versions = [(int(span["start"]), str(span["version"])) for span in choice.get("weight_versions") or []]
+            is_whole = bool(token_ids) and [int(one["token_id"]) for one in found] == token_ids
             prompt = tuple(int(token) for token in answer["prompt_token_ids"])
         except (ValueError, KeyError, TypeError) as error:
             raise LLMError(f"{url} returned no tokens with log-probabilities: {error!r}") from error
-        if not token_ids or [one["token_id"] for one in found] != token_ids:
+        if not is_whole:
             raise LLMError(f"{url} returned {len(token_ids)} tokens and {len(found)} log-probabilities.")
-        return cls(prompt, token_ids, logprobs, versions)
+        return cls(prompt, token_ids, logprobs, versions, str(choice.get("finish_reason")))
 
 
 class _ConcurrentReplies:
@@ -261,7 +266,7 @@ async def _asked(url: str, body: dict[str, Any], http: httpx.AsyncClient | None 
         return await post_json(url, body, {}, timeout_s=_TIMEOUT_S, http=http)
     except LLMError as error:
         if error.status == 404 and "Not Found" in str(error):
-            raise LLMError(f"{url}: start vLLM with --enable-scale-out, which serves this path.", 404) from error
+            raise LLMError(f"{error} vLLM 0.32 serves this path with --enable-scale-out.", 404) from error
         raise
 
 

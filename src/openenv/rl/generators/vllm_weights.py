@@ -31,6 +31,8 @@ class Delivery(Protocol):
 
     model: str
     """The name by which the server knows what it was given last."""
+    labels_versions: bool
+    """Whether the server labels the weights with their version."""
 
     def in_use(self) -> AbstractContextManager[str]:
         """That name. The server keeps what it stands for during the `with` statement, also if a newer version comes."""
@@ -55,6 +57,8 @@ class Adapters:
     Start the server with VLLM_ALLOW_RUNTIME_LORA_UPDATING=True and
     `vllm serve MODEL --enable-lora --max-lora-rank RANK --max-loras 4 --enable-scale-out`.
     """
+
+    labels_versions = False
 
     def __init__(self, urls: Sequence[str], base_model: str, folder: Path, adapter_config: Any) -> None:
         """urls: of all servers. adapter_config: peft's."""
@@ -113,6 +117,7 @@ class Adapters:
 class AllWeights:
     """Each version replaces all weights of the server, which reads them from shared memory of this machine."""
 
+    labels_versions = True
     method = "load_openenv_weights"
     """Of vLLM's workers, see `openenv_vllm.WholeWeights`."""
 

@@ -68,6 +68,10 @@ class Chat:
         """Held while the tokenizer works, which fails where a second thread uses it."""
         self.tokenizer = tokenizer
         self.image_reader = image_reader
+        self.image_ids: TokenIds = ()
+        """The token that stands for a part of an image; empty for a model of text."""
+        if image_reader is not None:
+            self.image_ids = (tokenizer.convert_tokens_to_ids(image_reader.image_token),)
         self.tools = tools
         self.template = ChatTemplate(tokenizer, enable_thinking=enable_thinking, tools=tools)
         self._patterns = _Patterns(tokenizer)
@@ -120,21 +124,14 @@ class Chat:
             )
         return tuple(map(self.image_reader.read, parts))
 
-    @property
-    def image_ids(self) -> TokenIds:
-        """The token that stands for a part of an image; empty for a model of text."""
-        reader = self.image_reader
-        return () if reader is None else (self.tokenizer.convert_tokens_to_ids(reader.image_token),)
-
     def with_images_once(self, prompt: TokenIds, images: Images) -> TokenIds:
         """The prompt with one token for each image instead of all of its parts."""
         if self.image_reader is None or not images:
             return prompt
-        shown, first, waiting = list[int](), 0, iter(images)
-        while first < len(prompt):
-            shown.append(prompt[first])
-            is_image = prompt[first] in self.image_ids
-            first += self.image_reader.num_tokens(next(waiting)) if is_image else 1
+        shown, place, lengths = list[int](), 0, iter([self.image_reader.num_tokens(image) for image in images])
+        while place < len(prompt):
+            shown.append(prompt[place])
+            place += next(lengths) if prompt[place] in self.image_ids else 1
         return tuple(shown)
 
     def encode(self, text: str) -> TokenIds:

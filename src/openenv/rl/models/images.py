@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import io
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -39,7 +40,10 @@ Images = tuple[ImageInput, ...]
 
 
 class ImageReader:
-    """Reads the images of messages with a model's own image processor. Recent images are kept, each once."""
+    """Reads the images of messages with a model's own image processor. Recent images are kept, each once.
+
+    Threads may share a reader.
+    """
 
     def __init__(self, processor: Any, image_token: str) -> None:
         """processor: of transformers. image_token: stands for a part of an image in prompts."""
@@ -47,19 +51,21 @@ class ImageReader:
         self.image_token = image_token
         self._known: OrderedDict[bytes, ImageInput] = OrderedDict()
         self._num_bytes = 0
+        self._lock = threading.Lock()
 
     def read(self, part: Part) -> ImageInput:
         """The image of a message's part. Raises ValueError, with the field's name, if it is no image."""
         url = str(part["image"])
         key = hashlib.blake2b(url.encode(), digest_size=16).digest()
-        image = self._known.get(key)
-        if image is None:
-            image = self._known[key] = self._processed(key, url, str(part.get("name", "image")))
-            self._num_bytes += image.patches.nbytes
-            while self._num_bytes > _CACHE_BYTES and len(self._known) > 1:
-                self._num_bytes -= self._known.popitem(last=False)[1].patches.nbytes
-        else:
-            self._known.move_to_end(key)
+        with self._lock:
+            image = self._known.get(key)
+            if image is None:
+                image = self._known[key] = self._processed(key, url, str(part.get("name", "image")))
+                self._num_bytes += _size_of(image)
+                while self._num_bytes > _CACHE_BYTES and len(self._known) > 1:
+                    self._num_bytes -= _size_of(self._known.popitem(last=False)[1])
+            else:
+                self._known.move_to_end(key)
         return image
 
     def num_tokens(self, image: ImageInput) -> int:
@@ -82,6 +88,10 @@ class ImageReader:
             raise ValueError(f"{name}: not an image file as base64: {error}") from error
         read = self.processor(images=[pixels], return_tensors="pt")
         return ImageInput(key, read["pixel_values"], read["image_grid_thw"][0], url)
+
+
+def _size_of(image: ImageInput) -> int:
+    return image.patches.nbytes + len(image.url)
 
 
 def load_image_reader(path: str | Path, model: PreTrainedModel, tokenizer: Any) -> ImageReader | None:

@@ -17,13 +17,13 @@ from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import require_model
 from openenv.rl.environments import serve_environment
-from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import device_of, load_tokenizer
 from openenv.rl.models.shared_prefix import shared_length
 from openenv.rl.models.sources.hub_id import require_on_hub
 from openenv.rl.planning.memory import resident_bytes, usable_bytes
 from openenv.rl.planning.pass_memory import ModelOutline
-from openenv.rl.random_play import EPISODES_TO_MEASURE, random_play
+from openenv.rl.random_play import random_play
+from openenv.rl.shown_history import EPISODES_TO_MEASURE, chat_to_measure
 from openenv.rl.starting_model import groups_in_batch
 from openenv.rl.training.teacher_play import CollectedPlay
 from openenv.rl.training.transcripts import chat_messages, have_images
@@ -188,8 +188,7 @@ def sequences_of(config: Config, played: Sequence[CollectedPlay], served: Sequen
     prompts: list[tuple[int, ...]] = []
     replies: list[int] = [1]
     for play, environment in zip(played, served, strict=True):
-        tools = environment.text.tools() if "tools" in str(tokenizer.chat_template) else []
-        chat = Chat(tokenizer, end_ids=[], enable_thinking=config.model.enable_thinking, tools=tools)
+        chat = chat_to_measure(config, environment.text, tokenizer)
         for messages, _ in itertools.islice(play.transcripts, EPISODES_TO_MEASURE):
             prompts.append(chat.prompt(chat_messages(messages[:-1]))[: config.max_req_tokens])
             replies += [len(chat.encode(str(text))) + 1 for role, text in messages if role == "assistant"]

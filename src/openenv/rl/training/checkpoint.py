@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from openenv.auto.environment import ServedEnvironment
 from openenv.formats.json_text import json_text
 from openenv.rl.algorithm.rewards import RandomReturns
 from openenv.rl.config import Config, ModelConfig
@@ -26,6 +25,7 @@ from openenv.rl.progress import TrainingProgress
 from openenv.rl.reports.best_checkpoint import BEST, BestCheckpoint
 from openenv.rl.reports.results import replace_text
 from openenv.rl.training.trainer import Trainer
+from openenv.text.interface import History
 
 log = logging.getLogger(__name__)
 
@@ -99,17 +99,14 @@ class Checkpoints:
         sampling = replace(config.sampling, tokens_at_once=config.sampling.tokens_at_once or tokens_at_once)
         return replace(config, trainer=trainer, sampling=sampling)
 
-    def save_histories(self, environments: Sequence[ServedEnvironment]) -> None:
+    def save_histories(self, histories: Sequence[History | None]) -> None:
         """Save what the prompts of each environment show, where random play has decided it."""
-        replace_text(self.folder / _HISTORIES, json_text([environment.text.history for environment in environments]))
+        replace_text(self.folder / _HISTORIES, json_text(list(histories)))
 
-    def restore_histories(self, environments: Sequence[ServedEnvironment]) -> None:
-        """Show what the prompts of each environment have shown. Former versions saved nothing: whole episodes."""
+    def load_histories(self) -> list[History | None] | None:
+        """What they have shown. None: a former version saved nothing, and showed what the text interface says."""
         file = self.folder / _HISTORIES
-        if file.exists():
-            histories = json.loads(file.read_text(encoding="utf-8"))
-            for environment, history in zip(environments, histories, strict=True):
-                environment.text.history = history
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
     def load_image_reader(self, model: PreTrainedModel, tokenizer: Any) -> ImageReader | None:
         """The image reader that was saved with the model before GRPO; None if it reads no images."""
