@@ -37,7 +37,7 @@ def test_images_are_read_as_the_trainer_reads_them(tmp_path: Path) -> None:
     tokenizer = word_tokenizer(WORDS, images=True)
     chat = Chat(tokenizer, image_reader=tiny_image_reader())
     sizes = ModelConfig(hidden_size=64, num_layers=2, num_heads=2, intermediate_size=128)
-    model = tiny_vision_model(sizes, tokenizer, max_length=1024, seed=0)
+    model = tiny_vision_model(sizes, tokenizer, max_length=4096, seed=0)
     folder, store = tmp_path / "model", WeightStore()
     save_model(folder, model, chat)
     config = config_of(tmp_path, model={"path": str(folder), "precision": "float32"}, max_res_tokens=8)
