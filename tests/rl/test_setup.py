@@ -23,6 +23,7 @@ from openenv.rl.algorithm.learning_signal import NothingToLearn
 from openenv.rl.config import Config, ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
 from openenv.rl.generators.embedded import Generator
+from openenv.rl.loop import TrainingLoop
 from openenv.rl.models.language_model import load_model
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.reports.results import read_rows
@@ -459,12 +460,18 @@ async def test_a_run_that_makes_no_step_has_failed(tmp_path: Path, blackjack: di
     }
 
 
-async def test_a_run_without_a_difference_within_any_group_has_failed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("steps", [2, 9], ids=["a trial", "one that its time ends"])
+async def test_a_run_without_a_difference_within_any_group_has_failed_unless_it_is_a_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
     luck = f"{Path(__file__).with_name('points_env.py')}:LuckEnvironment"
+    monkeypatch.setattr(TrainingLoop, "_is_time_up", lambda loop: loop._engine.progress.step >= 2)
+    training = {"steps": steps, "patience": 9}
 
-    result = await run(tiny(tmp_path, env=luck, trainer={"training": {"steps": 2}}, sampling={"constrain": True}))
+    result = await run(tiny(tmp_path, env=luck, trainer={"training": training}, sampling={"constrain": True}))
 
-    assert result.failure.startswith("steps=2: the episodes from one start had equal rewards in each, so that nothing")
+    assert result.steps == 2
+    assert result.failure.startswith("steps=2: the episodes from one start had equal rewards") == (steps > 2)
 
 
 async def test_an_operation_that_is_never_deterministic_is_an_error_that_names_the_setting(

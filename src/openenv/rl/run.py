@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_STEPS_TO_JUDGE = 10
+"""A run of fewer steps may have had no signal by chance, unless it was to make more."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunResult:
@@ -132,7 +135,8 @@ def _failure(training: TrainingRun) -> str:
     if not progress.step and training.config.trainer.training.steps:
         limit = training.config.max_minutes
         return f"no step was made: max_minutes={limit} was spent before. Raise it, or lower pretrain or warm_start."
-    if progress.step and not progress.last_signal:
+    is_cut = progress.step < training.config.trainer.training.steps
+    if not progress.last_signal and (is_cut or progress.step >= _STEPS_TO_JUDGE):
         return (
             f"steps={progress.step}: the episodes from one start had equal rewards in each, so that nothing was "
             "learned. Raise group_size, teach the model first (warm_start), or let the environment reward progress."
