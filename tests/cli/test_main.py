@@ -4,6 +4,7 @@ import importlib.metadata
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -154,6 +155,7 @@ def test_the_shell_completes_commands_environments_and_policies(typed, completed
     monkeypatch.setenv("COMP_WORDS", words)
     monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
 
-    shown = subprocess.run(["openenv"], capture_output=True, text=True, timeout=120, check=True)
+    program = Path(sys.executable).with_name("openenv")
+    shown = subprocess.run([program], capture_output=True, text=True, timeout=120, check=True)
 
     assert shown.stdout.split() == completed

@@ -22,6 +22,7 @@ from openenv.policies import ChatMessage, PromptBuilder
 from openenv.rl.algorithm.learning_signal import NothingToLearn
 from openenv.rl.config import Config, ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.evaluation import comparison
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.loop import TrainingLoop
 from openenv.rl.models.language_model import load_model
@@ -511,15 +512,17 @@ async def test_a_run_compares_and_reports(tmp_path: Path, game: str) -> None:
 
 
 @pytest.mark.finding("a run that cannot learn ends at once, and one that made no step has failed")
-async def test_the_model_before_training_plays_as_many_games_as_its_share_of_the_time_allows(
-    tmp_path: Path, blackjack: dict[str, Any]
+@pytest.mark.parametrize("role", ["before", "after"])
+async def test_a_model_plays_as_many_games_as_its_share_of_the_time_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blackjack: dict[str, Any], role: str
 ) -> None:
+    monkeypatch.setattr(comparison, "_MODEL_SHARES", {role: 0.0})
     games = {"num_games": 40, "sessions": 32}
 
-    result = await run(tiny(tmp_path, env=blackjack, evaluation=games, max_minutes=0.002))
+    result = await run(tiny(tmp_path, env=blackjack, evaluation=games, max_minutes=10))
 
-    played = {player.name: player.num_games for player in result.results}
-    assert (played["random"], played["before GRPO (sampled)"], played["after GRPO (greedy)"]) == (40, 8, 40)
+    played = {player.role: player.num_games for player in result.results}
+    assert played == {"baseline": 40, "before": 40, "after": 40} | {role: 8}
 
 
 @pytest.mark.finding("a client knows its process and its event loop")
