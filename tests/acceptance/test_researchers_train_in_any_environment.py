@@ -35,8 +35,8 @@ def test_a_game_in_one_file_is_learned_from_three_lines(by: str, tmp_path: Path)
             "trainer: {training: {steps: 60}}\n",
         )
 
-    assert results["baseline"].win_rate == pytest.approx(0.1, abs=0.03)
-    assert results["after"].win_rate >= 0.95
+    assert results["baseline"].mean_return == pytest.approx(0.1, abs=0.03)
+    assert results["after"].mean_return >= 0.95
 
 
 @pytest.mark.parametrize(
