@@ -75,6 +75,15 @@ def test_an_episode_of_several_turns_is_one_conversation(
     assert walked["num_unparseable_replies"] == 0
 
 
+def test_the_history_that_a_model_was_trained_with_is_an_option(serving: Serving, tmp_path: Path) -> None:
+    service = ChatService(lambda body: "south")
+    evaluated(tmp_path, "grid_world", serving(service.app()), "--max-steps", "3", "--history", "latest")
+
+    assert len(service.bodies) == 12
+    roles = [[message["role"] for message in body["messages"]] for body in service.bodies]
+    assert all(shown == ["system", "user"] for shown in roles), roles
+
+
 class Caller:
     """Calls one of the tools that a request offers, and keeps what came back."""
 

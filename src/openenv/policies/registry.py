@@ -11,7 +11,7 @@ from openenv.policies.conversations import ReplyRules
 from openenv.policies.declared import declared_names, declared_policy
 from openenv.policies.language_model import ChatEndpoint, LanguageModelPolicy
 from openenv.policies.learning import LearningPolicy
-from openenv.text.interface import TextInterface
+from openenv.text.interface import History, TextInterface
 
 ALWAYS = "always:"
 LANGUAGE_MODEL = "llm:"
@@ -72,6 +72,7 @@ class EndpointOptions:
     api_key: str | None = None
     calls_functions: bool = True
     retries: int = 0
+    history: History | None = None
 
 
 def policy_named(name: str, text: TextInterface[Any, Any], seed: int, options: EndpointOptions | None = None) -> Policy:
@@ -87,4 +88,6 @@ def policy_named(name: str, text: TextInterface[Any, Any], seed: int, options: E
         timeout_s=asked.timeout_s,
     )  # fmt: skip
     rules = ReplyRules(retries=asked.retries)
-    return LanguageModelPolicy(model, text, endpoint, calls_functions=asked.calls_functions, rules=rules)
+    return LanguageModelPolicy(
+        model, text, endpoint, calls_functions=asked.calls_functions, history=asked.history, rules=rules
+    )

@@ -54,7 +54,8 @@ def fitting_history(config: Config, name: str, text: TextInterface[Any, Any], pl
     log.warning(
         "env.name=%s: %d of %d episodes of random play have up to %d tokens, more than max_req_tokens=%d: each prompt "
         "shows the newest observation alone. If that does not say all that matters, set conversation.history to full "
-        "and raise max_req_tokens, or set conversation.out_of_tokens to forget.",
+        "and raise max_req_tokens, or set conversation.out_of_tokens to forget. `openenv eval` shows the same with "
+        "--history latest.",
         name, too_long, len(lasts), max(lasts), limit,
     )  # fmt: skip
     return "latest"

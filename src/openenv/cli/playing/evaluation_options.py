@@ -11,6 +11,7 @@ import typer
 from openenv.envs.catalog import game_keyword
 from openenv.formats.json_text import json_or_word
 from openenv.policies.registry import EndpointOptions
+from openenv.text.interface import History
 
 _PLOTS = (".png", ".svg", ".pdf")
 
@@ -81,6 +82,13 @@ class ModelOptions:
             "call. Without, it replies with texts.",
         ),
     ] = True
+    history: Annotated[
+        History | None,
+        typer.Option(
+            help="Show a language model whole episodes, or the newest observation alone, as it was trained (default: "
+            "what the text interface has; a derived one has full)."
+        ),
+    ] = None
     temperature: Annotated[
         float, typer.Option(min=0.0, help="Temperature of a language model (default 0).", show_default=False)
     ] = 0.0
@@ -108,6 +116,7 @@ class ModelOptions:
         return EndpointOptions(
             temperature=self.temperature, max_tokens=self.max_tokens, timeout_s=self.timeout_s,
             api_key=os.environ.get(self.api_key_env), calls_functions=self.tool_calls, retries=self.retries,
+            history=self.history,
         )  # fmt: skip
 
 
