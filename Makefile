@@ -12,6 +12,9 @@ SMOLLM2 := models/smollm2-135m
 # pip's folder of extra wheels, if one is set, is uv's too.
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
+# Threads that wait sleep: beside each other, the models of several tests took a third longer, and some far longer.
+test test-envs test-%: export OMP_WAIT_POLICY = PASSIVE
+
 .PHONY: demo model test test-envs test-fast test-slow findings integrations fuzz hostile lint interop vllm bench bench-learning bench-models bench-trl clean
 
 demo: $(VENV)/.installed $(if $(MODEL),$(SMOLLM2)/model.safetensors)  ## A language model learns GAME (blackjack, catch, tic_tac_toe); MODEL=smollm2 for a pretrained one

@@ -258,20 +258,23 @@ def test_an_evaluation_that_fails_prints_the_episodes_that_have_ended(openspiel_
 
 @pytest.mark.finding("a lost server and Ctrl-C have a line at once, with how to go on")
 def test_an_interrupted_evaluation_prints_the_episodes_that_have_ended(openspiel_url, tmp_path):
-    long = ["--policy", "smart,random", "--episodes", "20000", "--save", "episodes"]
+    long = ["--policy", "smart,random", "--episodes", "5000", "--save", "episodes"]
     process = subprocess.Popen(
         [*OPENENV, "--verbose", "eval", openspiel_url, "--game", "catch", *long],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     while "finished policy=smart" not in process.stderr.readline():
         assert process.poll() is None
-    time.sleep(2)  # some episodes of the second policy
+    second = tmp_path / "episodes" / "2-random.jsonl"
+    while not second.exists() or second.stat().st_size < 20_000:  # some episodes of the second policy
+        assert process.poll() is None
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)
 
     assert process.returncode == 130
-    stopped = re.search(r"stopped after (\d+) of 40000 episodes. With the same command, --resume goes on.", err)
+    stopped = re.search(r"stopped after (\d+) of 10000 episodes. With the same command, --resume goes on.", err)
     assert stopped
     saved = [sum(1 for _ in path.open(encoding="utf-8")) for path in sorted((tmp_path / "episodes").iterdir())]
-    assert sum(saved) - len(saved) == int(stopped[1]) > 20_000  # the first line of each file is no episode
-    assert re.search(rf"smart .* 20000 .*random .* {int(stopped[1]) - 20_000} ", out, re.DOTALL)
+    assert sum(saved) - len(saved) == int(stopped[1]) > 5000  # the first line of each file is no episode
+    assert re.search(rf"smart .* 5000 .*random .* {int(stopped[1]) - 5000} ", out, re.DOTALL)
