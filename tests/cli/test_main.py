@@ -159,3 +159,10 @@ def test_the_shell_completes_commands_environments_and_policies(typed, completed
     shown = subprocess.run([program], capture_output=True, text=True, timeout=120, check=True)
 
     assert shown.stdout.split() == completed
+
+
+def test_no_command_waits_for_libraries_that_only_others_need():
+    program = "import sys, openenv.cli.main; print(*{'fastapi', 'jinja2', 'torch', 'scipy'} & set(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+
+    assert loaded.stdout.split() == []

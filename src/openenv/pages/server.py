@@ -20,7 +20,6 @@ from openenv.web.routes import add_login
 
 FOLDER = Path(__file__).parent
 PAGES = Pages(FOLDER)
-DEFAULT_PORT = 8080
 
 
 def pages_app(config: ServerConfig) -> FastAPI:

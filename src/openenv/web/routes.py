@@ -13,12 +13,12 @@ from openenv.core.env_server.http.page_cookie import LOGIN_PATH, PageCookie
 from openenv.core.env_server.http.route_class import add_websocket, environment_routes
 from openenv.core.env_server.runner.env_spec import EnvSpec
 from openenv.core.env_server.sessions.manager import SessionManager
+from openenv.web import PAGE_VARIABLE
 from openenv.web.login_limit import LoginLimit
 from openenv.web.pages import Pages, assets
 from openenv.web.play_routes import add_play
 from openenv.web.watch_routes import add_watch
 
-PAGE_VARIABLE = "ENABLE_WEB_INTERFACE"
 _OFF = ("0", "false", "no", "off")
 _ON = ("1", "true", "yes", "on")
 

@@ -14,7 +14,7 @@ from openenv.cli.containers.dockerfile import BASE, bundled_dockerfile
 from openenv.cli.hub.account import needs_extra
 from openenv.formats.yaml_text import parse_yaml
 from openenv.installation import BUNDLE, bundle_version
-from openenv.web.routes import PAGE_VARIABLE
+from openenv.web import PAGE_VARIABLE
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

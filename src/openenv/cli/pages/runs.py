@@ -7,8 +7,6 @@ import typer
 
 from openenv.cli.option_groups import with_option_groups
 from openenv.cli.pages.options import PageOptions
-from openenv.pages.runs import runs_app
-from openenv.pages.server import PageServer, access_config
 
 EXAMPLE = "Example: `openenv runs`, while `openenv train` runs in another terminal"
 
@@ -21,6 +19,9 @@ def runs(
     page: PageOptions = PageOptions(),
 ) -> None:
     """Serve a page with curves of runs while they train, their transcripts, and their settings, until interrupted."""
+    from openenv.pages.runs import runs_app
+    from openenv.pages.server import PageServer, access_config
+
     app = runs_app(folder, access_config(page.host, os.environ.get("OPENENV_TOKEN")))
     with PageServer(app, page.host, page.port) as server:
         place = folder if folder.is_dir() else f"{folder}, which is not there yet,"

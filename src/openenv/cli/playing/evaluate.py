@@ -16,7 +16,6 @@ from openenv.auto.environment import named_environment
 from openenv.auto.source import FORMS
 from openenv.cli.completion import environment_names, policy_lists
 from openenv.cli.option_groups import with_option_groups
-from openenv.cli.pages.evaluation import evaluation_page
 from openenv.cli.pages.options import PageOptions
 from openenv.cli.playing.evaluation_options import EpisodeOptions, ModelOptions, ResultOptions
 from openenv.cli.playing.saved_episodes import SavedEpisodes
@@ -68,6 +67,8 @@ def evaluate(
         )
         shown = None
         if output.web:
+            from openenv.cli.pages.evaluation import evaluation_page
+
             shown = pages.enter_context(evaluation_page(
                 environment, served, policies, make, results,
                 seed=played.seed, reset_kwargs=keywords, max_steps=played.max_steps, page=page,

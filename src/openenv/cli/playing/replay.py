@@ -15,9 +15,6 @@ from openenv.auto.source import FORMS
 from openenv.cli.option_groups import with_option_groups
 from openenv.cli.pages.options import PageOptions
 from openenv.evaluation.replay import Replay, ReplayClient, ReplayedRequest, read_recording
-from openenv.pages.replay import replay_app
-from openenv.pages.server import PageServer, access_config
-from openenv.web.views import ObservationView
 
 EXAMPLE = "Example: `openenv replay recordings/1f3a.jsonl --web`"
 
@@ -62,6 +59,10 @@ def _replayed(base_url: str, lines: list[dict[str, Any]]) -> Iterator[Iterator[R
 
 def _serve(recording: Path, lines: list[dict[str, Any]], named: NamedEnvironment, page: PageOptions) -> None:
     """Replay all requests, stop the environment's server, and serve the page."""
+    from openenv.pages.replay import replay_app
+    from openenv.pages.server import PageServer, access_config
+    from openenv.web.views import ObservationView
+
     config = access_config(page.host, os.environ.get("OPENENV_TOKEN"))
     with named.served() as served, _replayed(served.base_url, lines) as requests:
         app = replay_app(recording.name, list(requests), ObservationView(served.observation_class), config)
