@@ -105,7 +105,7 @@ async def test_the_size_of_a_forward_pass_does_not_change_what_is_learned() -> N
     losses = []
     for tokens_per_forward in (16_384, 40):
         model = tiny_model(config.model, chat.tokenizer, max_length=64, seed=0)
-        settings = PretrainConfig(steps=6, batch_size=64)
+        settings = PretrainConfig(steps=20, batch_size=64)
         limits = {**LIMITS, "tokens_per_forward": tokens_per_forward}
         losses.append(pretrain(model, chat, transcripts, settings, precision="float32", seed=0, **limits))
 
