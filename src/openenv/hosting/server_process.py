@@ -180,7 +180,9 @@ class ChildProcess(ProcessBound):
             os.unlink(self._log_path)
 
     def output(self) -> str:
-        """The last mebibyte of its output, including its log."""
+        """The last mebibyte of its output, including its log. Empty once another thread has stopped it."""
+        if self._log.closed:
+            return ""
         size = os.fstat(self._log.fileno()).st_size
         self._log.seek(max(0, size - _MAX_OUTPUT_BYTES))
         return self._log.read(_MAX_OUTPUT_BYTES).decode(errors="replace")

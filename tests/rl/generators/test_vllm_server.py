@@ -1,20 +1,25 @@
 """A vLLM server samples the replies, with the adapter of the latest step. A stand-in speaks its API."""
 
 import asyncio
+import gc
 import random
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 from fastapi import FastAPI, Request, Response
 
 from openenv.agents.llm.http import LLMError
+from openenv.core.errors import NotReady
+from openenv.hosting.server_process import ServerProcess
 from openenv.rl.config import ConfigError, LoraSettings
 from openenv.rl.config_file import config_from_mapping
+from openenv.rl.generators import vllm_process
 from openenv.rl.generators.of_run import RunGenerators
 from openenv.rl.generators.probe import EXACT, ROUNDED, GeneratorDisagrees, Probe
 from openenv.rl.generators.vllm_process import VllmProcess
@@ -315,6 +320,36 @@ async def test_what_fails_of_one_end_waits_for_one_start_of_the_servers(
     assert cancelled.cancelled()
     assert (len(starts), generators.num_recoveries) == (1, 1)
     assert not await generators.recovered(1)
+
+
+async def test_the_end_of_a_run_ends_a_server_that_is_being_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    generators, made = run_generators(tmp_path, "cpu"), list[ServerProcess]()
+    has_begun, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    class Server(ServerProcess):
+        def __init__(self, _command: Sequence[str], base_url: str, _env_vars: Any) -> None:
+            super().__init__([sys.executable, "-c", "import time; time.sleep(60)"], base_url)
+            made.append(self)
+            loop.call_soon_threadsafe(has_begun.set)
+
+    monkeypatch.setattr(VllmProcess, "has_ended", lambda _self: True)
+    monkeypatch.setattr(vllm_process, "ServerProcess", Server)
+
+    waiting = asyncio.ensure_future(generators.recovered(0))
+    await has_begun.wait()
+    waiting.cancel()
+    generators.close()
+
+    await asyncio.wait([cast("asyncio.Future[None]", generators._recovering)])
+    assert not made[0].is_running
+    with pytest.raises(NotReady, match="the run has ended"):
+        generators.start()
+    assert len(made) == 1
+    del generators
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 def test_a_former_key_names_the_server() -> None:

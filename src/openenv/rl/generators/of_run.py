@@ -79,6 +79,7 @@ class RunGenerators:
         """
         if self._recovering is None or self._recovering.done():
             self._recovering = asyncio.ensure_future(self._recover())
+            self._recovering.add_done_callback(_retrieved)
         await asyncio.shield(self._recovering)
         return self.num_recoveries > known
 
@@ -159,7 +160,7 @@ class RunGenerators:
                 generator.close()
             return
         for process in self._processes:
-            process.stop()
+            process.close()
         for generator in self._served:
             generator.forget()
         shutil.rmtree(self._config.run_dir / _ADAPTERS, ignore_errors=True)
@@ -170,3 +171,9 @@ class RunGenerators:
             return Adapters(urls, config.model.path, config.run_dir / _ADAPTERS, adapter_config(model))
         interrupts = config.sampling.partial_rollouts
         return AllWeights(urls, self._processes[0].model, self._dtype, interrupts=interrupts)
+
+
+def _retrieved(start: asyncio.Future[None]) -> None:
+    """Those that wait for a start have its error. At the end of a run none waits."""
+    if not start.cancelled():
+        start.exception()

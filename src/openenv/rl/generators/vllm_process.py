@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from openenv.core.errors import ContainerFault, NotReady
@@ -75,6 +76,8 @@ class VllmProcess:
             **({"VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1")} if on_processor else {}),
         }
         self._process: ServerProcess | None = None
+        self._starting = threading.Lock()
+        self._is_closed = False
 
     def has_ended(self) -> bool:
         """Whether it was started, and does not serve any more. One whose engine has died ends within seconds."""
@@ -90,15 +93,24 @@ class VllmProcess:
     def start(self) -> None:
         """Start it, also again, and wait until it serves.
 
-        Raises NotReady, with its output, and ContainerFault without the program.
+        Raises NotReady, with its output, and after `close`; ContainerFault without the program.
         """
         self.stop()
-        log.info("vLLM starts: %s", " ".join(self._command))
-        try:
-            self._process = ServerProcess(self._command, self.base_url, self._env_vars)
-        except ContainerFault as error:
-            raise ContainerFault(f"generator.python: {error}") from error
-        self._process.wait_until_healthy(_START_TIMEOUT_S)
+        with self._starting:
+            if self._is_closed:
+                raise NotReady("vLLM is not started again: the run has ended")
+            log.info("vLLM starts: %s", " ".join(self._command))
+            try:
+                process = self._process = ServerProcess(self._command, self.base_url, self._env_vars)
+            except ContainerFault as error:
+                raise ContainerFault(f"generator.python: {error}") from error
+        process.wait_until_healthy(_START_TIMEOUT_S)
+
+    def close(self) -> None:
+        """End it for good, also while another thread starts it."""
+        with self._starting:
+            self._is_closed = True
+        self.stop()
 
     def stop(self) -> None:
         """End it with all its workers. A second call does nothing."""
