@@ -86,6 +86,9 @@ NOT_RUN = {
     f"openenv sft episodes/1-mcts.jsonl --model {SMOLLM2} --out models/tic-tac-toe --min-return 1": NotRun(
         "it trains a pretrained model for minutes", "tests/rl/training/test_demonstrations.py"
     ),
+    "torchrun --nproc-per-node 2 -m openenv train run.yaml": NotRun(
+        "it trains for minutes", "tests/rl/engines/test_torchrun.py"
+    ),
     "make bench": _MEASURES,
     "python -m benchmarks steps vector": _MEASURES,
     "python -m benchmarks.capacity": _MEASURES,

@@ -30,6 +30,7 @@ from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rollout import Rollout, group_seed
 from openenv.rl.training.checkpoint import Checkpoints
 from openenv.rl.training.pretraining import pretrain
+from openenv.rl.training.rank import TrainerRank
 from openenv.rl.training.trainer import ReferenceModel, Trainer
 from tests.rl.echo_game import WORDS, EchoPool, EchoText, echo_chat, echo_config
 from tests.rl.models.small_models import DEVICES
@@ -93,7 +94,7 @@ class SmallRun:
 
     def publish_to(self, store: WeightStore) -> None:
         self.store = store
-        self.trainer = EmbeddedTrainer(self.in_thread, store, self.checkpoints, self.chat)
+        self.trainer = EmbeddedTrainer(TrainerRank(self.in_thread, self.checkpoints, self.chat), store)
 
     def new_model(self, seed: int) -> PreTrainedModel:
         return tiny_model(self.config.model, self.chat.tokenizer, max_length=64, seed=seed, device=self.device)

@@ -23,6 +23,7 @@ from openenv.evaluation.intervals import Interval, mean_over_runs
 from openenv.evaluation.tables import NO_RETURN, interval_text, number_text, table_console
 from openenv.rl.config import Config
 from openenv.rl.config_file import load_config, require_model
+from openenv.rl.engines.launched import is_follower, number_of_processes
 from openenv.rl.planning.config_text import config_yaml
 from openenv.rl.reports.best_checkpoint import best_line
 from openenv.rl.reports.results import PlayerResult, declare_success, read_rows
@@ -77,6 +78,11 @@ def train(
     ),
 ) -> None:
     """Train a language model to play, compare it with baselines before and after, and write a report."""
+    if is_follower():
+        from openenv.rl.engines.followers import follow  # imports torch
+
+        follow()
+        return
     if target is not None and not init:
         raise typer.BadParameter(f"{target}: a second file is only for --init.", param_hint="[NEW_FILE]")
     run = _run_of(what, model, env)
@@ -146,6 +152,8 @@ def _write(run: Config, file: Path) -> None:
 def _train(config: Config, resume: bool) -> RunResult:
     """Make one run and print its results."""
     terminal, began = Console(stderr=True, emoji=False), time.time()
+    if number_of_processes() > 1:
+        terminal.print(f"trainer: {number_of_processes()} processes", highlight=False)
     has_view = terminal.is_terminal and not terminal.is_dumb_terminal
     try:
         with live_view(config.name, terminal) if has_view else contextlib.nullcontext(_TenLines()) as on_progress:

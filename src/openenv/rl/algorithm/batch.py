@@ -52,12 +52,31 @@ class TrainingBatch:
 
         Padding counts. Sequences are sorted by length, so that a part has little of it.
         """
-        lengths = self.lengths.tolist()
-        start, numbers = 0, torch.arange(len(lengths))
+        numbers = torch.arange(len(self.lengths))
+        for start, end in self._borders(max_tokens):
+            yield self._part((numbers >= start) & (numbers < end))
+
+    def num_parts(self, max_tokens: int) -> int:
+        """How many parts `split` makes."""
+        return len(self._borders(max_tokens))
+
+    def _borders(self, max_tokens: int) -> list[tuple[int, int]]:
+        """The first sequence of each part, and the one after its last."""
+        lengths, borders, start = self.lengths.tolist(), [], 0
         while start < len(lengths):
             end = start + max(1, max_tokens // lengths[start])
-            yield self._part((numbers >= start) & (numbers < end))
+            borders.append((start, end))
             start = end
+        return borders
+
+    def share(self, number: int, of: int) -> tuple[Tensor, "TrainingBatch"]:
+        """One of as many shares of the sequences, each with nearly as many tokens as the others, with the indices of
+        its sampled tokens, [n]. It has no sequence where there are fewer than shares."""
+        return self._part(torch.arange(len(self.lengths)) % of == number)
+
+    def shortest(self) -> tuple[Tensor, "TrainingBatch"]:
+        """The shortest sequence, with the indices of its sampled tokens, [n]."""
+        return self._part(torch.arange(len(self.lengths)) == len(self.lengths) - 1)
 
     def sample(self, max_tokens: int) -> tuple[Tensor, "TrainingBatch"]:
         """Some of the sequences, evenly spread over their lengths, of about `max_tokens` tokens in all, with the

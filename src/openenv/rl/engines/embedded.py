@@ -19,6 +19,7 @@ from openenv.rl.algorithm.curricula import shares
 from openenv.rl.algorithm.rewards import EpisodeReward, RandomReturns, Reward
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, EnvConfig, SelfPlayConfig
+from openenv.rl.engines.followers import Followers
 from openenv.rl.engines.trainer import EmbeddedTrainer
 from openenv.rl.environments import labels
 from openenv.rl.generators.base import BaseGenerator
@@ -47,6 +48,7 @@ from openenv.rl.starting_model import (
 )
 from openenv.rl.supervised_phase import pretrain_on, warm_start
 from openenv.rl.training.checkpoint import Checkpoints
+from openenv.rl.training.rank import TrainerRank
 from openenv.rl.training.trainer import Trainer, make_reference
 
 log = logging.getLogger(__name__)
@@ -88,8 +90,6 @@ class EmbeddedEngine:
         self._store = WeightStore()
         self.checkpoints = Checkpoints(config.run_dir)
         self.progress = TrainingProgress(step=0, training_s=0.0)
-        trainer = Trainer(model, make_reference(model, config), config, chat.pad_id)
-        self.trainer = EmbeddedTrainer(trainer, self._store, self.checkpoints, chat)
         self.executor = ThreadPoolExecutor(
             1, "generator", initializer=torch.set_num_threads, initargs=(config.threads,)
         )
@@ -99,9 +99,14 @@ class EmbeddedEngine:
         self.generator = self._generators.for_rollouts(model, self._store)
         """What rollouts sample with."""
         self._opponents = {
-            self_play: self._make_opponents(self_play) for env in environments if (self_play := env.config.self_play)
+            self_play: self._make_opponents(self_play, model)
+            for env in environments
+            if (self_play := env.config.self_play)
         }
         """Generators with earlier weights. Environments with the same settings share one."""
+        followers = Followers.of_torchrun(config)
+        trainer = Trainer(model, make_reference(model, config), config, chat.pad_id)  # it may divide the model
+        self.trainer = EmbeddedTrainer(TrainerRank(trainer, self.checkpoints, chat), self._store, followers)
 
     @classmethod
     async def make(
@@ -216,12 +221,12 @@ class EmbeddedEngine:
             opponents=self._opponents[self_play] if self_play else None,
         )
 
-    def _make_opponents(self, self_play: SelfPlayConfig) -> BaseGenerator:
+    def _make_opponents(self, self_play: SelfPlayConfig, model: PreTrainedModel) -> BaseGenerator:
         folder = self.config.run_dir / "opponents" / f"every_{self_play.refresh}"
         past = PastWeights(self._store, self_play.refresh, folder)
         if self._generators.serve_many:
-            return self._generators.served(self.trainer.model, past)
-        return self._generators.embedded(copy_of(self.trainer.model), past)
+            return self._generators.served(model, past)
+        return self._generators.embedded(copy_of(model), past)
 
     @contextlib.asynccontextmanager
     async def workers(self) -> AsyncIterator[list[list[Rollout]]]:
@@ -267,7 +272,7 @@ class EmbeddedEngine:
 
     def save_best(self, best: BestCheckpoint) -> None:
         """Save the current weights as the run's best checkpoint."""
-        self.checkpoints.save_best(self.trainer.model, self.chat, best)
+        self.trainer.save_best(best)
 
     def release_freed(self) -> None:
         """Give the memory of a step or an evaluation that has ended back to the system."""
@@ -282,15 +287,15 @@ class EmbeddedEngine:
 
     def _player_now(self, alone: bool) -> BaseGenerator:
         if alone and self.config.generator.is_vllm and not self._generators.serve_many:
-            return self._generators.served_alone(self.trainer.model, self.trainer.step_count)
+            return self._generators.served_alone(self.trainer.model, self.trainer.publish_to)
         if not self._generators.serve_many:
-            return self._generators.embedded(copy_of(self.trainer.model), None)
+            return self._generators.embedded(self.trainer.copy(), None)
         if self._served_player is None:  # one for all evaluations, so that the server keeps one adapter for them
             store = WeightStore()
             self._served_player = self._generators.served(self.trainer.model, store), store
         generator, store = self._served_player
         if store.version < self.trainer.step_count:
-            store.publish(self.trainer.model, self.trainer.step_count)
+            self.trainer.publish_to(store)
         return generator
 
     def _player_before(self, alone: bool) -> BaseGenerator:

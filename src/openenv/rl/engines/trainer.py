@@ -10,11 +10,11 @@ import torch
 from transformers import PreTrainedModel
 
 from openenv.rl.algorithm.trajectory import Group
-from openenv.rl.models.chat import Chat
+from openenv.rl.engines.followers import Followers
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.progress import TrainingProgress
-from openenv.rl.training.checkpoint import Checkpoints
-from openenv.rl.training.trainer import Trainer
+from openenv.rl.reports.best_checkpoint import BestCheckpoint
+from openenv.rl.training.rank import TrainerRank
 
 _T = TypeVar("_T")
 
@@ -22,65 +22,77 @@ _T = TypeVar("_T")
 class EmbeddedTrainer:
     """As `engines.protocol.Trainer`. The event loop stays free while it works.
 
-    It is always the same thread: the matrix library keeps buffers for each thread that calls it.
+    It is always the same thread: the matrix library keeps buffers for each thread that calls it. Processes that
+    `torchrun` has started beside this one hold parts of the model, and do the same work at the same time.
     """
 
-    def __init__(self, trainer: Trainer, store: WeightStore, checkpoints: Checkpoints, chat: Chat) -> None:
-        """store: passes the weights to generators. chat: is saved with them."""
-        self._trainer = trainer
+    def __init__(self, rank: TrainerRank, store: WeightStore, followers: Followers | None = None) -> None:
+        """store: passes the weights to generators. followers: the other processes; None: there are none."""
+        self._rank = rank
         self._store = store
-        self._checkpoints = checkpoints
-        self._chat = chat
-        self._thread = ThreadPoolExecutor(1, "trainer", torch.set_num_threads, (trainer.config.threads,))
+        self._followers = followers or Followers()
+        threads = rank.trainer.config.threads
+        self._thread = ThreadPoolExecutor(1, "trainer", torch.set_num_threads, (threads,))
 
     @property
     def model(self) -> PreTrainedModel:
-        """It has the trained weights."""
-        return self._trainer.model
+        """The trained model, or this process's part of it: ask it for its architecture alone."""
+        return self._rank.trainer.model
 
     @property
     def step_count(self) -> int:
         """Number of batches trained on, which is the policy version of the weights."""
-        return self._trainer.step_count
+        return self._rank.trainer.step_count
 
     async def step(self, groups: Sequence[Group], progress: float) -> dict[str, float]:
         """As `training.trainer.Trainer.step`."""
-        return await self._in_thread(partial(self._trainer.step, groups, progress))
+        return await self._in_thread(partial(self._all, TrainerRank.step, groups, progress))
 
     async def publish(self) -> None:
         """Let generators load the weights of this version."""
-        await self._in_thread(partial(self._store.publish, self._trainer.model, self._trainer.step_count))
+        await self._in_thread(partial(self._publish, self._store))
 
     async def save(self, progress: TrainingProgress) -> None:
         """Save a checkpoint, and forget the scores of the reference: a resumed run has none either."""
-        await self._in_thread(partial(self._save, progress))
+        await self._in_thread(partial(self._all, TrainerRank.save, progress))
 
     async def restore(self) -> TrainingProgress:
         """Restore the latest checkpoint, and return how far the run was."""
-        return await self._in_thread(partial(self._checkpoints.restore, self._trainer))
+        return await self._in_thread(partial(self._all, TrainerRank.restore))
 
     async def save_good(self) -> None:
         """Keep the current weights for `restore_good`."""
-        await self._in_thread(partial(self._checkpoints.save_good, self._trainer, self._chat))
+        await self._in_thread(partial(self._all, TrainerRank.save_good))
 
     async def restore_good(self) -> bool:
         """Go back to the last good weights, with half the step. False if there are none."""
-        return await self._in_thread(self._restore_good)
+        return await self._in_thread(partial(self._all, TrainerRank.restore_good))
+
+    def publish_to(self, store: WeightStore) -> None:
+        """Publish the weights of this version to another store too."""
+        self._thread.submit(self._publish, store).result()
+
+    def save_best(self, best: BestCheckpoint) -> None:
+        """Save the current weights as the run's best checkpoint."""
+        self._thread.submit(self._all, TrainerRank.save_best, best).result()
+
+    def copy(self) -> PreTrainedModel:
+        """A copy of the whole model with the current weights."""
+        return self._thread.submit(self._all, TrainerRank.copy).result()
 
     def close(self) -> None:
-        """End the thread."""
+        """End the thread, and let the other processes end."""
         self._thread.shutdown()
+        self._followers.end()
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
-    def _save(self, progress: TrainingProgress) -> None:
-        self._checkpoints.save(self._trainer, self._chat, progress)
-        if self._trainer.reference is not None:
-            self._trainer.reference.clear()
+    def _publish(self, store: WeightStore) -> None:
+        self._followers.call(TrainerRank.follow_publish, store.probe)
+        self._rank.publish(store)
 
-    def _restore_good(self) -> bool:
-        has_good = self._checkpoints.restore_good(self._trainer)
-        if has_good:
-            self._trainer.halve_step()
-        return has_good
+    def _all(self, method: Callable[..., _T], *args: object) -> _T:
+        """Let all processes do the same, and return what this one has."""
+        self._followers.call(method, *args)
+        return method(self._rank, *args)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from torch import bfloat16 as bfloat16_type
@@ -131,13 +131,16 @@ class RunGenerators:
         self._served.append(generator)
         return generator
 
-    def served_alone(self, model: PreTrainedModel, version: int) -> VllmGenerator:
-        """A generator with all weights of a model. The others deliver theirs again when they are used next."""
+    def served_alone(self, model: PreTrainedModel, publish_to: Callable[[WeightStore], None]) -> VllmGenerator:
+        """A generator with all weights of a model. The others deliver theirs again when they are used next.
+
+        publish_to: publishes them to a store.
+        """
         for other in self._served:
             other.forget()
         store = WeightStore()
         generator = self.served(model, store)
-        store.publish(model, version)
+        publish_to(store)
         return generator
 
     def embedded(self, model: PreTrainedModel, store: WeightStore | None) -> Generator:

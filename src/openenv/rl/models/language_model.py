@@ -26,6 +26,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging as transformers_logging
 
 from openenv.rl.config import ConfigError, ModelConfig, Precision, WeightType
+from openenv.rl.models.divided_weights import whole_weights
 from openenv.rl.models.images import ARCHITECTURES, Images, image_inputs, without_image_token
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.models.shared_prefix import can_share, prefix_cache, shared_length
@@ -344,11 +345,13 @@ class WeightStore:
         return self._version
 
     def publish(self, model: torch.nn.Module, version: int) -> None:
-        """Publish a copy of the trained weights. Raises ValueError if the version is not newer than the last."""
+        """Publish a copy of the trained weights. Processes that hold parts of the model call it together.
+
+        Raises ValueError if the version is not newer than the last.
+        """
         if version <= self._version:
             raise ValueError(f"version={version}: {self._version} is already published, and versions must increase.")
-        trained = {name: weights for name, weights in model.named_parameters() if weights.requires_grad}
-        weights = {name: tensor.detach().clone() for name, tensor in trained.items()}
+        weights = whole_weights(model, trained_only=True)
         measured = None if self.probe is None else self.probe.measured(cast(PreTrainedModel, model))
         for receive in self.on_publish:
             receive(version, weights, measured)

@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from openenv.rl.config import LoraSettings
+from openenv.rl.models.divided_weights import load_weights
 
 _ADAPTER_FILE = "adapter_model.safetensors"
 _SAVED_PREFIX = "base_model.model."  # with which transformers saves adapters, so that peft can load them
@@ -43,10 +44,9 @@ def has_adapter(model: PreTrainedModel) -> bool:
 
 def load_adapter(model: PreTrainedModel, folder: Path) -> None:
     """Load a saved adapter into the one that the model has."""
-    from peft import set_peft_model_state_dict  # heavy: seconds
-
     saved = load_file(folder / _ADAPTER_FILE)
-    set_peft_model_state_dict(model, {name.removeprefix(_SAVED_PREFIX): weights for name, weights in saved.items()})
+    names = {name.replace(".default.", "."): name for name, _ in model.named_parameters()}
+    load_weights(model, {names[name.removeprefix(_SAVED_PREFIX)]: weights for name, weights in saved.items()})
 
 
 def save_adapter(folder: Path, weights: Mapping[str, Tensor], adapter_config: Any) -> None:

@@ -12,6 +12,8 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
+from openenv.rl.models.divided_weights import is_sharded
+
 _LEAST = 16  # shorter ones are not worth a forward pass of their own
 
 
@@ -26,10 +28,13 @@ def shared_length(sequences: Sequence[Sequence[int]], most: int) -> int:
 
 
 def can_share(model: PreTrainedModel) -> bool:
-    """Whether each layer of the model keeps the keys and values of all tokens, and nothing computes them again."""
+    """Whether each layer of the model keeps the keys and values of all tokens, and nothing computes them again.
+
+    A model whose weights are divided among processes runs equally often in each, whatever their sequences share.
+    """
     cache: Any = DynamicCache(config=model.config)
     has_attention_alone = bool(cache.layers) and all(type(layer) is DynamicLayer for layer in cache.layers)
-    return has_attention_alone and not model.is_activation_checkpointing
+    return has_attention_alone and not model.is_activation_checkpointing and not is_sharded(model)
 
 
 def prefix_cache(model: PreTrainedModel, prefix: Tensor, num_rows: int) -> Any:

@@ -17,6 +17,7 @@ from openenv.formats.json_text import json_text
 from openenv.rl.algorithm.rewards import RandomReturns
 from openenv.rl.config import Config, ModelConfig
 from openenv.rl.models.chat import Chat
+from openenv.rl.models.divided_weights import load_weights
 from openenv.rl.models.images import ImageReader, load_image_reader
 from openenv.rl.models.language_model import device_of, load_model, without_progress_bars
 from openenv.rl.models.lora import add_adapter, has_adapter, load_adapter
@@ -124,14 +125,18 @@ class Checkpoints:
         return [RandomReturns(**one) for one in json.loads((self.folder / _RANDOM_RETURNS).read_text(encoding="utf-8"))]
 
     def save(self, trainer: Trainer, chat: Chat, progress: TrainingProgress) -> Path:
-        """Write a checkpoint, mark it as the latest, and remove the previous one. Returns its folder."""
-        before = self._latest_folder() if self.has_any else None
+        """Write a checkpoint, mark it as the latest, and remove the previous one. Returns its folder.
+
+        Any number of processes can restore it. Those that train together call it together, and the first writes.
+        """
+        state, weights = trainer.state_dict(), trainer.saved_weights()
         folder = self.folder / f"step_{progress.step:06d}"
-        if before == folder:
+        before = self._latest_folder() if self.has_any else None
+        if before == folder or not trainer.ranks.is_first:
             return folder  # no step since the last checkpoint
         partial = folder.with_suffix(".partial")
-        save_model(partial, trainer.model, chat)
-        torch.save(trainer.state_dict(), partial / "trainer.pt")
+        save_model(partial, trainer.model, chat, weights)
+        torch.save(state, partial / "trainer.pt")
         (partial / "progress.json").write_text(json_text(asdict(progress)), encoding="utf-8")
         shutil.rmtree(folder, ignore_errors=True)
         partial.rename(folder)
@@ -146,13 +151,16 @@ class Checkpoints:
 
         Call it while the policy is sound: the candidate before, after which it was sound too, becomes the good one.
         """
+        state, weights = trainer.state_dict(), trainer.saved_weights()
+        if not trainer.ranks.is_first:
+            return
         good, candidate = self.folder / _GOOD, self.folder / _CANDIDATE
         if candidate.exists():
             shutil.rmtree(good, ignore_errors=True)
             candidate.rename(good)
         partial = candidate.with_suffix(".partial")
-        save_model(partial, trainer.model, chat)
-        torch.save(trainer.state_dict(), partial / "trainer.pt")
+        save_model(partial, trainer.model, chat, weights)
+        torch.save(state, partial / "trainer.pt")
         partial.rename(candidate)
 
     def restore_good(self, trainer: Trainer) -> bool:
@@ -164,8 +172,14 @@ class Checkpoints:
         trainer.step_count = step_count
         return True
 
-    def save_best(self, model: PreTrainedModel, chat: Chat, best: BestCheckpoint) -> None:
-        """Save a model as the best one, without its optimizer, in place of the one before.
+    def save_best(
+        self,
+        model: PreTrainedModel,
+        chat: Chat,
+        best: BestCheckpoint,
+        weights: dict[str, torch.Tensor] | None = None,
+    ) -> None:
+        """Save a model as the best one, without its optimizer, in place of the one before. weights: see `save_model`.
 
         `best` is a link that is replaced, so that it leads to a complete model at any moment.
         """
@@ -173,7 +187,7 @@ class Checkpoints:
         before = os.readlink(link) if link.is_symlink() else None
         folder = self.folder / _BESTS[before == _BESTS[0]]
         shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed here
-        save_model(folder, model, chat)
+        save_model(folder, model, chat, weights)
         best.save(folder)
         replacement = link.with_suffix(".partial")
         replacement.unlink(missing_ok=True)
@@ -203,15 +217,20 @@ def _restore(trainer: Trainer, folder: Path) -> None:
     if has_adapter(trainer.model):
         load_adapter(trainer.model, folder)
     else:
-        trainer.model.load_state_dict(load_model(folder)[0].state_dict())
+        load_weights(trainer.model, dict(load_model(folder)[0].named_parameters()))
     trainer.load_state_dict(torch.load(folder / "trainer.pt", weights_only=True))
 
 
-def save_model(folder: Path, model: PreTrainedModel, chat: Chat) -> None:
-    """Save a model, or its adapter, with its tokenizer and image processor, as transformers loads them."""
+def save_model(
+    folder: Path, model: PreTrainedModel, chat: Chat, weights: dict[str, torch.Tensor] | None = None
+) -> None:
+    """Save a model, or its adapter, with its tokenizer and image processor, as transformers loads them.
+
+    weights: those of a model of which this process holds a part; None: the model's own.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with without_progress_bars():
-        model.save_pretrained(folder)
+        model.save_pretrained(folder, state_dict=weights)
     chat.tokenizer.save_pretrained(folder)
     if chat.image_reader is not None:
         chat.image_reader.processor.save_pretrained(folder)

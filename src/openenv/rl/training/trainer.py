@@ -20,9 +20,11 @@ from openenv.rl.algorithm.schedules import decay, entropy_floor, entropy_weight,
 from openenv.rl.algorithm.step_budget import PolicyChange, StepBudget
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config, Precision
+from openenv.rl.models.divided_weights import is_sharded, like, whole
 from openenv.rl.models.language_model import autocast, moved, next_token_logits, without_dropout
 from openenv.rl.models.lora import adapter_disabled, has_adapter
 from openenv.rl.models.reply_masks import Mask, masked
+from openenv.rl.training.ranks import Ranks
 
 _CACHE_SIZE = 200_000
 _MOST_CHOICES = 1000
@@ -52,7 +54,8 @@ class TokenScores:
 class ReferenceModel:
     """A frozen copy of a model, or a model with an adapter without that adapter.
 
-    Its scores never change, so they are computed once and cached.
+    Its scores never change, so they are computed once and cached: not where several processes compute them together,
+    which ask it equally often.
     """
 
     def __init__(self, model: PreTrainedModel, precision: Precision) -> None:
@@ -69,6 +72,8 @@ class ReferenceModel:
         """The scores of the sampled positions. The batch and the result are on the processor."""
         counts = torch.bincount(batch.rows, minlength=len(batch.input_ids)).tolist()
         keys = _keys(batch, counts)
+        if is_sharded(self.model):
+            self._known.clear()
         new = [row for row, key in enumerate(keys) if key not in self._known]
         if new:
             computed = torch.split(self._compute(batch, torch.tensor(new)), [counts[row] for row in new])
@@ -120,14 +125,21 @@ log = logging.getLogger(__name__)
 
 
 class Trainer:
-    """Holds the trained weights, the optimizer and the reference model."""
+    """Holds the trained weights, the optimizer and the reference model: all of them, or the part of this process."""
 
     def __init__(self, model: PreTrainedModel, reference: ReferenceModel | None, config: Config, pad_id: int) -> None:
-        """reference: None if `loss.kl_weight` and `kl_weight_end` are 0. Raises ValueError if it is missing."""
+        """With a process group of PyTorch the model is divided among its processes, and they call all methods together.
+
+        reference: None if `loss.kl_weight` and `kl_weight_end` are 0. Raises ValueError if it is missing.
+        """
         if reference is None and config.loss.needs_reference:
             raise ValueError(
                 f"loss.kl_weight={config.loss.kl_weight}: a weight of the divergence needs a reference model."
             )
+        self.ranks = Ranks()
+        self.ranks.shard(model)
+        if reference is not None and reference.model is not model:
+            self.ranks.shard(reference.model)
         self.model = model
         self.reference = reference
         self.config = config
@@ -185,15 +197,35 @@ class Trainer:
         has_floor = bool(batch.masks) and entropy_floor(loss, progress) > 0
         return has_floor or entropy_weight(loss, progress) != 0
 
+    def saved_weights(self) -> dict[str, Tensor] | None:
+        """The weights by their names, for the first process to save; None where it holds all of them."""
+        if not is_sharded(self.model):
+            return None
+        known = dict(self.model.named_parameters(remove_duplicate=False))
+        once = dict(self.model.named_parameters())  # tied weights are saved once
+        weights: dict[str, Tensor] = {}
+        for name, part in self.model.state_dict().items():
+            if name in known and name not in once:
+                continue
+            tensor = whole(part)
+            if self.ranks.is_first:
+                weights[name] = tensor.cpu()
+        return weights
+
     def halve_step(self) -> None:
         """Let the next steps be half as long."""
         self._step_factor *= 0.5
         self.budget.length *= 0.5
 
     def state_dict(self) -> dict[str, Any]:
-        """The state that `load_state_dict` restores: everything but the model's weights."""
+        """The state that `load_state_dict` restores, with any number of processes: all but the model's weights."""
+        optimizer = self.optimizer.state_dict()
+        of_weights = {
+            number: {name: whole(value) for name, value in state.items()}
+            for number, state in optimizer["state"].items()
+        }
         return {
-            "optimizer": self.optimizer.state_dict(),
+            "optimizer": {**optimizer, "state": of_weights},
             "step_count": self.step_count,
             "budget": self.budget.state_dict(),
             "step_factor": self._step_factor,
@@ -201,7 +233,12 @@ class Trainer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a saved state."""
-        self.optimizer.load_state_dict(state["optimizer"])
+        weights = [one for group in self.optimizer.param_groups for one in group["params"]]
+        of_weights = {
+            number: {name: like(weights[number], value) if value.dim() else value for name, value in saved.items()}
+            for number, saved in state["optimizer"]["state"].items()
+        }
+        self.optimizer.load_state_dict({**state["optimizer"], "state": of_weights})
         self.step_count = state["step_count"]
         self.budget.load_state_dict(state["budget"])
         self._step_factor = state["step_factor"]
@@ -226,25 +263,33 @@ class Trainer:
         self.optimizer.zero_grad(set_to_none=True)
         device = self.model.device
         sums: dict[str, Tensor] = {"loss": torch.zeros((), dtype=torch.float64, device=device)}
-        seen, entropy = (torch.empty(len(batch.position), device=device) for _ in range(2))
+        seen, entropy = (torch.zeros(len(batch.position), device=device) for _ in range(2))
         trains_entropy = self._trains_entropy(progress, batch)
-        for tokens, on_processor in batch.split(config.trainer.most_tokens):
+        for tokens, on_processor, counts in self.ranks.parts(batch, config.trainer.most_tokens):
             reference = None if self.reference is None else self.reference.scores(on_processor)
             part, here = on_processor.to(device), moved(tokens, device)
             scores = self._scores(part, trains_entropy=trains_entropy)
-            seen[here] = scores.logprobs.detach()[part.position]
-            entropy[here] = scores.entropy.detach()[part.position]
-            before = (seen if old is None else old)[here]
-            loss = self._loss(part, scores, before, reference, moved(weights[tokens], device), progress, sums)
+            now = scores.logprobs.detach()[part.position]
+            before = now if old is None else old[here]
+            loss, measured = self._loss(
+                part, scores, before, reference, moved(weights[tokens] * counts, device), progress
+            )
             torch.autograd.backward(loss)
-            sums["loss"] += loss.detach()
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.trainer.max_grad_norm)
+            for key, value in measured.items():
+                sums[key] = sums.get(key, 0.0) + value.double() * (len(tokens) * counts)
+            if counts:
+                sums["loss"] += loss.detach()
+                seen[here], entropy[here] = now, scores.entropy.detach()[part.position]
+        self.ranks.add_up(seen, entropy)
+        norm = whole(torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.trainer.max_grad_norm))
         if not torch.isfinite(norm):
             raise FloatingPointError(
                 f"the gradient of step {self.step_count + 1} is {float(norm)}: the weights are unchanged. Lower "
                 "trainer.optimizer.lr, or use model.precision float32."
             )
-        total, *of_tokens = torch.stack(list(sums.values())).tolist()
+        summed = torch.stack(list(sums.values()))
+        self.ranks.add_up(summed)
+        total, *of_tokens = summed.tolist()
         count = max(1, len(batch.position))
         metrics = {key: value / count for key, value in zip(list(sums)[1:], of_tokens, strict=True)}
         metrics |= {"loss": total, "grad_norm": float(norm)}
@@ -279,12 +324,14 @@ class Trainer:
     def _change(self, sample: TrainingBatch, logprobs: Tensor, entropy: Tensor) -> PolicyChange:
         """What a step did to the policy on some tokens. logprobs, entropy: of these tokens before it, [n]."""
         device = self.model.device
-        after_there, entropy_there = (torch.empty(len(logprobs), device=device) for _ in range(2))
-        for tokens, on_processor in sample.split(self.config.trainer.most_tokens):
+        after_there, entropy_there = (torch.zeros(len(logprobs), device=device) for _ in range(2))
+        for tokens, on_processor, counts in self.ranks.parts(sample, self.config.trainer.most_tokens):
             part, here = on_processor.to(device), moved(tokens, device)
             scores = self._scores(part)
-            after_there[here] = scores.logprobs[part.position]
-            entropy_there[here] = scores.entropy[part.position]
+            if counts:
+                after_there[here] = scores.logprobs[part.position]
+                entropy_there[here] = scores.entropy[part.position]
+        self.ranks.add_up(after_there, entropy_there)
         after, entropy_after = after_there.cpu(), entropy_there.cpu()
         distance = formulas.divergence("k3", logprobs, after)
         sizes = sample.choice_sizes(_MOST_CHOICES)
@@ -310,10 +357,9 @@ class Trainer:
         reference: TokenScores | None,
         weights: Tensor,
         progress: float,
-        sums: dict[str, Tensor],
-    ) -> Tensor:
-        """The loss of a part of the batch. Measurements on its tokens are added to `sums`, and are not looked at: a
-        GPU is still busy with this part while the next one is launched."""
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss of a part of the batch, and what is measured on its tokens, in the mean of them. Neither is looked
+        at: a GPU is still busy with this part while the next one is launched."""
         config = self.config.loss
         logprobs, entropy = scores.logprobs[batch.position], scores.entropy[batch.position]
         policy = formulas.token_losses(config, logprobs, old, batch.advantages, batch.sequence)
@@ -340,6 +386,4 @@ class Trainer:
             "mismatch_kl": mismatch.mean(),
             "mismatch_masked": (importance == 0).float().mean(),
         }
-        for key, value in measured.items():
-            sums[key] = sums.get(key, 0.0) + value.double() * len(logprobs)
-        return (losses * weights).sum()
+        return (losses * weights).sum(), measured

@@ -1,0 +1,79 @@
+"""`torchrun` starts several processes for one run: the first makes it, and all hold parts of the trainer."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+from openenv.rl.config_file import load_config
+from openenv.rl.reports.results import read_rows
+from openenv.rl.run import run_blocking
+
+RUN = """name: {name}
+env: guess
+seed: 1
+model: {{precision: float32, num_layers: 1, hidden_size: 64, num_heads: 2}}
+pretrain: {{steps: 20, max_decisions: 4000}}
+trainer: {{training: {{steps: {steps}}}}}
+evaluation: {{num_games: 20, interval: 2, interval_games: 20}}
+checkpoint: {{folder: {folder}, interval: 2}}
+"""
+
+
+def write_run(folder: Path, name: str, steps: int) -> Path:
+    file = folder / f"{name}.yaml"
+    file.write_text(RUN.format(name=name, folder=folder, steps=steps), encoding="utf-8")
+    return file
+
+
+def torchrun(file: Path) -> "subprocess.Popen[str]":
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [*launcher, "-m", "openenv", "train", str(file)],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def test_two_processes_make_the_run_of_one(tmp_path: Path) -> None:
+    threads = torch.get_num_threads()
+    one = run_blocking(load_config(write_run(tmp_path, "one", 4)))
+    torch.set_num_threads(threads)
+
+    process = torchrun(write_run(tmp_path, "two", 4))
+    output, _ = process.communicate(timeout=280)
+
+    assert process.returncode == 0, output
+    assert "trainer: 2 processes" in output
+    folders = [tmp_path / name / "checkpoints" / "step_000004" for name in ("one", "two")]
+    ours, theirs = (load_file(folder / "model.safetensors") for folder in folders)
+    assert ours.keys() == theirs.keys()
+    assert max(float((ours[name] - theirs[name]).abs().max()) for name in ours) < 1e-6
+    rows = [read_rows(tmp_path / name / "metrics.jsonl") for name in ("one", "two")]
+    for mine, other in zip(*rows, strict=True):
+        assert mine.keys() == other.keys()
+        assert mine["reward"] == other["reward"]
+    assert one.steps == 4
+    assert (tmp_path / "two" / "checkpoints" / "best" / "model.safetensors").exists()
+
+
+def test_ctrl_c_saves_a_checkpoint_with_all_processes(tmp_path: Path) -> None:
+    process = torchrun(write_run(tmp_path, "two", 10_000))
+    metrics = tmp_path / "two" / "metrics.jsonl"
+    deadline = time.monotonic() + 240
+    while not (metrics.exists() and len(read_rows(metrics)) >= 2):
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+
+    steps = len(read_rows(metrics))
+    assert (tmp_path / "two" / "checkpoints" / "latest").read_text(encoding="utf-8") == f"step_{steps:06d}"
+    assert f"stopped after step {steps}" in output
