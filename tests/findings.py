@@ -1,7 +1,7 @@
 """A table of what broke when strangers used the package, and of the tests that keep it from breaking again.
 
 `make findings` loads this as a pytest plugin. A test names its row, a sentence, with `@pytest.mark.finding`; a row
-without a test fails.
+without a test fails. `--finding ROW` runs the tests of one row alone.
 """
 
 from collections import defaultdict
@@ -90,14 +90,27 @@ ROWS = (
 _outcomes: dict[str, list[str]] = defaultdict(list)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for one row."""
+    parser.addoption("--finding", metavar="ROW", help="run the tests of this row alone")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the tests that name a row."""
-    chosen = [item for item in items if item.get_closest_marker("finding") is not None]
-    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-    items[:] = chosen
-    for item in chosen:
+    wanted, chosen = _rows(config), []
+    for item in items:
         rows = [row for marker in item.iter_markers("finding") for row in marker.args]
         item.user_properties += [("finding", row) for row in rows]
+        if any(row in wanted or row not in ROWS for row in rows):
+            chosen.append(item)
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = chosen
+
+
+def _rows(config: pytest.Config) -> tuple[str, ...]:
+    """The rows that are wanted."""
+    one: str | None = config.option.finding
+    return ROWS if one is None else (one,)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -112,14 +125,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail when a row has no test that passed, or a test names a row that does not exist."""
     if session.config.option.collectonly:
         return
-    if _outcomes.keys() - set(ROWS) or any("passed" not in _outcomes[row] for row in ROWS):
+    rows = _rows(session.config)
+    if _outcomes.keys() - set(ROWS) or any("passed" not in _outcomes[row] for row in rows):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-def pytest_terminal_summary() -> None:
+def pytest_terminal_summary(config: pytest.Config) -> None:
     """Print the table."""
     table = Table("what holds", "tests", "outcome")
-    for row in [*ROWS, *sorted(_outcomes.keys() - set(ROWS))]:
+    for row in [*_rows(config), *sorted(_outcomes.keys() - set(ROWS))]:
         outcomes = _outcomes[row]
         failed, passed = outcomes.count("failed"), outcomes.count("passed")
         verdict = f"[red]{failed} failed" if failed else "[green]holds" if passed else "[red]no test"
