@@ -1,6 +1,7 @@
 """`openenv init` writes an environment that is checked, tested, served and trained on as it is."""
 
 import dataclasses
+import os
 import subprocess
 import sys
 import tomllib
@@ -62,8 +63,17 @@ def test_every_check_passes_as_generated(folder: Path) -> None:
 
 
 @pytest.mark.process
-def test_its_own_tests_pass(folder: Path) -> None:
-    subprocess.run([sys.executable, "-m", "pytest", "-q", NAME], cwd=folder, check=True)
+@pytest.mark.finding("the tests of a new environment run as its README prints them")
+def test_its_own_tests_pass_by_the_command_that_its_readme_prints(folder: Path) -> None:
+    lines = (folder / NAME / "README.md").read_text(encoding="utf-8").splitlines()
+    (command,) = (line for line in lines if line.startswith("pytest "))
+    programs = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+    ran = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env={**os.environ, **programs}, capture_output=True, text=True
+    )
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 @pytest.mark.process
