@@ -143,6 +143,19 @@ class SeedsOnce(SoundEnvironment):
         return self._seen(None)
 
 
+class DrawsAfterANote(SoundEnvironment):
+    """The seed decides nothing before a note that random play does not write."""
+
+    def reset(self, seed=None, episode_id=None):
+        self._seed = seed
+        return super().reset(0, episode_id)
+
+    def step(self, action, timeout_s=None):
+        if action.note == "another wind":
+            self._rng = Random(self._seed)
+        return super().step(action)
+
+
 class HashesStrings(SoundEnvironment):
     """The hash of a string differs from process to process."""
 

@@ -7,9 +7,10 @@ import pytest
 from starlette.responses import PlainTextResponse
 
 from openenv.core.env_server import ServerConfig, create_app
+from openenv.core.generic_client import GenericEnvClient
 from openenv.evaluation.quality import CHECKS, check_environment, check_url
 from openenv.evaluation.quality.checks import outcomes
-from openenv.evaluation.quality.checks.determinism import same_seed_elsewhere
+from openenv.evaluation.quality.checks.determinism import other_seeds, same_seed_elsewhere
 from openenv.evaluation.quality.probe.raw_client import ServerAddress
 from openenv.evaluation.quality.target import Target
 from openenv.hosting.local_process import LocalServer
@@ -181,6 +182,26 @@ class PublishedDialect:
         if scope["type"] == "websocket":
             scope = {**scope, "subprotocols": []}
         await self.app(scope, receive, send)
+
+
+@pytest.mark.finding("remedies are true")
+async def test_equal_episodes_of_different_seeds_may_have_randomness_that_random_play_does_not_see(serving):
+    url = serving(create_app(sound_env.DrawsAfterANote))
+    with GenericEnvClient(url) as env:
+        winds = set()
+        for seed in range(8):
+            env.reset(seed=seed)
+            winds.add(str([env.step({"move": "left", "note": "another wind"}).observation["wind"] for _ in range(4)]))
+    target = Target(address=ServerAddress(base_url=url, timeout_s=60.0, headers={}), seed=0)
+    async with target.http() as http:
+        target.schemas = (await http.get("/schema")).json()
+
+    found = await other_seeds(target)
+
+    assert len(winds) > 1
+    assert found.status == "pass"
+    assert "give the same episode of random play" in found.seen
+    assert "or random play sees none" in found.seen
 
 
 async def test_a_check_that_runs_out_of_time_while_its_server_starts_leaves_none(serving):

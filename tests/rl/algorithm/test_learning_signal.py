@@ -65,6 +65,7 @@ BY_SIGN = config_from_mapping({"reward": {"win": 2.0, "push": 0.5, "loss": -1.0}
         ),
     ],
 )
+@pytest.mark.finding("remedies are true")
 def test_the_reason_names_what_is_equal_and_what_to_change(config: Config, groups: list[Group], reason: str) -> None:
     assert re.search(reason, reason_for(config, *groups))
 

@@ -83,6 +83,7 @@ def test_a_signal_that_drifts_while_reward_rises_is_warned_of_once(key: str, val
     assert f"{key} from {CALM[key]:.3g} to {value:.3g}" in warning
 
 
+@pytest.mark.finding("remedies are true")
 def test_neither_a_drift_alone_nor_a_rise_alone_is_a_warning() -> None:
     assert warnings_of(rows_of(CALM, {**CALM, "completions/mean_length": 90.0})) == []
     assert warnings_of(rows_of(CALM, {**CALM, "reward": 0.5, "completions/mean_length": 39.0, "entropy": 0.0})) == []
