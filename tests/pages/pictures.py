@@ -92,4 +92,4 @@ def pictures(page: Page) -> Iterator[Pictures]:
     """Takes pictures of the fixture `page`. What is wrong in them fails the test at its end, when all are written."""
     taken = Pictures(page)
     yield taken
-    assert taken.wrong == [], "\n".join([f"see {FOLDER}", *taken.wrong])
+    assert taken.wrong == [], "\n".join([*taken.wrong, f"see {FOLDER}"])
