@@ -1,4 +1,4 @@
-"""Promises broken in a copy of the source: a test must fail. Run by `make test-slow`."""
+"""Promises broken and mends reverted in a copy of the source: a test must fail. Run by `make test-slow`."""
 
 import ast
 import os
@@ -11,16 +11,30 @@ from pathlib import Path
 
 import pytest
 
+from tests.findings import ROWS
+from tests.mutations.findings import FIRST_ROW, MENDS
 from tests.mutations.mutation import Mutation, TextMutation
 from tests.mutations.promises import PROMISES
 
 ROOT = Path(__file__).parents[2]
 BROKEN_PROGRAM = re.compile(r"\b(ImportError|ModuleNotFoundError|SyntaxError|NameError|UnboundLocalError)\b")
 
+REVERTED = {
+    f"{row} ({number})": (row, mutation)
+    for row, mutations in MENDS.items()
+    for number, mutation in enumerate(mutations, start=1)
+}
+ALL = PROMISES | {name: mutation for name, (_, mutation) in REVERTED.items()}
 
-@pytest.mark.parametrize("promise", PROMISES)
-def test_a_mutation_replaces_one_place_and_leaves_a_module_that_compiles(promise):
-    mutation = PROMISES[promise]
+
+def test_every_row_of_the_table_of_findings_has_a_mend_that_can_be_reverted():
+    assert list(MENDS) == list(ROWS[ROWS.index(FIRST_ROW) :])
+    assert all(MENDS.values())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_mutation_replaces_one_place_and_leaves_a_module_that_compiles(name):
+    mutation = ALL[name]
     text = (ROOT / "src" / mutation.path).read_text(encoding="utf-8")
     changed = mutation.applied(text)
 
@@ -34,6 +48,13 @@ def test_a_mutation_replaces_one_place_and_leaves_a_module_that_compiles(promise
 @pytest.mark.parametrize("promise", PROMISES)
 def test_breaking_a_promise_turns_a_test_red(promise):
     print(promise, "->", first_failure(PROMISES[promise]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", REVERTED)
+def test_reverting_a_mend_turns_a_test_of_its_row_red(name):
+    row, mutation = REVERTED[name]
+    print(name, "->", first_failure(mutation, "-p", "tests.findings", "--finding", row))
 
 
 def first_failure(mutation: Mutation | TextMutation, *options: str) -> str:
