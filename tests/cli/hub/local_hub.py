@@ -90,9 +90,14 @@ class LocalHub:
             return JSONResponse(about)
 
         @self.app.get("/api/spaces/{owner}/{name}/tree/{revision}")
-        def tree(owner: str, name: str, revision: str) -> list[dict[str, Any]]:
-            files = self.spaces[f"{owner}/{name}"].files
-            return [{"type": "file", "path": path, "size": len(text), "oid": "0" * 40} for path, text in files.items()]
+        def tree(owner: str, name: str, revision: str) -> Response:
+            space = self.spaces.get(f"{owner}/{name}")
+            if space is None:
+                return _refusal(404, "Repository not found", code="RepoNotFound")
+            sizes = {path: len(content) for path, content in space.files.items()}
+            return JSONResponse(
+                [{"type": "file", "path": path, "size": size, "oid": "0" * 40} for path, size in sizes.items()]
+            )
 
         @self.app.api_route("/spaces/{owner}/{name}/resolve/{revision}/{path:path}", methods=["GET", "HEAD"])
         def resolve(owner: str, name: str, revision: str, path: str) -> Response:
