@@ -14,6 +14,8 @@ export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 
 # Threads that wait sleep: beside each other, the models of several tests took a third longer, and some far longer.
 test test-envs test-%: export OMP_WAIT_POLICY = PASSIVE
+# Bytecode is written, whatever the shell has set: without it, half the time until a command begins is compilation.
+test test-envs test-%: export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo model test test-envs test-fast test-slow findings integrations fuzz hostile lint interop vllm bench bench-learning bench-models bench-trl clean
 
