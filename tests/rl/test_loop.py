@@ -30,8 +30,8 @@ from openenv.rl.reports.training_log import TrainingLog
 from openenv.rl.rollouts.rollout import Rollout, group_seed
 from openenv.rl.training.checkpoint import Checkpoints
 from openenv.rl.training.pretraining import pretrain
-from openenv.rl.training.rank import TrainerRank
 from openenv.rl.training.trainer import ReferenceModel, Trainer
+from openenv.rl.training.trainer_rank import TrainerRank
 from tests.rl.echo_game import WORDS, EchoPool, EchoText, echo_chat, echo_config
 from tests.rl.models.small_models import DEVICES
 

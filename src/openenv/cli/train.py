@@ -22,6 +22,7 @@ from openenv.envs import catalog
 from openenv.evaluation.intervals import Interval, mean_over_runs
 from openenv.evaluation.tables import NO_RETURN, interval_text, number_text, table_console
 from openenv.rl.config import Config
+from openenv.rl.config.engine import EngineName
 from openenv.rl.config_file import load_config, require_model
 from openenv.rl.engines.launched import is_follower, number_of_processes
 from openenv.rl.planning.config_text import config_yaml
@@ -69,6 +70,9 @@ def train(
         None, min=0, help="Seed of weights, deals and sampling (default: the number in the file)."
     ),
     seeds: int = typer.Option(1, min=1, help="Make this many runs with consecutive seeds, and compare them."),
+    engine: EngineName = typer.Option(
+        None, help="Where the work is done: in this process, or on a Ray cluster (default: that of the file)."
+    ),
     resume: bool = typer.Option(
         False, "--resume", help="Continue the run of the same name (default: start a new one)."
     ),
@@ -78,10 +82,15 @@ def train(
     ),
 ) -> None:
     """Train a language model to play, compare it with baselines before and after, and write a report."""
+    if number_of_processes() > 1 and seeds > 1:
+        raise typer.BadParameter(
+            "torchrun starts the processes of one run. Start each seed by itself.", param_hint="--seeds"
+        )
     if is_follower():
-        from openenv.rl.engines.followers import follow  # imports torch
+        if not (init or plan):
+            from openenv.rl.engines.followers import follow  # imports torch
 
-        follow()
+            follow()
         return
     if target is not None and not init:
         raise typer.BadParameter(f"{target}: a second file is only for --init.", param_hint="[NEW_FILE]")
@@ -91,6 +100,8 @@ def train(
     if steps is not None:
         training = dataclasses.replace(run.trainer.training, steps=steps)
         run = dataclasses.replace(run, trainer=dataclasses.replace(run.trainer, training=training))
+    if engine is not None:
+        run = dataclasses.replace(run, engine=dataclasses.replace(run.engine, name=engine))
     if seed is not None:
         run = dataclasses.replace(run, seed=seed)
     if init:

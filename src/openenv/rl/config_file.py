@@ -61,6 +61,8 @@ def config_from_mapping(data: Mapping[str, Any]) -> Config:
         data["env"] = [_environment(one) for one in (data["env"] if isinstance(data["env"], list) else [data["env"]])]
     if isinstance(data.get("model"), str):
         data["model"] = {"path": data["model"]}
+    if isinstance(data.get("engine"), str):
+        data["engine"] = {"name": data["engine"]}
     if isinstance(data.get("report_to"), str):
         data["report_to"] = [] if data["report_to"] == "none" else [data["report_to"]]
     return typing.cast(Config, _build(Config, with_model_defaults(data), ""))

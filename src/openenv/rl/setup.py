@@ -5,6 +5,7 @@ Importing this module is cheap; `setup_training` imports torch when it is called
 
 import asyncio
 import contextlib
+import importlib.util
 import itertools
 import json
 import logging
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openenv.formats.json_text import json_text
+from openenv.installation import install_line
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import config_from_mapping, load_config, require_model, with_current_keys
@@ -29,7 +31,7 @@ from openenv.rl.reports.training_log import TrainingLog
 
 if TYPE_CHECKING:
     from openenv.rl.algorithm.rewards import Reward
-    from openenv.rl.engines.embedded import EmbeddedEngine
+    from openenv.rl.engines.base import BaseEngine
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +55,7 @@ class TrainingRun:
         self,
         config: Config,
         stack: contextlib.AsyncExitStack,
-        engine: "EmbeddedEngine",
+        engine: "BaseEngine",
         training_log: TrainingLog,
         on_progress: OnProgress,
     ) -> None:
@@ -138,7 +140,7 @@ async def setup_training(
     budget = Budget(config.max_minutes)
     on_progress = with_time_left(on_progress, budget)
     require_model(config.model.path)
-    from openenv.rl.engines.embedded import EmbeddedEngine  # imports torch
+    engine_class = _engine_class(config)
     from openenv.rl.models.sources.hub_id import require_on_hub
     from openenv.rl.planning.plan import require_weights_fit
     from openenv.rl.supervised_phase import require_teacher
@@ -162,13 +164,26 @@ async def setup_training(
             first_step = Checkpoints(config.run_dir).latest_step
             trackers = await asyncio.to_thread(Trackers.open, config, first_step)
             stack.push_async_callback(asyncio.to_thread, trackers.close)
-            engine = await EmbeddedEngine.make(
+            engine = await engine_class.make(
                 config, served, reward, resume=resuming, budget=budget, on_progress=on_progress
             )
         stack.callback(engine.close)
         training_log = TrainingLog(config.run_dir, config, trackers, first_step=first_step)
         return TrainingRun(config, stack.pop_all(), engine, training_log, on_progress)
     raise AssertionError("unreachable: an exit stack suppresses no exception")
+
+
+def _engine_class(config: Config) -> "type[BaseEngine]":
+    """The engine of that name. Raises ImportError without Ray."""
+    if config.engine.name == "ray":
+        if importlib.util.find_spec("ray") is None:
+            raise ImportError(f"engine.name: ray needs Ray: {install_line('ray')}")
+        from openenv.rl.engines.ray_cluster.engine import RayEngine
+
+        return RayEngine
+    from openenv.rl.engines.embedded import EmbeddedEngine  # imports torch
+
+    return EmbeddedEngine
 
 
 setup_forge_training = setup_training
@@ -188,7 +203,8 @@ def _fresh_folder(config: Config) -> None:
 def _require_same_settings(config: Config) -> None:
     """Raise ConfigError if the configuration of a resumed run has changed in anything that its numbers depend on.
 
-    Its length, its patience, its trackers, its transcripts and the interval of its evaluations may differ.
+    Its length, its patience, its trackers, its transcripts, its processes and the interval of its evaluations may
+    differ.
     """
     began = json.loads((config.run_dir / "config.json").read_text(encoding="utf-8"))
     # what the run did not know yet has its default
@@ -196,6 +212,7 @@ def _require_same_settings(config: Config) -> None:
     now = json.loads(json_text(asdict(config)))
     for settings in (began, now):
         settings["trainer"].pop("training")
+        settings["engine"] = settings["engine"]["parts"]  # numbers do not depend on the rest
         settings["evaluation"].pop("interval", None)
         if config.trainer.tokens_per_forward is None:
             settings["trainer"].pop("tokens_per_forward")  # the checkpoint has it

@@ -47,14 +47,27 @@ class StartingModel:
         tools: those of the environment, which a template that renders tools gets; the instructions describe them for
         any other.
         """
-        renders_tools = "tools" in str(self.tokenizer.chat_template)
-        return Chat(
-            self.tokenizer,
-            end_ids=end_ids(self.model),
-            enable_thinking=enable_thinking,
-            tools=tools if renders_tools else (),
-            image_reader=self.image_reader,
-        )
+        ends = end_ids(self.model)
+        return chat_with(self.tokenizer, ends, self.image_reader, enable_thinking=enable_thinking, tools=tools)
+
+
+def chat_with(
+    tokenizer: Any,
+    ends: Sequence[int],
+    image_reader: ImageReader | None,
+    *,
+    enable_thinking: bool | None = None,
+    tools: Sequence[Mapping[str, Any]] = (),
+) -> Chat:
+    """As `StartingModel.chat`. ends: the tokens that end a reply by the model's generation config."""
+    renders_tools = "tools" in str(tokenizer.chat_template)
+    return Chat(
+        tokenizer,
+        end_ids=ends,
+        enable_thinking=enable_thinking,
+        tools=tools if renders_tools else (),
+        image_reader=image_reader,
+    )
 
 
 def make_starting_model(config: Config, played: Sequence[CollectedPlay]) -> StartingModel:
@@ -128,7 +141,7 @@ def load_starting_model(settings: ModelConfig, seed: int) -> StartingModel:
         add_adapter(model, settings.lora, settings.path)
     elif multiplies_bfloat16(settings.precision, model.device):
         dither(model, seed=seed)
-    return StartingModel(model, tokenizer, load_image_reader(settings.path, model, tokenizer))
+    return StartingModel(model, tokenizer, load_image_reader(settings.path, model.config, tokenizer))
 
 
 def groups_in_batch(config: Config, played: Sequence[CollectedPlay]) -> int:

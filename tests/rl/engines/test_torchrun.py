@@ -1,10 +1,13 @@
 """`torchrun` starts several processes for one run: the first makes it, and all hold parts of the trainer."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -21,23 +24,31 @@ model: {{precision: float32, num_layers: 1, hidden_size: 64, num_heads: 2}}
 pretrain: {{steps: 20, max_decisions: 4000}}
 trainer: {{training: {{steps: {steps}}}}}
 evaluation: {{num_games: 20, interval: 2, interval_games: 20}}
-checkpoint: {{folder: {folder}, interval: 2}}
 """
 
 
-def write_run(folder: Path, name: str, steps: int) -> Path:
+def write_run(
+    folder: Path, name: str, steps: int, checkpoint: str = "checkpoint: {{folder: {folder}, interval: 2}}"
+) -> Path:
     file = folder / f"{name}.yaml"
-    file.write_text(RUN.format(name=name, folder=folder, steps=steps), encoding="utf-8")
+    file.write_text(f"{RUN}{checkpoint}\n".format(name=name, folder=folder, steps=steps), encoding="utf-8")
     return file
 
 
-def torchrun(file: Path) -> "subprocess.Popen[str]":
+@contextmanager
+def torchrun(file: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [*launcher, "-m", "openenv", "train", str(file)],
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    process = subprocess.Popen(
+        [*launcher, "-m", "openenv", "train", str(file), *options],
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
     )  # fmt: skip
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def test_two_processes_make_the_run_of_one(tmp_path: Path) -> None:
@@ -45,8 +56,8 @@ def test_two_processes_make_the_run_of_one(tmp_path: Path) -> None:
     one = run_blocking(load_config(write_run(tmp_path, "one", 4)))
     torch.set_num_threads(threads)
 
-    process = torchrun(write_run(tmp_path, "two", 4))
-    output, _ = process.communicate(timeout=280)
+    with torchrun(write_run(tmp_path, "two", 4)) as process:
+        output, _ = process.communicate(timeout=280)
 
     assert process.returncode == 0, output
     assert "trainer: 2 processes" in output
@@ -63,17 +74,45 @@ def test_two_processes_make_the_run_of_one(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_saves_a_checkpoint_with_all_processes(tmp_path: Path) -> None:
-    process = torchrun(write_run(tmp_path, "two", 10_000))
     metrics = tmp_path / "two" / "metrics.jsonl"
-    deadline = time.monotonic() + 240
-    while not (metrics.exists() and len(read_rows(metrics)) >= 2):
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    with torchrun(write_run(tmp_path, "two", 10_000, "checkpoint: {{folder: {folder}, interval: 0}}")) as process:
+        deadline = time.monotonic() + 240
+        while not (metrics.exists() and len(read_rows(metrics)) >= 2):
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
 
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=120)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=120)
 
     steps = len(read_rows(metrics))
     assert (tmp_path / "two" / "checkpoints" / "latest").read_text(encoding="utf-8") == f"step_{steps:06d}"
     assert f"stopped after step {steps}" in output
+
+
+def test_a_step_that_all_processes_refuse_ends_the_run_with_its_checkpoint_and_report(tmp_path: Path) -> None:
+    file = write_run(tmp_path, "two", 50, "checkpoint: {{folder: {folder}, interval: 0}}")
+    file.write_text(
+        file.read_text(encoding="utf-8").replace("trainer: {", "trainer: {kl_target: null, optimizer: {lr: 1.0e+30}, "),
+        encoding="utf-8",
+    )
+
+    with torchrun(file) as process:
+        output, _ = process.communicate(timeout=280)
+
+    assert process.returncode == 1
+    assert "the gradient of step 2 is nan" in output
+    assert (tmp_path / "two" / "report.html").exists()
+    assert (tmp_path / "two" / "checkpoints" / "latest").read_text(encoding="utf-8") == "step_000001"
+
+
+def test_a_refused_file_ends_all_processes_at_once(tmp_path: Path) -> None:
+    file = write_run(tmp_path, "two", 4)
+    file.write_text(file.read_text(encoding="utf-8") + "sede: 1\n", encoding="utf-8")
+
+    with torchrun(file) as process:
+        output, _ = process.communicate(timeout=120)
+
+    assert process.returncode != 0
+    assert "sede" in output
+    assert "SIGKILL" not in output

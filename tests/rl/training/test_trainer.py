@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
@@ -16,9 +17,9 @@ from openenv.rl.config_file import config_from_mapping
 from openenv.rl.generators.embedded import Generator
 from openenv.rl.models.chat import Chat
 from openenv.rl.models.language_model import WeightStore, checkpoint_activations, copy_of, device_of, load_model
-from openenv.rl.models.lora import add_adapter
+from openenv.rl.models.lora import add_adapter, load_adapter
 from openenv.rl.progress import TrainingProgress
-from openenv.rl.training.checkpoint import Checkpoints
+from openenv.rl.training.checkpoint import Checkpoints, save_model
 from openenv.rl.training.trainer import ReferenceModel, Trainer, make_reference
 from tests.rl.echo_game import echo_config
 from tests.rl.models.small_models import small_model
@@ -162,6 +163,35 @@ def test_a_store_passes_the_adapter_alone() -> None:
     theirs, ours = dict(reader.named_parameters()), dict(trainer.model.named_parameters())
     assert all(torch.equal(theirs[name], ours[name]) for name in ours if ".lora_" in name)
     assert torch.equal(reader.get_input_embeddings().weight, embedding)
+
+
+def test_an_adapter_of_any_layer_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
+    settings = LoraSettings(rank=4, target_modules=["embed_tokens", "q_proj"])
+    trainer = trained(echo_config(), "Llama", settings=settings, steps=2)
+    save_model(tmp_path, trainer.model, Chat(small_model("Llama")[1]))
+    reader, _ = small_model("Llama")
+    add_adapter(reader, settings, "somewhere")
+
+    load_adapter(reader, tmp_path)
+
+    theirs, ours = dict(reader.named_parameters()), dict(trainer.model.named_parameters())
+    adapter = [name for name in ours if ".lora_" in name]
+    assert any("lora_embedding_A" in name for name in adapter)
+    assert all(torch.equal(theirs[name], ours[name]) for name in adapter)
+
+
+@pytest.mark.parametrize("name", ["Qwen3", "Llama"])
+def test_loaded_weights_lie_where_created_ones_do(name: str, tmp_path: Path) -> None:
+    """Elsewhere the matrix library adds in another order, and a resumed run would differ in its last digits."""
+    model, tokenizer = small_model(name)
+    for length in range(8):  # of a header, which moves what follows it
+        save_model(tmp_path / str(length), model, Chat(tokenizer))
+        file = tmp_path / str(length) / "model.safetensors"
+        save_file(load_file(file), file, {"format": "pt", "note": "x" * length})
+
+        loaded, _ = load_model(tmp_path / str(length))
+
+        assert [weights.data_ptr() % 64 for weights in loaded.parameters()] == [0] * len(list(loaded.parameters()))
 
 
 def logits(model: PreTrainedModel) -> Tensor:

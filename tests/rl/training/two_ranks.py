@@ -8,15 +8,19 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
+from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config, LoraSettings
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.divided_weights import whole_weights
+from openenv.rl.models.divided_weights import trained_weights
 from openenv.rl.models.language_model import checkpoint_activations
 from openenv.rl.models.lora import add_adapter
 from openenv.rl.progress import TrainingProgress
 from openenv.rl.training.checkpoint import Checkpoints
+from openenv.rl.training.ranks import Ranks
 from openenv.rl.training.trainer import Trainer, make_reference
 from tests.rl.echo_game import echo_config
 from tests.rl.models.small_models import small_model
@@ -34,6 +38,8 @@ class Case(NamedTuple):
     steps: int = 4
     lora: LoraSettings | None = None
     checkpoints_activations: bool = False
+    num_episodes: int = 12
+    """Of different sequences, in groups of four or of as many as there are."""
 
 
 CASES = {
@@ -45,7 +51,9 @@ CASES = {
     ),
     "an adapter": Case("Llama", {"loss": _DIVERGENCE, "trainer": {"tokens_per_forward": 60}}, lora=LORA),
     "activations computed again": Case("Qwen3", {"trainer": {"tokens_per_forward": 60}}, checkpoints_activations=True),
-    "more processes than sequences in a pass": Case("Qwen3", {"trainer": {"tokens_per_forward": 1}}),
+    "one process has fewer sequences": Case(
+        "Qwen3", {"loss": _DIVERGENCE, "trainer": {"tokens_per_forward": 1, "kl_target": 0.001}}, num_episodes=3
+    ),
 }
 
 
@@ -56,6 +64,10 @@ class Trained(NamedTuple):
     metrics: list[dict[str, float]]
     after_resuming: dict[str, Tensor]
     """The weights of a run that went on from a checkpoint of one process."""
+    held: float
+    """Share of the weights that the process has between steps."""
+    num_divided: int
+    """Modules that are gathered by themselves."""
 
 
 def model_of(case: Case) -> tuple[PreTrainedModel, Chat]:
@@ -79,7 +91,7 @@ def trained(case: Case, folder: Path, of_one: Path) -> Trained:
 
     folder: of the checkpoint. of_one: that of a single process, which is read.
     """
-    groups = groups_of(small_model(case.model)[0], model_of(case)[1])
+    groups = groups_for(case)
     trainer, chat = _trainer(case)
     metrics = []
     for step in range(case.steps):
@@ -87,17 +99,29 @@ def trained(case: Case, folder: Path, of_one: Path) -> Trained:
             progress = TrainingProgress(step=step, training_s=0.0)
             Checkpoints(folder).save(trainer, chat, progress)
         metrics.append(trainer.step(groups, step / case.steps))
-    weights = whole_weights(trainer.model, trained_only=True)
+    weights = trained_weights(trainer.model)
+    parts = [one.to_local() if isinstance(one, DTensor) else one for one in trainer.model.parameters()]
+    held = sum(part.numel() for part in parts) / sum(one.numel() for one in trainer.model.parameters())
     resumed, _ = _trainer(case)
     Checkpoints(of_one).restore(resumed)
     for step in range(case.steps // 2, case.steps):
         resumed.step(groups, step / case.steps)
-    return Trained(weights, metrics, whole_weights(resumed.model, trained_only=True))
+    num_divided = sum(isinstance(module, FSDPModule) for module in trainer.model.modules())
+    return Trained(weights, metrics, trained_weights(resumed.model), held, num_divided)
+
+
+def groups_for(case: Case) -> list[Group]:
+    """The episodes of each of its steps."""
+    groups = groups_of(small_model(case.model)[0], model_of(case)[1])
+    if case.num_episodes == 12:
+        return groups
+    return [Group(0, groups[0].trajectories[: case.num_episodes])]
 
 
 def _trainer(case: Case) -> tuple[Trainer, Chat]:
     (model, chat), config = model_of(case), config_of(case)
-    return Trainer(model, make_reference(model, config), config, chat.pad_id), chat
+    ranks = Ranks.of_group() if dist.is_initialized() else Ranks()
+    return Trainer(model, make_reference(model, config), config, chat.pad_id, ranks), chat
 
 
 def rank(number: int, port: int, folder: str, names: Sequence[str]) -> None:

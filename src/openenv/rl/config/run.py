@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from openenv.rl.config.engine import EngineConfig
 from openenv.rl.config.learning import (
     LossConfig,
     PretrainConfig,
@@ -91,10 +92,12 @@ class Config:
     accepted too."""
     model: ModelConfig = field(default_factory=ModelConfig)
     """The model. A string is its path."""
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    """Where the work is done. A string is its name."""
     group_size: int = 8
     """Episodes that start from one state and are compared with each other."""
     groups_in_flight: int = 64
-    """Groups that each of the two rollout workers plays at the same time, at most half of a batch."""
+    """Groups that each part of a step's groups plays at the same time."""
     off_by_n: int = 1
     """Age, in steps, of the weights that played an episode when it is trained on. 0 is strictly on-policy; with more,
     rollouts and training run at the same time. The first steps of a run, and after a checkpoint, use newer ones. With
@@ -179,9 +182,18 @@ class Config:
         rule = "vLLM reads other weights from a GGUF file than the trainer. Give a folder."
         is_gguf = self.model.path.lower().endswith(".gguf") and self.model.lora is not None
         require(not (alone and is_gguf), "model.path", self.model.path, rule)
+        if self.engine.name == "ray":
+            self._require_for_ray()
         require(bool(self.project), "project", self.project, "must be a name.")
         is_folder = bool(self.name) and "/" not in self.name and self.name not in (".", "..")
         require(is_folder, "name", self.name, "must be the name of a folder: not empty, without a slash, not . or ..")
+
+    def _require_for_ray(self) -> None:
+        """Raise ConfigError for what the engine on Ray does not have."""
+        rule = "is not for engine.name: ray. Use the embedded engine."
+        require(not self.generator.is_vllm, "generator.name", self.generator.name, rule)
+        require(not self.sampling.partial_rollouts, "sampling.partial_rollouts", True, rule)
+        require(not any(one.self_play for one in self.env), "env.self_play", "an environment", rule)
 
     @property
     def plays_together(self) -> bool:

@@ -14,7 +14,7 @@ from openenv.rl.engines.followers import Followers
 from openenv.rl.models.language_model import WeightStore
 from openenv.rl.progress import TrainingProgress
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
-from openenv.rl.training.rank import TrainerRank
+from openenv.rl.training.trainer_rank import TrainerRank
 
 _T = TypeVar("_T")
 

@@ -17,7 +17,7 @@ from openenv.rl.config import Config, EnvConfig
 from openenv.rl.engines.protocol import MOST_ENDS, Recovering
 
 if TYPE_CHECKING:
-    from openenv.rl.engines.embedded import TrainingEnvironment
+    from openenv.rl.engines.preparation import TrainingEnvironment
     from openenv.rl.generators.base import BaseGenerator
 
 log = logging.getLogger(__name__)

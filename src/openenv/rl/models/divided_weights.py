@@ -19,13 +19,18 @@ def whole(value: Any) -> Any:
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
-def whole_weights(model: torch.nn.Module, *, trained_only: bool) -> dict[str, Tensor]:
-    """A copy of the weights by their names. All processes call it together."""
-    return {
-        name: whole(weights.detach()) if isinstance(weights, DTensor) else weights.detach().clone()
-        for name, weights in model.named_parameters()
-        if weights.requires_grad or not trained_only
-    }
+def trained_weights(model: torch.nn.Module, *, kept: bool = True) -> dict[str, Tensor]:
+    """A copy of the trained weights by their names. All processes call it together.
+
+    kept: whether this process needs it. One that does not has each of them for a moment, and returns none.
+    """
+    weights: dict[str, Tensor] = {}
+    for name, own in model.named_parameters():
+        if own.requires_grad:
+            gathered = whole(own.detach()) if isinstance(own, DTensor) else own.detach().clone()
+            if kept:
+                weights[name] = gathered
+    return weights
 
 
 @torch.no_grad()

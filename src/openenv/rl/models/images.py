@@ -94,11 +94,11 @@ def _size_of(image: ImageInput) -> int:
     return image.patches.nbytes + len(image.url)
 
 
-def load_image_reader(path: str | Path, model: PreTrainedModel, tokenizer: Any) -> ImageReader | None:
-    """The image reader of a saved model; None if images cannot be shown to it."""
-    if model.config.model_type not in ARCHITECTURES:
+def load_image_reader(path: str | Path, config: Any, tokenizer: Any) -> ImageReader | None:
+    """The image reader of a saved model; None if images cannot be shown to it. config: the model's, of transformers."""
+    if config.model_type not in ARCHITECTURES:
         return None
-    image_token = str(tokenizer.convert_ids_to_tokens(cast(Any, model.config).image_token_id))
+    image_token = str(tokenizer.convert_ids_to_tokens(config.image_token_id))
     return ImageReader(cast(Any, AutoImageProcessor).from_pretrained(path), image_token)
 
 

@@ -26,7 +26,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.utils import logging as transformers_logging
 
 from openenv.rl.config import ConfigError, ModelConfig, Precision, WeightType
-from openenv.rl.models.divided_weights import whole_weights
+from openenv.rl.models.divided_weights import trained_weights
 from openenv.rl.models.images import ARCHITECTURES, Images, image_inputs, without_image_token
 from openenv.rl.models.prompt_tokens import TokenIds
 from openenv.rl.models.shared_prefix import can_share, prefix_cache, shared_length
@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 _HEAD_DIM = 32
 PROCESSOR = torch.device("cpu")
+_ALIGNMENT = 64  # bytes, of the memory that PyTorch allocates
 _INSIDE = 0.999  # a weight on the border itself might round to the neighbour
 
 
@@ -98,7 +99,16 @@ def load_model(
     model_class = AutoModelForImageTextToText if reads_images else AutoModelForCausalLM
     with without_progress_bars():
         model: Any = model_class.from_pretrained(path, dtype=dtype, attn_implementation=attention_of(device))
+    _align(model)
     return model.to(device), tokenizer
+
+
+def _align(model: PreTrainedModel) -> None:
+    """Move weights to where new tensors begin. Those of a file lie anywhere in it, and the matrix library adds in
+    another order there: the model that a run loads to go on would differ from the one that it has made."""
+    for weights in model.parameters():
+        if weights.data_ptr() % _ALIGNMENT:
+            weights.data = weights.data.clone()
 
 
 def load_tokenizer(path: str | Path) -> Any:
@@ -344,14 +354,14 @@ class WeightStore:
         """The policy version that was published last; -1 before the first."""
         return self._version
 
-    def publish(self, model: torch.nn.Module, version: int) -> None:
+    def publish(self, model: torch.nn.Module, version: int, *, is_read: bool = True) -> None:
         """Publish a copy of the trained weights. Processes that hold parts of the model call it together.
 
-        Raises ValueError if the version is not newer than the last.
+        is_read: whether this process has readers. Raises ValueError if the version is not newer than the last.
         """
         if version <= self._version:
             raise ValueError(f"version={version}: {self._version} is already published, and versions must increase.")
-        weights = whole_weights(model, trained_only=True)
+        weights = trained_weights(model, kept=is_read)
         measured = None if self.probe is None else self.probe.measured(cast(PreTrainedModel, model))
         for receive in self.on_publish:
             receive(version, weights, measured)

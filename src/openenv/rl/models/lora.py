@@ -1,5 +1,6 @@
 """LoRA adapters through peft: small trainable matrices beside frozen weights (arXiv:2106.09685)."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,14 +46,19 @@ def has_adapter(model: PreTrainedModel) -> bool:
 def load_adapter(model: PreTrainedModel, folder: Path) -> None:
     """Load a saved adapter into the one that the model has."""
     saved = load_file(folder / _ADAPTER_FILE)
-    names = {name.replace(".default.", "."): name for name, _ in model.named_parameters()}
-    load_weights(model, {names[name.removeprefix(_SAVED_PREFIX)]: weights for name, weights in saved.items()})
+    names = {_saved_name(name): name for name, _ in model.named_parameters()}
+    load_weights(model, {names[name]: weights for name, weights in saved.items()})
+
+
+def _saved_name(name: str) -> str:
+    """The name of a weight in a file: without that of the adapter."""
+    return _SAVED_PREFIX + re.sub(r"\.default(?=\.|$)", "", name)
 
 
 def save_adapter(folder: Path, weights: Mapping[str, Tensor], adapter_config: Any) -> None:
     """Save an adapter from its weights by name, as peft and vLLM load it. adapter_config: see `adapter_config`."""
     folder.mkdir(parents=True)
-    saved = {f"{_SAVED_PREFIX}{name.replace('.default.', '.')}": tensor.cpu() for name, tensor in weights.items()}
+    saved = {_saved_name(name): tensor.cpu() for name, tensor in weights.items()}
     save_file(saved, folder / _ADAPTER_FILE)
     adapter_config.save_pretrained(folder)
 

@@ -16,6 +16,7 @@ from openenv.auto.environment import ServedEnvironment
 from openenv.rl.budget import Budget
 from openenv.rl.config import Config, ConfigError
 from openenv.rl.config_file import require_model
+from openenv.rl.engines.launched import number_of_processes
 from openenv.rl.environments import serve_environment
 from openenv.rl.models.language_model import device_of, load_tokenizer
 from openenv.rl.models.shared_prefix import shared_length
@@ -221,11 +222,15 @@ def _plan(config: Config, outline: ModelOutline, player: ModelOutline) -> Memory
     trained, weights = outline.trained_bytes, outline.weight_bytes
     is_processor = device.type == "cpu"
     versions = config.max_policy_age + 1
+    held = trained if is_processor else trained // number_of_processes()  # on a processor the others have the rest
     always = [
-        Part(name="program and libraries", size_bytes=resident_bytes() + _LIBRARIES if is_processor else 0),
+        Part(
+            name="program and libraries",
+            size_bytes=(resident_bytes() + _LIBRARIES) * number_of_processes() if is_processor else 0,
+        ),
         Part(name="weights", size_bytes=weights, note=config.model.weights),
-        Part(name="gradients", size_bytes=trained, note="of the trained weights"),
-        Part(name="optimizer", size_bytes=2 * trained, note="two numbers a trained weight"),
+        Part(name="gradients", size_bytes=held, note="of the trained weights"),
+        Part(name="optimizer", size_bytes=2 * held, note="two numbers a trained weight"),
         Part(name="generator's weights", size_bytes=player.trained_bytes, note="frozen weights are shared"),
         Part(name="published versions", size_bytes=versions * trained, note=f"{versions} versions, by off_by_n"),
     ]
@@ -298,7 +303,8 @@ class _Passes:
         size = self._outline.training_bytes(
             rows, columns=self._sequences.columns, positions=rows * self._sequences.sampled, **self._shape
         )
-        one = Part(name="a pass", size_bytes=size, note=f"{rows} sequences of {longest} tokens")
+        at_once_here = number_of_processes() if self._begun.device == "cpu" else 1
+        one = Part(name="a pass", size_bytes=size * at_once_here, note=f"{rows} sequences of {longest} tokens")
         most = self.most_prompts if at_once is None else max(1, at_once // longest)
         # the copy for the budget is made after the pass
         training = [

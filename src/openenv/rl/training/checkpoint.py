@@ -109,9 +109,10 @@ class Checkpoints:
         file = self.folder / _HISTORIES
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
 
-    def load_image_reader(self, model: PreTrainedModel, tokenizer: Any) -> ImageReader | None:
-        """The image reader that was saved with the model before GRPO; None if it reads no images."""
-        return load_image_reader(self.reference, model, tokenizer)
+    def load_image_reader(self, config: Any, tokenizer: Any) -> ImageReader | None:
+        """The image reader that was saved with the model before GRPO; None if it reads no images. config: the model's,
+        of transformers."""
+        return load_image_reader(self.reference, config, tokenizer)
 
     def save_random_returns(self, returns: Sequence[RandomReturns]) -> None:
         """Save what random play has shown about the returns of each environment.
@@ -218,7 +219,7 @@ def _restore(trainer: Trainer, folder: Path) -> None:
         load_adapter(trainer.model, folder)
     else:
         load_weights(trainer.model, dict(load_model(folder)[0].named_parameters()))
-    trainer.load_state_dict(torch.load(folder / "trainer.pt", weights_only=True))
+    trainer.load_state_dict(torch.load(folder / "trainer.pt", weights_only=True, map_location="cpu"))
 
 
 def save_model(

@@ -6,7 +6,7 @@ before it is divided, so sums over the processes are those of one process but fo
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.distributed as dist
@@ -16,6 +16,8 @@ from torch.distributed.fsdp import fully_shard
 from transformers import PreTrainedModel
 
 from openenv.rl.algorithm.batch import TrainingBatch
+from openenv.rl.config import require
+from openenv.rl.models.images import ARCHITECTURES
 
 _Part = tuple[Tensor, TrainingBatch, bool]
 
@@ -23,13 +25,19 @@ _Part = tuple[Tensor, TrainingBatch, bool]
 class Ranks:
     """This process among those that train together."""
 
-    def __init__(self) -> None:
-        """Those of PyTorch's process group; without one this process trains alone."""
-        together = dist.is_initialized()
-        self.size = dist.get_world_size() if together else 1
-        """Number of processes."""
-        self.number = dist.get_rank() if together else 0
-        """Of this process, from 0."""
+    def __init__(self, number: int = 0, size: int = 1) -> None:
+        """
+        Args:
+            number: of this process, from 0.
+            size: number of processes; 1: this one trains alone.
+        """
+        self.number = number
+        self.size = size
+
+    @classmethod
+    def of_group(cls) -> Self:
+        """The processes of PyTorch's process group."""
+        return cls(dist.get_rank(), dist.get_world_size())
 
     @property
     def is_first(self) -> bool:
@@ -37,23 +45,27 @@ class Ranks:
         return self.number == 0
 
     def shard(self, model: PreTrainedModel) -> None:
-        """Keep only this process's part of the model's weights, of each layer and of what is around the layers."""
+        """Keep only this process's part of the model's weights, of each layer and of what is around the layers.
+
+        Raises ConfigError for a model that reads images, whose encoder runs before the model's own pass begins.
+        """
         if self.size == 1:
             return
+        rule = "a model that reads images trains in one process."
+        require(model.config.model_type not in ARCHITECTURES, "model.path", model.config.model_type, rule)
         mesh = init_device_mesh(model.device.type, (self.size,))
-        for module in [*_text_layers(model), model]:
+        for module in [*_layers(model), model]:
             # what was gathered for a pass without gradient would be used again after the next change of the weights
             divided: Any = fully_shard(module, mesh=mesh, reshard_after_forward=True)
             divided.set_gradient_divide_factor(1.0)  # the loss is a sum over tokens, and not a mean of means
             divided.set_force_sum_reduction_for_comms(True)  # gloo has no other
-            divided.set_reduce_scatter_unused_params(True)  # a part of the batch may have no image
 
     def parts(self, batch: TrainingBatch, max_tokens: int) -> Iterator[_Part]:
         """This process's parts of a batch, of at most `max_tokens` tokens: the indices of a part's tokens in the batch,
-        [n], the part, and whether it counts.
+        [n], the part, and whether it is this process's own.
 
-        All processes have as many: each gathers the weights together with the others. One that has fewer sequences
-        repeats one that does not count.
+        All processes have as many: each gathers the weights together with the others. One that has fewer parts is given
+        the shortest sequence, which is not its own, for what is left.
         """
         if self.size == 1:
             for tokens, part in batch.split(max_tokens):
@@ -76,10 +88,6 @@ class Ranks:
                 dist.all_reduce(value)
 
 
-def _text_layers(model: PreTrainedModel) -> list[torch.nn.Module]:
-    """The layers that every sequence passes, so that all processes gather them equally often. Those of an image's
-    encoder are gathered with the rest of the model."""
+def _layers(model: PreTrainedModel) -> list[torch.nn.Module]:
     names = set(model._no_split_modules or ())
-    whole: Any = model
-    decoder = whole.get_decoder()
-    return [layer for layer in decoder.modules() if type(layer).__name__ in names]
+    return [layer for layer in model.modules() if type(layer).__name__ in names]

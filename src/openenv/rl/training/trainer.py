@@ -54,8 +54,8 @@ class TokenScores:
 class ReferenceModel:
     """A frozen copy of a model, or a model with an adapter without that adapter.
 
-    Its scores never change, so they are computed once and cached: not where several processes compute them together,
-    which ask it equally often.
+    Its scores never change, so they are computed once and cached. Where processes hold parts of the model, they are
+    computed for each batch: all processes have to run the model equally often.
     """
 
     def __init__(self, model: PreTrainedModel, precision: Precision) -> None:
@@ -127,16 +127,26 @@ log = logging.getLogger(__name__)
 class Trainer:
     """Holds the trained weights, the optimizer and the reference model: all of them, or the part of this process."""
 
-    def __init__(self, model: PreTrainedModel, reference: ReferenceModel | None, config: Config, pad_id: int) -> None:
-        """With a process group of PyTorch the model is divided among its processes, and they call all methods together.
-
-        reference: None if `loss.kl_weight` and `kl_weight_end` are 0. Raises ValueError if it is missing.
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        reference: ReferenceModel | None,
+        config: Config,
+        pad_id: int,
+        ranks: Ranks | None = None,
+    ) -> None:
+        """
+        Args:
+            reference: None if `loss.kl_weight` and `kl_weight_end` are 0. Raises ValueError if it is missing.
+            pad_id: the token that pads sequences.
+            ranks: the processes among which the model is divided, and which call all methods together; None: this one
+                has all of it.
         """
         if reference is None and config.loss.needs_reference:
             raise ValueError(
                 f"loss.kl_weight={config.loss.kl_weight}: a weight of the divergence needs a reference model."
             )
-        self.ranks = Ranks()
+        self.ranks = ranks or Ranks()
         self.ranks.shard(model)
         if reference is not None and reference.model is not model:
             self.ranks.shard(reference.model)
@@ -201,16 +211,26 @@ class Trainer:
         """The weights by their names, for the first process to save; None where it holds all of them."""
         if not is_sharded(self.model):
             return None
-        known = dict(self.model.named_parameters(remove_duplicate=False))
+        all_names = dict(self.model.named_parameters(remove_duplicate=False))
         once = dict(self.model.named_parameters())  # tied weights are saved once
-        weights: dict[str, Tensor] = {}
-        for name, part in self.model.state_dict().items():
-            if name in known and name not in once:
-                continue
-            tensor = whole(part)
+        is_adapter = has_adapter(self.model)
+        parts = {
+            name: part
+            for name, part in self.model.state_dict().items()
+            if (once[name].requires_grad or not is_adapter if name in once else name not in all_names)
+        }
+        return self._gathered(parts)
+
+    def _gathered(self, parts: dict[str, Any]) -> dict[str, Any]:
+        """What the processes hold parts of, on the processor of the first; empty in the others. One at a time."""
+        if self.ranks.size == 1:
+            return parts
+        gathered: dict[str, Any] = {}
+        for name, part in parts.items():
+            value = whole(part)
             if self.ranks.is_first:
-                weights[name] = tensor.cpu()
-        return weights
+                gathered[name] = value.cpu()
+        return gathered
 
     def halve_step(self) -> None:
         """Let the next steps be half as long."""
@@ -220,10 +240,7 @@ class Trainer:
     def state_dict(self) -> dict[str, Any]:
         """The state that `load_state_dict` restores, with any number of processes: all but the model's weights."""
         optimizer = self.optimizer.state_dict()
-        of_weights = {
-            number: {name: whole(value) for name, value in state.items()}
-            for number, state in optimizer["state"].items()
-        }
+        of_weights = {number: self._gathered(state) for number, state in optimizer["state"].items()}
         return {
             "optimizer": {**optimizer, "state": of_weights},
             "step_count": self.step_count,
@@ -265,19 +282,19 @@ class Trainer:
         sums: dict[str, Tensor] = {"loss": torch.zeros((), dtype=torch.float64, device=device)}
         seen, entropy = (torch.zeros(len(batch.position), device=device) for _ in range(2))
         trains_entropy = self._trains_entropy(progress, batch)
-        for tokens, on_processor, counts in self.ranks.parts(batch, config.trainer.most_tokens):
+        for tokens, on_processor, is_own in self.ranks.parts(batch, config.trainer.most_tokens):
             reference = None if self.reference is None else self.reference.scores(on_processor)
             part, here = on_processor.to(device), moved(tokens, device)
             scores = self._scores(part, trains_entropy=trains_entropy)
             now = scores.logprobs.detach()[part.position]
             before = now if old is None else old[here]
             loss, measured = self._loss(
-                part, scores, before, reference, moved(weights[tokens] * counts, device), progress
+                part, scores, before, reference, moved(weights[tokens] * is_own, device), progress
             )
             torch.autograd.backward(loss)
             for key, value in measured.items():
-                sums[key] = sums.get(key, 0.0) + value.double() * (len(tokens) * counts)
-            if counts:
+                sums[key] = sums.get(key, 0.0) + value.double() * (len(tokens) * is_own)
+            if is_own:
                 sums["loss"] += loss.detach()
                 seen[here], entropy[here] = now, scores.entropy.detach()[part.position]
         self.ranks.add_up(seen, entropy)
@@ -307,7 +324,7 @@ class Trainer:
             return {}
         weights = [one for group in self.optimizer.param_groups for one in group["params"]]
         before = [one.detach().clone() for one in weights]
-        tokens, sample = batch.sample(config.trainer.most_tokens // 2)
+        tokens, sample = batch.sample(max(1, config.trainer.most_tokens // 2))
         self.optimizer.step()
         change = self.budget.limit(
             weights,
@@ -325,10 +342,10 @@ class Trainer:
         """What a step did to the policy on some tokens. logprobs, entropy: of these tokens before it, [n]."""
         device = self.model.device
         after_there, entropy_there = (torch.zeros(len(logprobs), device=device) for _ in range(2))
-        for tokens, on_processor, counts in self.ranks.parts(sample, self.config.trainer.most_tokens):
+        for tokens, on_processor, is_own in self.ranks.parts(sample, self.config.trainer.most_tokens):
             part, here = on_processor.to(device), moved(tokens, device)
             scores = self._scores(part)
-            if counts:
+            if is_own:
                 after_there[here] = scores.logprobs[part.position]
                 entropy_there[here] = scores.entropy[part.position]
         self.ranks.add_up(after_there, entropy_there)

@@ -3,21 +3,31 @@
 from collections.abc import Sequence
 from typing import Self
 
+import torch
+import torch.distributed as dist
 from transformers import PreTrainedModel
 
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config
 from openenv.rl.models.chat import Chat
-from openenv.rl.models.divided_weights import is_sharded, load_weights, whole_weights
-from openenv.rl.models.language_model import Probe, WeightStore, checkpoint_activations, copy_of
+from openenv.rl.models.divided_weights import is_sharded, load_weights, trained_weights
+from openenv.rl.models.language_model import (
+    Probe,
+    WeightStore,
+    checkpoint_activations,
+    choose_algorithms,
+    copy_of,
+    device_of,
+)
 from openenv.rl.progress import TrainingProgress
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.training.checkpoint import Checkpoints
+from openenv.rl.training.ranks import Ranks
 from openenv.rl.training.trainer import Trainer, make_reference
 
 
 class TrainerRank:
-    """What a run asks of its trainer. Processes that train together are asked the same, in the same order."""
+    """What a run needs of its trainer. Processes that train together do the same, in the same order."""
 
     def __init__(self, trainer: Trainer, checkpoints: Checkpoints, chat: Chat) -> None:
         """chat: is saved with the weights."""
@@ -27,13 +37,17 @@ class TrainerRank:
 
     @classmethod
     def follower(cls, config: Config) -> Self:
-        """That of a process beside the first, which has saved the model before GRPO already."""
+        """That of a process beside the one that makes the run, which has saved the model before GRPO already."""
+        torch.set_num_threads(config.threads)
+        choose_algorithms(device_of(config.model.device), deterministic=config.model.deterministic)
         checkpoints = Checkpoints(config.run_dir)
         model, tokenizer, _ = checkpoints.load_reference(config.model)
         if config.model.gradient_checkpointing:
             checkpoint_activations(model)
         chat = Chat(tokenizer)
-        return cls(Trainer(model, make_reference(model, config), config, chat.pad_id), checkpoints, chat)
+        ranks = Ranks.of_group() if dist.is_initialized() else Ranks()
+        trainer = Trainer(model, make_reference(model, config), config, chat.pad_id, ranks)
+        return cls(trainer, checkpoints, chat)
 
     def step(self, groups: Sequence[Group], progress: float) -> dict[str, float]:
         """As `training.trainer.Trainer.step`."""
@@ -47,7 +61,7 @@ class TrainerRank:
         """What the others do while the first process publishes. probe: of its store."""
         store = WeightStore()
         store.probe = probe
-        self.publish(store)
+        store.publish(self.trainer.model, self.trainer.step_count, is_read=False)
 
     def save(self, progress: TrainingProgress) -> None:
         """Save a checkpoint, and forget the scores of the reference: a resumed run has none either."""
@@ -80,7 +94,7 @@ class TrainerRank:
         """A copy of the whole model. The other processes return their part, which is not used."""
         if not is_sharded(self.trainer.model):
             return copy_of(self.trainer.model)
-        weights = whole_weights(self.trainer.model, trained_only=True)
+        weights = trained_weights(self.trainer.model, kept=self.trainer.ranks.is_first)
         if not self.trainer.ranks.is_first:
             return self.trainer.model
         model = self._checkpoints.load_reference(self.trainer.config.model)[0]

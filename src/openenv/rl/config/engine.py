@@ -1,0 +1,38 @@
+"""Where a run's work is done: in one process, or by the processes of a Ray cluster."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from openenv.rl.config.rules import require
+
+EngineName = Literal["embedded", "ray"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineConfig:
+    """The engine. Runs with equal seeds have equal trajectories and weights, whatever it is."""
+
+    name: EngineName = "embedded"
+    """embedded: one process, or those of torchrun. ray: actors of a Ray cluster."""
+    parts: int = 2
+    """Parts in which the groups of a step are played, in each environment: one plays while the generator answers
+    another. Batches, and with them the last digits of numbers, depend on it."""
+    address: str = ""
+    """Of a Ray cluster that runs already, such as auto or ray://head:10001. Empty: the run starts one on this machine,
+    and ends it."""
+    rollout_workers: int = 2
+    """Ray: processes that play the parts."""
+    generators: int = 1
+    """Ray: processes with a copy of the model, which answer the parts in turn."""
+    trainer_ranks: int = 1
+    """Ray: processes that hold parts of the trained model."""
+
+    def __post_init__(self) -> None:
+        for key in ("parts", "rollout_workers", "generators", "trainer_ranks"):
+            require(getattr(self, key) >= 1, f"engine.{key}", getattr(self, key), "must be at least 1.")
+        for key, default in (("address", ""), ("rollout_workers", 2), ("generators", 1), ("trainer_ranks", 1)):
+            value = getattr(self, key)
+            require(self.name == "ray" or value == default, f"engine.{key}", value, "is for engine.name: ray.")
+        rule = f"each worker plays a part, and there are {self.parts}. Raise engine.parts, or start fewer."
+        needs_parts = self.name == "ray" and self.rollout_workers > self.parts
+        require(not needs_parts, "engine.rollout_workers", self.rollout_workers, rule)
