@@ -1,0 +1,197 @@
+"""What runs in the processes of a Ray cluster: a generator, a rollout worker, a part of the trainer.
+
+Each builds all that it needs from the run's folder when it is made, so that Ray can make it again after its process has
+ended. The folder is on a disk that all machines share.
+"""
+
+import contextlib
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import ray
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from openenv.auto.environment import named_environment, token_headers
+from openenv.rl.algorithm.rewards import Reward
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.algorithm.trajectory import Group
+from openenv.rl.config import Config
+from openenv.rl.engines.preparation import TrainingEnvironment, environments_of, sessions_of
+from openenv.rl.engines.ray_cluster.remote_generator import Drawn, RemoteGenerator
+from openenv.rl.generators.embedded import Generator
+from openenv.rl.models.divided_weights import load_weights, trained_weights
+from openenv.rl.models.images import Images
+from openenv.rl.models.language_model import cast_matrices, choose_algorithms, device_of, load_tokenizer
+from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.rl.rollouts.rollout import Rollout
+from openenv.rl.starting_model import StartingModel, chat_with
+from openenv.rl.training.checkpoint import Checkpoints
+from openenv.rl.training.trainer_rank import TrainerRank
+from openenv.text.constraints import ReplyConstraint
+
+
+class GeneratorActor:
+    """A copy of the model that writes replies."""
+
+    def __init__(self, config: Config) -> None:
+        _set_up(config)
+        checkpoints = Checkpoints(config.run_dir)
+        model, tokenizer, _ = checkpoints.load_reference(config.model)
+        start = StartingModel(model, tokenizer, checkpoints.load_image_reader(model.config, tokenizer))
+        cast_matrices(start.model, config.model.precision)
+        self._generator = Generator(
+            start.model,
+            start.chat(enable_thinking=config.model.enable_thinking),
+            max_new_tokens=config.max_res_tokens,
+            precision=config.model.precision,
+            tokens_at_once=config.sampling.tokens_at_once,
+        )
+
+    def load(self, version: int, weights: Mapping[str, Tensor]) -> None:
+        """Answer with these weights from now on."""
+        load_weights(self._generator.model, weights)
+        self._generator.policy_version = version
+
+    def generate(
+        self,
+        version: int,
+        prompts: Sequence[TokenIds],
+        numbers: Sequence[Sequence[float]],
+        images: Sequence[Images],
+        constraints: Sequence[ReplyConstraint | None],
+    ) -> tuple[list[Segment], list[int]] | None:
+        """As `BaseGenerator.generate`, with how many numbers each reply has used.
+
+        None if it has other weights than those of the version. numbers: random ones of each reply, as many as it may
+        have tokens.
+        """
+        if self._generator.policy_version != version:
+            return None
+        streams = [Drawn(own) for own in numbers]
+        return self._generator.generate(prompts, streams, images, constraints), [stream.used for stream in streams]
+
+
+class RolloutActor:
+    """Plays parts of a step's groups. Each part has sessions of its own."""
+
+    def __init__(
+        self,
+        config: Config,
+        urls: Sequence[str],
+        reward: Reward | None,
+        generators: Sequence[Any],
+        model_config: Any,
+        ends: Sequence[int],
+    ) -> None:
+        """
+        Args:
+            urls: of the server of each environment.
+            reward: as in `setup_training`.
+            generators: all of the run.
+            model_config: the model's, of transformers.
+            ends: the tokens that end a reply by the model's generation config.
+        """
+        _set_up(config)
+        self._config = config
+        checkpoints = Checkpoints(config.run_dir)
+        named = [named_environment(one.name, text=one.text or None) for one in config.env]
+        served = [one.served_at(url, headers=token_headers()) for one, url in zip(named, urls, strict=True)]
+        for one, settings, history in zip(served, config.env, checkpoints.load_histories() or (), strict=False):
+            one.text.history = history
+            if settings.success_return is not None:
+                one.text.success_return = settings.success_return
+        tokenizer = load_tokenizer(checkpoints.reference)
+        reader = checkpoints.load_image_reader(model_config, tokenizer)
+        new_chat = partial(chat_with, tokenizer, ends, reader)
+        self._environments = environments_of(config, served, new_chat, reward, checkpoints.load_random_returns())
+        self._generators = generators
+        self._rollouts: dict[tuple[int, int], tuple[Rollout, RemoteGenerator]] = {}
+        self._pools = contextlib.AsyncExitStack()
+
+    async def play(
+        self, part: int, environment: int, indices: Sequence[int], reset: Mapping[str, Any] | None, version: int
+    ) -> list[Group]:
+        """As `engines.protocol.RolloutWorker.play`. version: of the generators' weights."""
+        rollout, generator = await self._rollout(part, environment)
+        generator.policy_version = version
+        return await rollout.play(indices, reset)
+
+    async def close(self) -> None:
+        """End the sessions."""
+        await self._pools.aclose()
+
+    async def _rollout(self, part: int, environment: int) -> tuple[Rollout, RemoteGenerator]:
+        key = (part, environment)
+        if key not in self._rollouts:
+            played: TrainingEnvironment = self._environments[environment]
+            pool = await self._pools.enter_async_context(sessions_of(played, self._config, environment))
+            generator = RemoteGenerator(
+                self._generators[part % len(self._generators)], played.chat, max_new_tokens=self._config.max_res_tokens
+            )
+            rollout = Rollout(
+                pool,
+                played.served.text,
+                generator,
+                played.reward,
+                self._config,
+                ThreadPoolExecutor(1, f"generator of part {part}"),
+                chat=played.chat,
+                environment=environment,
+            )
+            self._rollouts[key] = rollout, generator
+        return self._rollouts[key]
+
+
+class Meeting(NamedTuple):
+    """Where the trainer's processes meet."""
+
+    address: str
+    port: int
+
+
+class RankActor:
+    """One of the processes of the trainer, or the only one."""
+
+    def __init__(self, config: Config) -> None:
+        _set_up(config)
+        self._config = config
+        self._rank: TrainerRank | None = None
+
+    def meeting(self) -> Meeting:
+        """Where the others can meet this one."""
+        cluster: Any = ray.util
+        address = cluster.get_node_ip_address()
+        with socket.socket() as free:
+            free.bind((address, 0))
+            return Meeting(address, free.getsockname()[1])
+
+    def join(self, meeting: Meeting | None, number: int, size: int) -> None:
+        """Load the model before GRPO, together with the others if there are any."""
+        if meeting is not None:
+            os.environ.update(
+                MASTER_ADDR=meeting.address, MASTER_PORT=str(meeting.port), RANK=str(number), WORLD_SIZE=str(size)
+            )
+            dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+        self._rank = TrainerRank.follower(self._config)
+
+    def call(self, method: str, *args: Any) -> Any:
+        """Call a method of the trainer. Returns what it returns, with the number of batches trained on."""
+        assert self._rank is not None
+        return getattr(self._rank, method)(*args), self._rank.trainer.step_count
+
+    def weights(self) -> tuple[int, dict[str, Tensor]]:
+        """The version of the trained weights, and these by their names; the first process alone has the latter."""
+        assert self._rank is not None
+        trainer = self._rank.trainer
+        return trainer.step_count, trained_weights(trainer.model, kept=trainer.ranks.is_first)
+
+
+def _set_up(config: Config) -> None:
+    torch.set_num_threads(config.threads)
+    choose_algorithms(device_of(config.model.device), deterministic=config.model.deterministic)

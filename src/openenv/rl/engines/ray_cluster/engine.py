@@ -1,0 +1,158 @@
+"""The engine on a Ray cluster. Ray places and restarts its actors; what they do is that of the embedded engine."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError
+
+from openenv.rl.algorithm.rewards import Reward
+from openenv.rl.algorithm.trajectory import Group
+from openenv.rl.budget import Budget
+from openenv.rl.config import require
+from openenv.rl.engines.base import BaseEngine
+from openenv.rl.engines.followers import Followers
+from openenv.rl.engines.preparation import Prepared
+from openenv.rl.engines.protocol import MOST_ENDS
+from openenv.rl.engines.ray_cluster.actors import GeneratorActor, RolloutActor
+from openenv.rl.engines.ray_cluster.cluster import LASTING, alive, connect
+from openenv.rl.engines.ray_cluster.remote_generator import GeneratorGone
+from openenv.rl.engines.ray_cluster.trainer import RayTrainer
+from openenv.rl.models.language_model import end_ids
+
+log = logging.getLogger(__name__)
+
+
+class RayEngine(BaseEngine):
+    """As `engines.protocol.Engine`, with rollout workers, generators and trainer as actors.
+
+    The parts of a step are the same ones however many workers there are, and a generator answers the batches of each
+    part by themselves: numbers do not depend on how many actors there are, nor on which of them had to be restarted.
+    """
+
+    def __init__(self, prepared: Prepared, budget: Budget, followers: Followers) -> None:
+        """As `BaseEngine`. Raises ConfigError with torchrun: Ray starts the trainer's processes."""
+        rule = "starts the trainer's processes (engine.trainer_ranks). Run it without torchrun."
+        require(not followers.are_some, "engine.name", "ray", rule)
+        super().__init__(prepared, budget, followers)
+        self._trainer = RayTrainer(prepared.config, self.checkpoints)
+        self._of_model = prepared.model.config, end_ids(prepared.model)
+        self._replicas: list[Any] = []
+        self._actors: list[Any] = []
+        self.version = -1
+        """That the generators answer with."""
+        self._loading: asyncio.Future[Any] | None = None
+        self._owns_cluster = False
+
+    @property
+    def trainer(self) -> RayTrainer:
+        """What trains."""
+        return self._trainer
+
+    async def start(self, reward: Reward | None) -> None:
+        """Start the cluster, unless there is one, and the actors."""
+        config, engine = self.config, self.config.engine
+        self._owns_cluster = await asyncio.to_thread(connect, engine)
+        generator: Any = ray.remote(GeneratorActor)
+        self._replicas = [generator.options(**LASTING).remote(config) for _ in range(engine.generators)]
+        urls = [environment.served.base_url for environment in self.environments]
+        worker: Any = ray.remote(RolloutActor)
+        options = {**LASTING, "max_concurrency": engine.parts * len(urls) + 1}
+        self._actors = [
+            worker.options(**options).remote(config, urls, reward, self._replicas, *self._of_model)
+            for _ in range(engine.rollout_workers)
+        ]
+        await self.trainer.start()
+
+    @contextlib.asynccontextmanager
+    async def workers(self) -> AsyncIterator[list[list["RayWorker"]]]:
+        """One for each part of a step's groups, in each environment."""
+        parts = range(self.config.engine.parts)
+        yield [
+            [RayWorker(self, part, number, self._actors[part % len(self._actors)]) for part in parts]
+            for number in range(len(self.environments))
+        ]
+        await asyncio.gather(*(one.close.remote() for one in self._actors), return_exceptions=True)
+
+    def pin(self, version: int) -> None:
+        """As `engines.protocol.Engine.pin`."""
+        if version == self.version:
+            return
+        weights = self.trainer.published[version]
+        self.version = version
+        loads = [self._load(number, version, weights) for number in range(len(self._replicas))]
+        self._loading = asyncio.ensure_future(asyncio.gather(*loads))
+
+    async def loaded(self) -> None:
+        """Wait until all generators have the pinned weights."""
+        if self._loading is not None:
+            await asyncio.shield(self._loading)
+
+    async def load_again(self, number: int) -> None:
+        """Give a generator that has begun again the pinned weights."""
+        await self._load(number, self.version, self.trainer.published[self.version])
+
+    async def _load(self, number: int, version: int, weights: Any) -> None:
+        for ends in range(1, MOST_ENDS + 1):
+            try:
+                await self._replicas[number].load.remote(version, weights)
+                return
+            except RayActorError as error:
+                if ends == MOST_ENDS:
+                    raise
+                log.warning("generator %d has ended, and starts again: %s", number, error)
+                await alive(self._replicas[number], f"generator {number}")
+
+    @property
+    def num_recoveries(self) -> int:
+        """How often the trainer was started again."""
+        return self.trainer.num_recoveries
+
+    async def recovered(self, known: int) -> bool:
+        """False: what has ended is started again where it was needed."""
+        return False
+
+    def close(self) -> None:
+        """End the actors, and the cluster if the run has started it."""
+        try:
+            super().close()
+        finally:
+            for one in (*self._actors, *self._replicas):
+                ray.kill(one)
+            if self._owns_cluster:
+                ray.shutdown()
+
+
+class RayWorker:
+    """As `engines.protocol.RolloutWorker`: one part of the groups of an environment."""
+
+    def __init__(self, engine: RayEngine, part: int, environment: int, actor: Any) -> None:
+        self._engine = engine
+        self._part = part
+        self._environment = environment
+        self._actor = actor
+
+    async def play(self, indices: Sequence[int], reset: Mapping[str, Any] | None = None) -> list[Group]:
+        """As `engines.protocol.RolloutWorker.play`. The whole part is played again where an actor has ended."""
+        for ends in range(1, MOST_ENDS + 1):
+            await self._engine.loaded()
+            keywords = dict(reset or {})
+            try:
+                groups: list[Group] = await self._actor.play.remote(
+                    self._part, self._environment, list(indices), keywords, self._engine.version
+                )
+                return groups
+            except GeneratorGone as error:
+                if ends == MOST_ENDS:
+                    raise
+                log.warning("a generator has ended, and part %d is played again: %s", self._part, error)
+                await self._engine.load_again(self._part % self._engine.config.engine.generators)
+            except RayActorError as error:
+                if ends == MOST_ENDS:
+                    raise
+                log.warning("a rollout worker has ended, and part %d is played again: %s", self._part, error)
+                await alive(self._actor, f"the rollout worker of part {self._part}")
+        raise AssertionError("unreachable: the last end is raised")

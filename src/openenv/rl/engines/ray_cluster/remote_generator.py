@@ -1,0 +1,73 @@
+"""A generator in another process of the cluster."""
+
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ray.exceptions import RayActorError
+
+from openenv.core.errors import OpenEnvError
+from openenv.rl.algorithm.segment import Segment
+from openenv.rl.generators.base import BaseGenerator
+from openenv.rl.models.prompt_tokens import TokenIds
+from openenv.text.constraints import ReplyConstraint
+
+if TYPE_CHECKING:
+    from openenv.rl.models.chat import Chat
+    from openenv.rl.models.images import Images
+
+_LIMIT_S = 600.0
+
+
+class GeneratorGone(OpenEnvError):
+    """The generator's process has ended, or has begun again without its weights."""
+
+
+class Drawn(random.Random):
+    """Random numbers that another process has drawn."""
+
+    def __init__(self, numbers: Sequence[float]) -> None:
+        super().__init__(0)
+        self._numbers = numbers
+        self.used = 0
+        """How many were taken."""
+
+    def random(self) -> float:
+        """The next one."""
+        self.used += 1
+        return self._numbers[self.used - 1]
+
+
+class RemoteGenerator(BaseGenerator):
+    """Sends batches to a `GeneratorActor`, each whole, so that its numbers do not depend on what others ask.
+
+    It is given the random numbers of each reply, as many as the reply may have tokens.
+    """
+
+    def __init__(self, actor: Any, chat: "Chat", *, max_new_tokens: int) -> None:
+        super().__init__(chat, max_new_tokens=max_new_tokens, store=None, temperature=1.0)
+        self._actor = actor
+
+    def generate(
+        self,
+        prompts: Sequence[TokenIds],
+        streams: Sequence[random.Random],
+        images: "Sequence[Images]" = (),
+        constraints: Sequence[ReplyConstraint | None] = (),
+    ) -> list[Segment]:
+        """As `BaseGenerator.generate`."""
+        states = [stream.getstate() for stream in streams]
+        numbers = [[stream.random() for _ in range(self.max_new_tokens)] for stream in streams]
+        answer = self._actor.generate.remote(self.policy_version, prompts, numbers, images, constraints)
+        try:
+            answered: tuple[list[Segment], list[int]] | None = answer.future().result(_LIMIT_S)
+        except RayActorError as error:
+            raise GeneratorGone(str(error)) from None
+        if answered is None:
+            raise GeneratorGone(f"it does not have version {self.policy_version}")
+        segments, used = answered
+        for stream, state, count in zip(streams, states, used, strict=True):
+            stream.setstate(state)
+            for _ in range(count):
+                stream.random()
+        return segments
