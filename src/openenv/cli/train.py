@@ -22,7 +22,7 @@ from openenv.envs import catalog
 from openenv.evaluation.intervals import Interval, mean_over_runs
 from openenv.evaluation.tables import NO_RETURN, interval_text, number_text, table_console
 from openenv.rl.config import Config
-from openenv.rl.config.engine import EngineName
+from openenv.rl.config.engine import EngineConfig, EngineName
 from openenv.rl.config_file import load_config, require_model
 from openenv.rl.engines.launched import is_follower, number_of_processes
 from openenv.rl.planning.config_text import config_yaml
@@ -101,7 +101,8 @@ def train(
         training = dataclasses.replace(run.trainer.training, steps=steps)
         run = dataclasses.replace(run, trainer=dataclasses.replace(run.trainer, training=training))
     if engine is not None:
-        run = dataclasses.replace(run, engine=dataclasses.replace(run.engine, name=engine))
+        of_file = run.engine if run.engine.name == engine else EngineConfig(name=engine, parts=run.engine.parts)
+        run = dataclasses.replace(run, engine=of_file)
     if seed is not None:
         run = dataclasses.replace(run, seed=seed)
     if init:

@@ -203,7 +203,7 @@ def _fresh_folder(config: Config) -> None:
 def _require_same_settings(config: Config) -> None:
     """Raise ConfigError if the configuration of a resumed run has changed in anything that its numbers depend on.
 
-    Its length, its patience, its trackers, its transcripts, its processes and the interval of its evaluations may
+    Its length, its patience, its trackers, its transcripts, its actors and the interval of its evaluations may
     differ.
     """
     began = json.loads((config.run_dir / "config.json").read_text(encoding="utf-8"))
@@ -212,7 +212,7 @@ def _require_same_settings(config: Config) -> None:
     now = json.loads(json_text(asdict(config)))
     for settings in (began, now):
         settings["trainer"].pop("training")
-        settings["engine"] = settings["engine"]["parts"]  # numbers do not depend on the rest
+        settings["engine"] = {key: settings["engine"][key] for key in ("parts", "trainer_ranks")}
         settings["evaluation"].pop("interval", None)
         if config.trainer.tokens_per_forward is None:
             settings["trainer"].pop("tokens_per_forward")  # the checkpoint has it

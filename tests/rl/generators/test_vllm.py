@@ -174,7 +174,7 @@ async def test_a_reply_goes_on_with_the_weights_of_an_update_and_each_token_has_
 async def begun(served: Served, number: int) -> None:
     """Wait until vLLM has written a part of so many replies."""
     running = re.compile(rf"vllm:num_requests_running{{.*}} {number}\.0")
-    async with asyncio.timeout(30), httpx.AsyncClient() as http:
+    async with asyncio.timeout(180), httpx.AsyncClient() as http:
         while not running.search((await http.get(f"{served.generator._urls[0]}/metrics")).text):  # noqa: ASYNC110  HTTP
             await asyncio.sleep(0.02)
 

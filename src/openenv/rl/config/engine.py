@@ -10,7 +10,8 @@ EngineName = Literal["embedded", "ray"]
 
 @dataclass(frozen=True, kw_only=True)
 class EngineConfig:
-    """The engine. Runs with equal seeds have equal trajectories and weights, whatever it is."""
+    """The engine. On processors, and with one trainer rank, runs with equal seeds have equal trajectories and weights,
+    whatever it is."""
 
     name: EngineName = "embedded"
     """embedded: one process, or those of torchrun. ray: actors of a Ray cluster."""
@@ -20,8 +21,8 @@ class EngineConfig:
     address: str = ""
     """Of a Ray cluster that runs already, such as auto or ray://head:10001. Empty: the run starts one on this machine,
     and ends it."""
-    rollout_workers: int = 2
-    """Ray: processes that play the parts."""
+    rollout_workers: int | None = None
+    """Ray: processes that play the parts. None: two, or one for a single part."""
     generators: int = 1
     """Ray: processes with a copy of the model, which answer the parts in turn."""
     trainer_ranks: int = 1
@@ -29,10 +30,15 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         for key in ("parts", "rollout_workers", "generators", "trainer_ranks"):
-            require(getattr(self, key) >= 1, f"engine.{key}", getattr(self, key), "must be at least 1.")
-        for key, default in (("address", ""), ("rollout_workers", 2), ("generators", 1), ("trainer_ranks", 1)):
+            number = getattr(self, key)
+            require(number is None or number >= 1, f"engine.{key}", number, "must be at least 1.")
+        for key, default in (("address", ""), ("rollout_workers", None), ("generators", 1), ("trainer_ranks", 1)):
             value = getattr(self, key)
             require(self.name == "ray" or value == default, f"engine.{key}", value, "is for engine.name: ray.")
         rule = f"each worker plays a part, and there are {self.parts}. Raise engine.parts, or start fewer."
-        needs_parts = self.name == "ray" and self.rollout_workers > self.parts
-        require(not needs_parts, "engine.rollout_workers", self.rollout_workers, rule)
+        require(self.num_workers <= self.parts, "engine.rollout_workers", self.rollout_workers, rule)
+
+    @property
+    def num_workers(self) -> int:
+        """Number of rollout workers on Ray."""
+        return min(2, self.parts) if self.rollout_workers is None else self.rollout_workers

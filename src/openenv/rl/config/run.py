@@ -194,6 +194,11 @@ class Config:
         require(not self.generator.is_vllm, "generator.name", self.generator.name, rule)
         require(not self.sampling.partial_rollouts, "sampling.partial_rollouts", True, rule)
         require(not any(one.self_play for one in self.env), "env.self_play", "an environment", rule)
+        require(self.on_collapse != "rollback", "on_collapse", self.on_collapse, rule)
+        rule = "batches would depend on which reply is first. Leave it out for engine.name: ray."
+        require(self.plays_together, "sampling.together", self.sampling.together, rule)
+        rule = "what came after the last checkpoint is repeated where an actor has ended. Use 1 or more with Ray."
+        require(self.checkpoint.interval >= 1, "checkpoint.interval", self.checkpoint.interval, rule)
 
     @property
     def plays_together(self) -> bool:

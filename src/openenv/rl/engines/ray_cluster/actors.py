@@ -4,11 +4,14 @@ Each builds all that it needs from the run's folder when it is made, so that Ray
 ended. The folder is on a disk that all machines share.
 """
 
+import asyncio
 import contextlib
 import os
 import socket
+import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,7 +20,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from openenv.auto.environment import named_environment, token_headers
+from openenv.auto.environment import named_environment
 from openenv.rl.algorithm.rewards import Reward
 from openenv.rl.algorithm.segment import Segment
 from openenv.rl.algorithm.trajectory import Group
@@ -39,8 +42,9 @@ from openenv.text.constraints import ReplyConstraint
 class GeneratorActor:
     """A copy of the model that writes replies."""
 
-    def __init__(self, config: Config) -> None:
-        _set_up(config)
+    def __init__(self, config: Config, folder: str) -> None:
+        """folder: the working folder of the driver."""
+        _set_up(config, folder)
         checkpoints = Checkpoints(config.run_dir)
         model, tokenizer, _ = checkpoints.load_reference(config.model)
         start = StartingModel(model, tokenizer, checkpoints.load_image_reader(model.config, tokenizer))
@@ -83,7 +87,8 @@ class RolloutActor:
     def __init__(
         self,
         config: Config,
-        urls: Sequence[str],
+        folder: str,
+        servers: Sequence[tuple[str, Mapping[str, str]]],
         reward: Reward | None,
         generators: Sequence[Any],
         model_config: Any,
@@ -91,17 +96,18 @@ class RolloutActor:
     ) -> None:
         """
         Args:
-            urls: of the server of each environment.
+            folder: the working folder of the driver.
+            servers: the URL of each environment's server, and the headers of its connections.
             reward: as in `setup_training`.
             generators: all of the run.
             model_config: the model's, of transformers.
             ends: the tokens that end a reply by the model's generation config.
         """
-        _set_up(config)
+        _set_up(config, folder)
         self._config = config
         checkpoints = Checkpoints(config.run_dir)
         named = [named_environment(one.name, text=one.text or None) for one in config.env]
-        served = [one.served_at(url, headers=token_headers()) for one, url in zip(named, urls, strict=True)]
+        served = [one.served_at(url, headers=headers) for one, (url, headers) in zip(named, servers, strict=True)]
         for one, settings, history in zip(served, config.env, checkpoints.load_histories() or (), strict=False):
             one.text.history = history
             if settings.success_return is not None:
@@ -113,18 +119,34 @@ class RolloutActor:
         self._generators = generators
         self._rollouts: dict[tuple[int, int], tuple[Rollout, RemoteGenerator]] = {}
         self._pools = contextlib.AsyncExitStack()
+        self._playing: dict[tuple[int, int], asyncio.Task[list[Group]]] = {}
 
     async def play(
         self, part: int, environment: int, indices: Sequence[int], reset: Mapping[str, Any] | None, version: int
     ) -> list[Group]:
-        """As `engines.protocol.RolloutWorker.play`. version: of the generators' weights."""
+        """As `engines.protocol.RolloutWorker.play`. version: of the generators' weights.
+
+        What is played in this part already ends first: a call whose answer was lost is made again.
+        """
         rollout, generator = await self._rollout(part, environment)
+        await self._end_playing(part, environment)
         generator.policy_version = version
-        return await rollout.play(indices, reset)
+        self._playing[part, environment] = playing = asyncio.ensure_future(rollout.play(indices, reset))
+        return await playing
 
     async def close(self) -> None:
-        """End the sessions."""
-        await self._pools.aclose()
+        """End what is played, and the sessions. A later call opens others."""
+        for part, environment in list(self._playing):
+            await self._end_playing(part, environment)
+        pools, self._pools = self._pools, contextlib.AsyncExitStack()
+        self._rollouts.clear()
+        await pools.aclose()
+
+    async def _end_playing(self, part: int, environment: int) -> None:
+        playing = self._playing.pop((part, environment), None)
+        if playing is not None:
+            playing.cancel()
+            await asyncio.wait([playing])
 
     async def _rollout(self, part: int, environment: int) -> tuple[Rollout, RemoteGenerator]:
         key = (part, environment)
@@ -148,6 +170,10 @@ class RolloutActor:
         return self._rollouts[key]
 
 
+_WORK_LIMIT = timedelta(minutes=30)
+"""Of one exchange in a step."""
+
+
 class Meeting(NamedTuple):
     """Where the trainer's processes meet."""
 
@@ -158,8 +184,9 @@ class Meeting(NamedTuple):
 class RankActor:
     """One of the processes of the trainer, or the only one."""
 
-    def __init__(self, config: Config) -> None:
-        _set_up(config)
+    def __init__(self, config: Config, folder: str) -> None:
+        """folder: the working folder of the driver."""
+        _set_up(config, folder)
         self._config = config
         self._rank: TrainerRank | None = None
 
@@ -174,10 +201,8 @@ class RankActor:
     def join(self, meeting: Meeting | None, number: int, size: int) -> None:
         """Load the model before GRPO, together with the others if there are any."""
         if meeting is not None:
-            os.environ.update(
-                MASTER_ADDR=meeting.address, MASTER_PORT=str(meeting.port), RANK=str(number), WORLD_SIZE=str(size)
-            )
-            dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+            place = f"tcp://{meeting.address}:{meeting.port}"
+            dist.init_process_group("gloo", init_method=place, rank=number, world_size=size, timeout=_WORK_LIMIT)
         self._rank = TrainerRank.follower(self._config)
 
     def call(self, method: str, *args: Any) -> Any:
@@ -192,6 +217,10 @@ class RankActor:
         return trainer.step_count, trained_weights(trainer.model, kept=trainer.ranks.is_first)
 
 
-def _set_up(config: Config) -> None:
+def _set_up(config: Config, folder: str) -> None:
+    """Let the actor find what the driver finds. folder: that of the driver."""
+    os.chdir(folder)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
     torch.set_num_threads(config.threads)
     choose_algorithms(device_of(config.model.device), deterministic=config.model.deterministic)

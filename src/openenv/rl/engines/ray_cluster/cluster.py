@@ -4,48 +4,75 @@ import asyncio
 import logging
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError
+from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
 from openenv.core.errors import NotReady
+from openenv.rl.config import ConfigError
 from openenv.rl.config.engine import EngineConfig
 
-_RESTART_LIMIT_S, _POLL_S = 120.0, 0.2
+START_LIMIT_S = 600.0
+"""For all that an actor loads before its first call."""
+_POLL_S = 0.2
 
 LASTING: dict[str, Any] = {"num_cpus": 1, "max_restarts": -1}
-"""Options of an actor that Ray makes again, on any machine, when its process has ended. A call that ran then fails, and
-is not repeated by Ray."""
-
-
-async def alive(actor: Any, name: str) -> None:
-    """Wait until an actor that has ended was made again. Raises NotReady after two minutes. name: for the error."""
-    deadline = time.monotonic() + _RESTART_LIMIT_S
-    while True:
-        try:
-            await actor.__ray_ready__.remote()
-            return
-        except RayActorError as error:
-            if time.monotonic() > deadline:
-                raise NotReady(
-                    f"{name} has ended, and was not started again within {_RESTART_LIMIT_S:.0f} s"
-                ) from error
-            await asyncio.sleep(_POLL_S)
+"""Options of an actor that Ray makes again when its process has ended. A call that ran then fails, and is not repeated
+by Ray."""
 
 
 def connect(config: EngineConfig) -> bool:
-    """Reach the cluster at `engine.address`, or start one. Returns whether this process has started it."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to others
-    namespace = f"openenv-{os.getpid()}"
-    if config.address:
-        ray.init(address=config.address, namespace=namespace, logging_level=logging.ERROR)
-        return False
-    actors = config.generators + config.rollout_workers + config.trainer_ranks
-    ray.init(
-        num_cpus=max(actors, os.cpu_count() or 1),
-        include_dashboard=False,
-        namespace=namespace,
-        logging_level=logging.ERROR,
-    )
-    return True
+    """Reach the cluster at `engine.address`, or start one, unless this process has a connection already.
+
+    Returns whether it has none, and has to end this one. Raises ConfigError for a cluster that is too small.
+    """
+    is_first = not ray.is_initialized()
+    wanted = config.generators + config.num_workers + config.trainer_ranks
+    if is_first:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to others
+        if config.address:
+            ray.init(address=config.address, logging_level=logging.ERROR)
+        else:
+            ray.init(
+                address="local",
+                num_cpus=max(wanted, os.cpu_count() or 1),
+                include_dashboard=False,
+                logging_level=logging.ERROR,
+            )
+    cluster: Any = ray
+    there = int(cluster.cluster_resources().get("CPU", 0))
+    if there < wanted:
+        if is_first:
+            ray.shutdown()
+        raise ConfigError(f"engine: {wanted} actors need a processor each, and the cluster has {there}. Start fewer.")
+    return is_first
+
+
+async def ready(actors: Sequence[Any], name: str) -> None:
+    """Wait until actors can be called. Raises NotReady with the reason. name: of them, for the error."""
+    try:
+        async with asyncio.timeout(START_LIMIT_S):
+            await asyncio.gather(*(one.__ray_ready__.remote() for one in actors))
+    except (TimeoutError, RayActorError) as error:
+        reason = f"after {START_LIMIT_S:.0f} s" if isinstance(error, TimeoutError) else str(error)
+        raise NotReady(f"{name} did not start: {reason}") from error
+
+
+async def restarted(actor: Any, name: str) -> None:
+    """Wait until an actor that has ended was made again. Raises NotReady with the reason. name: of it."""
+    deadline = time.monotonic() + START_LIMIT_S
+    while True:
+        try:
+            await ready([actor], name)
+            return
+        except NotReady as error:
+            if not isinstance(error.__cause__, ActorUnavailableError) or time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(_POLL_S)
+
+
+def cause_of(error: RayTaskError) -> Exception:
+    """The error of the actor itself, without Ray's traceback."""
+    return error.cause if isinstance(error.cause, Exception) else error

@@ -3,11 +3,12 @@
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError
+from ray.exceptions import RayActorError, RayTaskError
 
 from openenv.rl.algorithm.rewards import Reward
 from openenv.rl.algorithm.trajectory import Group
@@ -18,12 +19,14 @@ from openenv.rl.engines.followers import Followers
 from openenv.rl.engines.preparation import Prepared
 from openenv.rl.engines.protocol import MOST_ENDS
 from openenv.rl.engines.ray_cluster.actors import GeneratorActor, RolloutActor
-from openenv.rl.engines.ray_cluster.cluster import LASTING, alive, connect
+from openenv.rl.engines.ray_cluster.cluster import LASTING, cause_of, connect, ready, restarted
 from openenv.rl.engines.ray_cluster.remote_generator import GeneratorGone
 from openenv.rl.engines.ray_cluster.trainer import RayTrainer
 from openenv.rl.models.language_model import end_ids
 
 log = logging.getLogger(__name__)
+
+_CLOSING_S = 30.0
 
 
 class RayEngine(BaseEngine):
@@ -34,12 +37,15 @@ class RayEngine(BaseEngine):
     """
 
     def __init__(self, prepared: Prepared, budget: Budget, followers: Followers) -> None:
-        """As `BaseEngine`. Raises ConfigError with torchrun: Ray starts the trainer's processes."""
+        """As `BaseEngine`. Raises ConfigError with torchrun, whose processes Ray starts itself, and on a GPU."""
+        rule = "actors are not placed on GPUs. Set cpu, or use the embedded engine, with torchrun for several GPUs."
+        device = prepared.model.device
+        require(device.type == "cpu", "model.device", str(device), f"with engine.name: ray {rule}")
         rule = "starts the trainer's processes (engine.trainer_ranks). Run it without torchrun."
         require(not followers.are_some, "engine.name", "ray", rule)
         super().__init__(prepared, budget, followers)
         self._trainer = RayTrainer(prepared.config, self.checkpoints)
-        self._of_model = prepared.model.config, end_ids(prepared.model)
+        self._model_config, self._ends = prepared.model.config, end_ids(prepared.model)
         self._replicas: list[Any] = []
         self._actors: list[Any] = []
         self.version = -1
@@ -54,28 +60,37 @@ class RayEngine(BaseEngine):
 
     async def start(self, reward: Reward | None) -> None:
         """Start the cluster, unless there is one, and the actors."""
-        config, engine = self.config, self.config.engine
+        config, engine, folder = self.config, self.config.engine, os.getcwd()
         self._owns_cluster = await asyncio.to_thread(connect, engine)
         generator: Any = ray.remote(GeneratorActor)
-        self._replicas = [generator.options(**LASTING).remote(config) for _ in range(engine.generators)]
-        urls = [environment.served.base_url for environment in self.environments]
+        self._replicas = [generator.options(**LASTING).remote(config, folder) for _ in range(engine.generators)]
+        servers = [(one.served.base_url, dict(one.served.headers)) for one in self.environments]
         worker: Any = ray.remote(RolloutActor)
-        options = {**LASTING, "max_concurrency": engine.parts * len(urls) + 1}
+        options = {**LASTING, "max_concurrency": engine.parts * len(servers) + 2}
         self._actors = [
-            worker.options(**options).remote(config, urls, reward, self._replicas, *self._of_model)
-            for _ in range(engine.rollout_workers)
+            worker.options(**options).remote(
+                config, folder, servers, reward, self._replicas, self._model_config, self._ends
+            )
+            for _ in range(engine.num_workers)
         ]
+        await ready(self._replicas, "the generators")
+        await ready(self._actors, "the rollout workers")
         await self.trainer.start()
 
     @contextlib.asynccontextmanager
     async def workers(self) -> AsyncIterator[list[list["RayWorker"]]]:
         """One for each part of a step's groups, in each environment."""
         parts = range(self.config.engine.parts)
-        yield [
-            [RayWorker(self, part, number, self._actors[part % len(self._actors)]) for part in parts]
-            for number in range(len(self.environments))
-        ]
-        await asyncio.gather(*(one.close.remote() for one in self._actors), return_exceptions=True)
+        try:
+            yield [
+                [RayWorker(self, part, number, self._actors[part % len(self._actors)]) for part in parts]
+                for number in range(len(self.environments))
+            ]
+        finally:
+            closing = (one.close.remote() for one in self._actors)
+            with contextlib.suppress(TimeoutError):  # sessions of a lost worker end by themselves
+                async with asyncio.timeout(_CLOSING_S):
+                    await asyncio.gather(*closing, return_exceptions=True)
 
     def pin(self, version: int) -> None:
         """As `engines.protocol.Engine.pin`."""
@@ -104,7 +119,7 @@ class RayEngine(BaseEngine):
                 if ends == MOST_ENDS:
                     raise
                 log.warning("generator %d has ended, and starts again: %s", number, error)
-                await alive(self._replicas[number], f"generator {number}")
+                await restarted(self._replicas[number], f"generator {number}")
 
     @property
     def num_recoveries(self) -> int:
@@ -117,13 +132,14 @@ class RayEngine(BaseEngine):
 
     def close(self) -> None:
         """End the actors, and the cluster if the run has started it."""
-        try:
-            super().close()
-        finally:
-            for one in (*self._actors, *self._replicas):
-                ray.kill(one)
+        with contextlib.ExitStack() as stack:
             if self._owns_cluster:
-                ray.shutdown()
+                stack.callback(ray.shutdown)
+            for one in (*self._actors, *self._replicas):
+                stack.callback(ray.kill, one)
+            if self._loading is not None:
+                self._loading.cancel()
+            super().close()
 
 
 class RayWorker:
@@ -140,11 +156,15 @@ class RayWorker:
         for ends in range(1, MOST_ENDS + 1):
             await self._engine.loaded()
             keywords = dict(reset or {})
+            playing = self._actor.play.remote(
+                self._part, self._environment, list(indices), keywords, self._engine.version
+            )
             try:
-                groups: list[Group] = await self._actor.play.remote(
-                    self._part, self._environment, list(indices), keywords, self._engine.version
-                )
+                groups: list[Group] = await playing
                 return groups
+            except asyncio.CancelledError:
+                ray.cancel(playing)
+                raise
             except GeneratorGone as error:
                 if ends == MOST_ENDS:
                     raise
@@ -154,5 +174,7 @@ class RayWorker:
                 if ends == MOST_ENDS:
                     raise
                 log.warning("a rollout worker has ended, and part %d is played again: %s", self._part, error)
-                await alive(self._actor, f"the rollout worker of part {self._part}")
+                await restarted(self._actor, f"the rollout worker of part {self._part}")
+            except RayTaskError as error:
+                raise cause_of(error) from None
         raise AssertionError("unreachable: the last end is raised")

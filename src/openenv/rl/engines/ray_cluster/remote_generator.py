@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ray.exceptions import RayActorError
 
-from openenv.core.errors import OpenEnvError
+from openenv.core.errors import NotReady, OpenEnvError
 from openenv.rl.algorithm.segment import Segment
 from openenv.rl.generators.base import BaseGenerator
 from openenv.rl.models.prompt_tokens import TokenIds
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from openenv.rl.models.chat import Chat
     from openenv.rl.models.images import Images
 
-_LIMIT_S = 600.0
+_LIMIT_S = 3600.0  # with the batches of other parts that wait there
 
 
 class GeneratorGone(OpenEnvError):
@@ -63,6 +63,8 @@ class RemoteGenerator(BaseGenerator):
             answered: tuple[list[Segment], list[int]] | None = answer.future().result(_LIMIT_S)
         except RayActorError as error:
             raise GeneratorGone(str(error)) from None
+        except TimeoutError:
+            raise NotReady(f"a generator did not answer within {_LIMIT_S:.0f} s") from None
         if answered is None:
             raise GeneratorGone(f"it does not have version {self.policy_version}")
         segments, used = answered

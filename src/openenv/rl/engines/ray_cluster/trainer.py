@@ -2,23 +2,27 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import Any
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import ray
-from ray.exceptions import RayActorError
+from ray.exceptions import RayActorError, RayTaskError
 from transformers import PreTrainedModel
 
 from openenv.rl.algorithm.trajectory import Group
 from openenv.rl.config import Config
 from openenv.rl.engines.protocol import MOST_ENDS
 from openenv.rl.engines.ray_cluster.actors import RankActor
+from openenv.rl.engines.ray_cluster.cluster import START_LIMIT_S, cause_of, ready
 from openenv.rl.models.divided_weights import load_weights
 from openenv.rl.progress import TrainingProgress
 from openenv.rl.reports.best_checkpoint import BestCheckpoint
 from openenv.rl.training.checkpoint import Checkpoints
 
 log = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 
 class RayTrainer:
@@ -32,7 +36,8 @@ class RayTrainer:
         self._config = config
         self._checkpoints = checkpoints
         self._ranks: list[Any] = []
-        self._since_checkpoint: list[tuple[str, tuple[Any, ...]]] = []
+        self._since_checkpoint: list[tuple[int, tuple[Any, ...]]] = []
+        """The version after each step, and what it was made from."""
         self.step_count = 0
         """Number of batches trained on, which is the policy version of the weights."""
         self.published: dict[int, Any] = {}
@@ -41,18 +46,21 @@ class RayTrainer:
         """How often the actors were started again."""
 
     async def start(self) -> None:
-        """Start the actors, and let them load the model before GRPO."""
+        """Start the actors, and let them load the model before GRPO. Raises NotReady."""
+        self._loop = asyncio.get_running_loop()
         size = self._config.engine.trainer_ranks
         actor: Any = ray.remote(RankActor)
-        cluster: Any = ray
-        options = {"num_cpus": 1, "num_gpus": int(cluster.cluster_resources().get("GPU", 0) >= size)}
-        self._ranks = [actor.options(**options).remote(self._config) for _ in range(size)]
-        meeting = await self._ranks[0].meeting.remote() if size > 1 else None
-        await asyncio.gather(*(one.join.remote(meeting, number, size) for number, one in enumerate(self._ranks)))
+        self._ranks = [actor.options(num_cpus=1).remote(self._config, os.getcwd()) for _ in range(size)]
+        await ready(self._ranks, "the trainer")
+        async with asyncio.timeout(START_LIMIT_S):
+            meeting = await self._ranks[0].meeting.remote() if size > 1 else None
+            await asyncio.gather(*(one.join.remote(meeting, number, size) for number, one in enumerate(self._ranks)))
 
     async def step(self, groups: Sequence[Group], progress: float) -> dict[str, float]:
         """As `training.trainer.Trainer.step`."""
-        metrics: dict[str, float] = await self._lasting("step", ray.put(list(groups)), progress)
+        args = (ray.put(list(groups)), progress)
+        metrics: dict[str, float] = await self._all("step", *args)
+        self._since_checkpoint.append((self.step_count, args))
         return metrics
 
     async def publish(self) -> None:
@@ -74,17 +82,16 @@ class RayTrainer:
         return progress
 
     async def save_good(self) -> None:
-        """As `TrainerRank.save_good`."""
-        await self._lasting("save_good")
+        """Not here: `Config` refuses `on_collapse: rollback` with Ray."""
+        raise NotImplementedError
 
     async def restore_good(self) -> bool:
-        """As `TrainerRank.restore_good`."""
-        has_good: bool = await self._lasting("restore_good")
-        return has_good
+        """Not here, as `save_good`."""
+        raise NotImplementedError
 
     def save_best(self, best: BestCheckpoint) -> None:
-        """As `TrainerRank.save_best`. It blocks."""
-        ray.get([one.call.remote("save_best", best) for one in self._ranks])
+        """As `TrainerRank.save_best`. It blocks: call it in a thread."""
+        asyncio.run_coroutine_threadsafe(self._all("save_best", best), self._loop).result()
 
     def copy(self) -> PreTrainedModel:
         """A copy of the whole model in this process, with the newest weights. It blocks."""
@@ -97,12 +104,6 @@ class RayTrainer:
         for one in self._ranks:
             ray.kill(one)
         self._ranks = []
-
-    async def _lasting(self, method: str, *args: Any) -> Any:
-        """Call a method whose effect is repeated where the actors begin again."""
-        result = await self._all(method, *args)
-        self._since_checkpoint.append((method, args))
-        return result
 
     async def _all(self, method: str, *args: Any) -> Any:
         """Let all actors call a method, and return what the first has."""
@@ -122,22 +123,30 @@ class RayTrainer:
         assert set(versions) == {self.step_count}, f"weights of versions {versions} after step {self.step_count}"
         return [weights for _, weights in found]
 
-    async def _with_recovery(self, work: Any) -> Any:
+    async def _with_recovery(self, work: Callable[[], Awaitable[_T]]) -> _T:
         for ends in range(1, MOST_ENDS + 1):
             try:
+                if ends > 1:
+                    await self._begin_again()
                 return await work()
+            except RayTaskError as error:
+                raise cause_of(error) from None
             except RayActorError as error:
                 if ends == MOST_ENDS:
                     raise
                 log.warning("a process of the trainer has ended, and all start again: %s", error)
-                await self._begin_again()
         raise AssertionError("unreachable: the last end is raised")
 
     async def _begin_again(self) -> None:
+        """Start the actors, and repeat what came after the latest checkpoint: it may be one that was just written."""
+        wanted = self.step_count
         self.close()
         await self.start()
         self.num_recoveries += 1
+        found = 0
         if self._checkpoints.has_any:
-            await asyncio.gather(*(one.call.remote("restore") for one in self._ranks))
-        for method, args in self._since_checkpoint:
-            await asyncio.gather(*(one.call.remote(method, *args) for one in self._ranks))
+            (_, found), *_ = await asyncio.gather(*(one.call.remote("restore") for one in self._ranks))
+        for version, args in self._since_checkpoint:
+            if version > found:
+                (_, found), *_ = await asyncio.gather(*(one.call.remote("step", *args) for one in self._ranks))
+        assert found == wanted, f"the trainer is at step {found}, and was at {wanted}"
